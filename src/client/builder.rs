@@ -1,0 +1,224 @@
+//! The settings of a client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zookeeper_client::{self as zk, Acl};
+
+use super::acl::AclProvider;
+use super::retry::RetryPolicy;
+use super::supervisor::Source;
+use super::{Client, Config, hosts, path};
+use crate::error::{Error, Result};
+
+const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(15);
+const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The settings of a [`Client`], and the ways to make one.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zk_recipes::{Client, RetryPolicy};
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// let client = Client::builder()
+///     .session_timeout(Duration::from_secs(10))
+///     .namespace("billing")
+///     .identity("billing-7")
+///     .auth("digest", "billing:secret")
+///     .retry_policy(RetryPolicy::forever(Duration::from_secs(1)))
+///     .connect("zk1:2181,zk2:2181,zk3:2181/apps")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct ClientBuilder {
+    connector: zk::Connector,
+    session_timeout: Duration,
+    connection_timeout: Duration,
+    namespace: String,
+    identity: Option<Vec<u8>>,
+    acls: AclProvider,
+    retry: RetryPolicy,
+}
+
+impl ClientBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            connector: zk::Client::connector(),
+            session_timeout: DEFAULT_SESSION_TIMEOUT,
+            connection_timeout: DEFAULT_CONNECTION_TIMEOUT,
+            namespace: String::new(),
+            identity: None,
+            acls: AclProvider::default(),
+            retry: RetryPolicy::default(),
+        }
+    }
+
+    /// How long the servers keep a session, and its locks, without hearing from the client. 15 s by default.
+    ///
+    /// A proposal: the servers hold it within their own bounds, 2 to 20 of their ticks (4 s to 40 s with
+    /// ZooKeeper's defaults). A lock of a process that dies is free after this time, and a process that is
+    /// cut off or paused for longer loses its locks.
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// How long one attempt waits for a connected session. 15 s by default, as in Curator.
+    ///
+    /// Bounds [`connect`](Self::connect), and each attempt under the [retry policy](Self::retry_policy).
+    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.connection_timeout = timeout;
+        self
+    }
+
+    /// Prefixes all paths with `/namespace`, as Curator's namespaces do. It is made when it is needed.
+    ///
+    /// Paths given to the library are relative to it. Paths that the library reports, in guards,
+    /// participants and errors, are full: namespace included, chroot of the connect string excluded.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The data of this client's nodes, by which others can tell who holds or waits.
+    ///
+    /// By default the local address that faces the servers, as text; nothing for an adopted session.
+    pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
+        self.identity = Some(identity.into());
+        self
+    }
+
+    /// Authenticates each session of this client. May be called for several identities.
+    pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
+        self.connector = self.connector.with_auth(scheme, credentials.as_ref());
+        self
+    }
+
+    /// The ACL of the nodes that this client creates, parents included. By default everybody may everything.
+    ///
+    /// Contenders of one lock must be allowed to list the children of the lock path, and to create and
+    /// delete there.
+    pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.acls.set_default(acl.into());
+        self
+    }
+
+    /// An ACL by full path; where it answers `None`, that of [`acl`](Self::acl) is used.
+    pub fn acl_for_path(mut self, acl: impl Fn(&str) -> Option<Vec<Acl>> + Send + Sync + 'static) -> Self {
+        self.acls.set_per_path(Arc::new(acl));
+        self
+    }
+
+    /// What is tried again, and how often, when the connection fails. See [`RetryPolicy`] for the default.
+    pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Whether a server without a quorum will do for a while, in state
+    /// [`ReadOnly`](crate::ConnectionState::ReadOnly). Not by default.
+    pub fn can_be_read_only(mut self, allowed: bool) -> Self {
+        self.connector = self.connector.with_readonly(allowed);
+        self
+    }
+
+    /// Encrypts connections to hosts given as `tcp+tls://host:port`.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: zk::TlsOptions) -> Self {
+        self.connector = self.connector.with_tls(options);
+        self
+    }
+
+    /// Authenticates each connection by SASL.
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    pub fn sasl(mut self, options: impl Into<zk::SaslOptions>) -> Self {
+        self.connector = self.connector.with_sasl(options);
+        self
+    }
+
+    /// Connects to the servers of a connect string: `host[:port][,host[:port]…][/chroot]`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, before anything
+    /// is sent; [`Error::NotConnected`] when there is no session within the connection timeout;
+    /// [`Error::AuthFailed`] when the servers refuse the credentials.
+    ///
+    /// # Cancel safety
+    /// No client is left behind.
+    pub async fn connect(self, connect_string: &str) -> Result<Client> {
+        let client = self.connect_lazily(connect_string)?;
+        client.session().await?;
+        Ok(client)
+    }
+
+    /// Makes a client at once, and its session in the background. It starts
+    /// [`Suspended`](crate::ConnectionState::Suspended).
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, or outside of a
+    /// tokio runtime.
+    pub fn connect_lazily(self, connect_string: &str) -> Result<Client> {
+        hosts::validate(connect_string)?;
+        let connector = self.connector.clone().with_session_timeout(self.session_timeout);
+        let hosts = connect_string.to_owned();
+        self.start(hosts.clone(), Source::Own { connector: Box::new(connector), hosts })
+    }
+
+    /// Makes a client on a session that somebody else owns. It is not made again when it expires, and not
+    /// ended by [`Client::close`]. The settings of the session itself, its timeout, authentication and
+    /// encryption, are the owner's and are ignored here.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, or outside of a
+    /// tokio runtime.
+    pub fn from_zookeeper(self, zookeeper: zk::Client) -> Result<Client> {
+        self.start("the adopted session".into(), Source::Adopted(zookeeper))
+    }
+
+    fn start(self, hosts: String, source: Source) -> Result<Client> {
+        self.validate()?;
+        let namespace = match self.namespace.as_str() {
+            "" => String::new(),
+            namespace => format!("/{namespace}"),
+        };
+        let config = Config {
+            hosts,
+            namespace,
+            acls: self.acls,
+            retry: self.retry,
+            connection_timeout: self.connection_timeout,
+        };
+        Client::start(config, self.identity, source)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let invalid =
+            |argument, reason: &str| Err(Error::InvalidArgument { argument, reason: reason.into() });
+        if self.session_timeout.as_millis() == 0 {
+            return invalid("session timeout", "it is below a millisecond; give one of some seconds");
+        }
+        if i32::try_from(self.session_timeout.as_millis()).is_err() {
+            return invalid(
+                "session timeout",
+                "it is longer than ZooKeeper can count; give one of some seconds",
+            );
+        }
+        if self.connection_timeout.is_zero() {
+            return invalid("connection timeout", "it is zero; give one of some seconds");
+        }
+        if self.acls.default_is_empty() {
+            return invalid(
+                "ACL",
+                "it is empty, so that nobody could use the nodes; name at least one right",
+            );
+        }
+        if !self.namespace.is_empty() {
+            path::validate(&format!("/{}", self.namespace))?;
+        }
+        self.retry.validate()
+    }
+}

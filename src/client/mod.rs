@@ -1,0 +1,255 @@
+//! The ZooKeeper session as a long-lived thing.
+
+mod acl;
+mod builder;
+mod extensions;
+mod failure;
+mod hosts;
+mod janitor;
+mod node;
+mod parents;
+mod path;
+mod retry;
+mod session;
+mod state;
+mod supervisor;
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use zookeeper_client::{self as zk, Acl};
+
+use self::acl::AclProvider;
+pub use self::builder::ClientBuilder;
+use self::extensions::Extensions;
+pub(crate) use self::failure::Failure;
+use self::janitor::Janitor;
+pub(crate) use self::node::{CreateOutcome, EphemeralNode};
+pub(crate) use self::retry::Retry;
+pub use self::retry::RetryPolicy;
+pub(crate) use self::session::Session;
+pub use self::state::ConnectionState;
+use self::supervisor::{Link, Source, Status};
+use crate::error::{Error, Result};
+
+/// A connection to ZooKeeper that outlives its sessions: when one expires, another is made.
+///
+/// A cheap handle on a shared client; clone it freely. When the last handle and everything made from it is
+/// dropped, the session ends. [`close`](Self::close) ends it at once. A client lives on the tokio runtime
+/// that it was made on.
+///
+/// It stands for Curator's `CuratorFramework`.
+///
+/// ```no_run
+/// use zk_recipes::{Client, InterProcessMutex};
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+/// let mutex = InterProcessMutex::new(&client, "/locks/orders")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    core: Arc<Core>,
+}
+
+#[derive(Debug)]
+struct Core {
+    config: Config,
+    identity: Arc<OnceLock<Vec<u8>>>,
+    link: Arc<Link>,
+    janitor: Janitor,
+    extensions: Extensions,
+    closed: CancellationToken,
+    /// Cancelled when the session was let go of.
+    ended: CancellationToken,
+    _close_on_drop: DropGuard,
+}
+
+#[derive(Debug)]
+struct Config {
+    hosts: String,
+    /// Empty, or `/namespace`.
+    namespace: String,
+    acls: AclProvider,
+    retry: RetryPolicy,
+    connection_timeout: Duration,
+}
+
+impl Client {
+    /// Connects with default settings. See [`ClientBuilder::connect`].
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::connect`].
+    ///
+    /// # Cancel safety
+    /// No client is left behind.
+    pub async fn connect(connect_string: &str) -> Result<Self> {
+        Self::builder().connect(connect_string).await
+    }
+
+    /// The settings of a client, to be changed before it connects.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::new()
+    }
+
+    /// Makes a client at once, and its session in the background. See [`ClientBuilder::connect_lazily`].
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::connect_lazily`].
+    pub fn connect_lazily(connect_string: &str) -> Result<Self> {
+        Self::builder().connect_lazily(connect_string)
+    }
+
+    /// Makes a client on a session that the caller owns. See [`ClientBuilder::from_zookeeper`].
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::from_zookeeper`].
+    pub fn from_zookeeper(zookeeper: zk::Client) -> Result<Self> {
+        Self::builder().from_zookeeper(zookeeper)
+    }
+
+    fn start(config: Config, identity: Option<Vec<u8>>, source: Source) -> Result<Self> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            let reason = "a client needs a running tokio runtime; make it within one".into();
+            return Err(Error::InvalidArgument { argument: "runtime", reason });
+        }
+        let link = Arc::new(Link::new());
+        let closed = CancellationToken::new();
+        let ended = CancellationToken::new();
+        let identity = Arc::new(identity.map(OnceLock::from).unwrap_or_default());
+        tokio::spawn(supervisor::supervise(
+            source,
+            identity.clone(),
+            link.clone(),
+            closed.clone(),
+            ended.clone(),
+        ));
+        let _close_on_drop = closed.clone().drop_guard();
+        let core = Core {
+            config,
+            identity,
+            link,
+            janitor: Janitor::start(),
+            extensions: Extensions::default(),
+            closed,
+            ended,
+            _close_on_drop,
+        };
+        Ok(Self { core: Arc::new(core) })
+    }
+
+    /// The state of the connection, now and from now on: always the latest, never a queue of old ones.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_recipes::Client) {
+    /// let mut state = client.connection_state();
+    /// while state.changed().await.is_ok() {
+    ///     println!("{:?}", *state.borrow_and_update());
+    /// }
+    /// # }
+    /// ```
+    pub fn connection_state(&self) -> watch::Receiver<ConnectionState> {
+        self.core.link.state()
+    }
+
+    /// The present session, for requests of one's own: chroot of the connect string included, namespace not.
+    ///
+    /// The session cannot end while a clone of it is kept: drop it before [`close`](Self::close).
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`] when there is no connected session within the connection timeout, and
+    /// [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn zookeeper(&self) -> Result<zk::Client> {
+        let session = self.session().await?;
+        let zookeeper = session.zookeeper().map_err(|_| Error::Closed)?;
+        Ok((*zookeeper).clone())
+    }
+
+    /// The data of this client's nodes. See [`ClientBuilder::identity`].
+    pub fn identity(&self) -> &[u8] {
+        self.core.identity.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Ends the session, so that all its locks are free, and wakes every waiter with [`Error::Closed`].
+    ///
+    /// Returns when the server has confirmed it, or at once when there is no connection. An adopted session
+    /// goes on: what guards still hold of it is released when they are dropped.
+    ///
+    /// # Cancel safety
+    /// The client is closed by the first poll, whatever becomes of the rest.
+    pub async fn close(&self) {
+        self.core.closed.cancel();
+        // A server that does not answer will end the session by itself.
+        let _ = tokio::time::timeout(self.core.config.connection_timeout, self.core.ended.cancelled()).await;
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.core.closed.is_cancelled()
+    }
+
+    /// Runs an operation that ends with [`Error::Closed`] as soon as the client is closed.
+    pub(crate) async fn unless_closed<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
+        self.core.closed.run_until_cancelled(operation).await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// A session that is connected and takes writes, waited for at most for the connection timeout.
+    pub(crate) async fn session(&self) -> Result<Arc<Session>> {
+        let mut status = self.core.link.status();
+        let settled = status.wait_for(|status| {
+            !matches!(status, Status::Connecting { .. } | Status::Live { writable: false, .. })
+        });
+        let settled = tokio::time::timeout(self.core.config.connection_timeout, settled).await;
+        let hosts = || self.core.config.hosts.clone();
+        let waited = self.core.config.connection_timeout;
+        let not_connected = |source| Error::NotConnected { hosts: hosts(), waited, source };
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let status = match settled {
+            Ok(Ok(status)) => status.clone(),
+            Ok(Err(_)) | Err(_) => self.core.link.status().borrow().clone(),
+        };
+        match status {
+            Status::Live { session, writable: true } => Ok(session),
+            Status::Live { writable: false, .. } => Err(not_connected(None)),
+            Status::Connecting { failure } => Err(not_connected(failure)),
+            Status::Unauthenticated => Err(Error::AuthFailed { hosts: hosts() }),
+            Status::Over { source } => Err(Error::SessionOver { source }),
+        }
+    }
+
+    /// A path with the namespace before it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`].
+    pub(crate) fn full_path(&self, path: &str) -> Result<Arc<str>> {
+        path::validate(path)?;
+        Ok(format!("{}{path}", self.core.config.namespace).into())
+    }
+
+    pub(crate) fn acl_of(&self, path: &str) -> Cow<'_, [Acl]> {
+        self.core.config.acls.of(path)
+    }
+
+    pub(crate) fn retry_policy(&self) -> &RetryPolicy {
+        &self.core.config.retry
+    }
+
+    /// What an upper layer keeps for this client; one value of each type.
+    pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.core.extensions.get()
+    }
+
+    fn janitor(&self) -> &Janitor {
+        &self.core.janitor
+    }
+}

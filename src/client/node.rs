@@ -1,0 +1,192 @@
+//! An ephemeral node in a queue, from before its create is sent until it is known to be gone.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+use zookeeper_client as zk;
+
+use super::failure::Failure;
+use super::retry::Retry;
+use super::session::{Created, Session};
+use super::{Client, parents};
+use crate::error::{Error, Result};
+
+/// A node created under protection: its name begins with a fresh id, so that it can be told apart when the
+/// reply to its create is lost. Dropping this removes whatever of it may exist.
+///
+/// Curator's `withProtection`, with the same names.
+#[derive(Debug)]
+pub(crate) struct EphemeralNode {
+    client: Client,
+    session: Arc<Session>,
+    parent: Arc<str>,
+    /// `_c_<uuid>-`
+    id: String,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Unsent,
+    Unknown,
+    Exists { name: String, czxid: i64 },
+    Gone,
+}
+
+/// What became of a create.
+#[derive(Debug)]
+pub(crate) enum CreateOutcome {
+    Created {
+        name: String,
+    },
+    ParentMissing,
+    /// The reply was lost; the node may exist. [`EphemeralNode::settle`] tells.
+    Unknown(zk::Error),
+}
+
+impl EphemeralNode {
+    /// Prepares a node with a fresh id. Nothing is sent.
+    pub(crate) fn new(client: &Client, session: Arc<Session>, parent: &Arc<str>) -> Self {
+        let id = format!("_c_{}-", Uuid::new_v4());
+        Self { client: client.clone(), session, parent: parent.clone(), id, state: State::Unsent }
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The name of the node, if it is known to have been created.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match &self.state {
+            State::Exists { name, .. } => Some(name),
+            State::Unsent | State::Unknown | State::Gone => None,
+        }
+    }
+
+    /// The transaction that created the node, if it is known.
+    pub(crate) fn czxid(&self) -> Option<i64> {
+        match self.state {
+            State::Exists { czxid, .. } => Some(czxid),
+            State::Unsent | State::Unknown | State::Gone => None,
+        }
+    }
+
+    /// Creates the node; its name is the id, the marker and the sequence number. The request is sent at the
+    /// first poll.
+    ///
+    /// # Errors
+    /// Why there is no node.
+    ///
+    /// # Cancel safety
+    /// The node may exist; dropping `self` removes it.
+    pub(crate) async fn create(&mut self, marker: &str) -> Result<CreateOutcome, zk::Error> {
+        let name = format!("{}{marker}", self.id);
+        let acl = self.client.acl_of(&format!("{}/{name}", self.parent));
+        self.state = State::Unknown;
+        let created = self.session.create_in_line(&self.parent, &name, self.client.identity(), &acl).await;
+        let error = match created {
+            Ok(Created { name, czxid }) => {
+                self.state = State::Exists { name: name.clone(), czxid };
+                return Ok(CreateOutcome::Created { name });
+            }
+            Err(error) => error,
+        };
+        if Failure::of(&error) == Failure::Unknown {
+            return Ok(CreateOutcome::Unknown(error));
+        }
+        self.state = State::Gone;
+        match error {
+            zk::Error::NoNode => Ok(CreateOutcome::ParentMissing),
+            error => Err(error),
+        }
+    }
+
+    /// Finds out whether the node exists whose create has an unknown outcome.
+    ///
+    /// # Cancel safety
+    /// Dropping `self` removes the node if it exists.
+    pub(crate) async fn settle(&mut self) -> Result<(), zk::Error> {
+        // The present server may lag behind the one that took the create.
+        self.session.sync(&self.parent).await?;
+        let mut found = match self.session.list(&self.parent).await {
+            Err(zk::Error::NoNode) => Vec::new(),
+            listed => listed?,
+        };
+        found.retain(|name| name.starts_with(&self.id));
+        let Some(name) = found.pop() else {
+            self.state = State::Gone;
+            return Ok(());
+        };
+        let stat = self.session.stat(&format!("{}/{name}", self.parent)).await?;
+        self.state = match stat {
+            Some(stat) => State::Exists { name, czxid: stat.czxid },
+            None => State::Gone,
+        };
+        Ok(())
+    }
+
+    /// Makes the parents of the node as containers.
+    pub(crate) async fn make_parents(&self) -> Result<(), (String, zk::Error)> {
+        parents::make(&self.client, &self.session, &self.parent).await
+    }
+
+    /// Forgets the node, because it is known to be gone.
+    pub(crate) fn forget(mut self) {
+        self.state = State::Gone;
+    }
+
+    /// Deletes the node and waits for the confirmation. Answers whether it had still been there.
+    ///
+    /// # Errors
+    /// That the server refuses, or cannot be reached under the retry policy. The janitor goes on trying.
+    ///
+    /// # Cancel safety
+    /// The delete is sent at the first poll, and the janitor sees to it that it is done.
+    pub(crate) async fn remove(mut self) -> Result<bool> {
+        let path = self.path();
+        let mut retry = Retry::new(self.client.retry_policy());
+        let mut in_doubt = false;
+        loop {
+            let error = match self.session.delete(&path).await {
+                Ok(()) => {
+                    self.state = State::Gone;
+                    return Ok(true);
+                }
+                Err(error) => error,
+            };
+            match Failure::of(&error) {
+                Failure::SessionOver => {
+                    self.state = State::Gone;
+                    return Ok(false);
+                }
+                Failure::Refused if error == zk::Error::NoNode => {
+                    self.state = State::Gone;
+                    // Then an earlier attempt of ours did it.
+                    return Ok(in_doubt);
+                }
+                Failure::Unknown => in_doubt = true,
+                Failure::Refused | Failure::Postponed => {}
+            }
+            retry.after(Error::ZooKeeper { operation: "delete", path: path.clone(), source: error }).await?;
+        }
+    }
+
+    /// The full path; of a node that is not known to exist, as much as can be told.
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}", self.parent, self.name().unwrap_or(&self.id))
+    }
+}
+
+impl Drop for EphemeralNode {
+    fn drop(&mut self) {
+        if self.session.is_over() {
+            return;
+        }
+        let janitor = self.client.janitor();
+        match &self.state {
+            State::Unsent | State::Gone => {}
+            State::Unknown => janitor.sweep(self.session.clone(), self.parent.clone(), self.id.clone()),
+            State::Exists { .. } => janitor.delete(self.session.clone(), self.path()),
+        }
+    }
+}

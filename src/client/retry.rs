@@ -1,0 +1,216 @@
+//! When to try again, and for how long.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+
+/// How often, and after what pauses, a request that failed for want of a connection is tried again.
+///
+/// The policies of Curator (`org.apache.curator.retry`). What cannot be mended by waiting, such as a missing
+/// right, is never retried. Attempts and time are counted from the first failure, and from zero again after
+/// a success: waiting in a queue does not use the policy up.
+///
+/// The default is [`exponential_backoff`](Self::exponential_backoff) with pauses from 100 ms and 3 retries.
+/// Each attempt may take the connection timeout, so that with the defaults an outage of about a minute is
+/// survived without an error, and any outage is survived by those who already wait in a queue for as long as
+/// their session lives.
+///
+/// ```
+/// use std::time::Duration;
+/// use zk_recipes::RetryPolicy;
+///
+/// let patient = RetryPolicy::until_elapsed(Duration::from_secs(300), Duration::from_secs(1));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryPolicy(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Exponential { base: Duration, max_delay: Duration, max_retries: u32 },
+    Times { retries: u32, delay: Duration },
+    UntilElapsed { max_elapsed: Duration, delay: Duration },
+    Forever { delay: Duration },
+}
+
+impl RetryPolicy {
+    /// Pauses that double on average: a random multiple of `base`, below `base * 2^(retry + 1)`.
+    ///
+    /// Curator's `ExponentialBackoffRetry`.
+    pub fn exponential_backoff(base: Duration, max_retries: u32) -> Self {
+        Self::bounded_exponential_backoff(base, Duration::MAX, max_retries)
+    }
+
+    /// The same with pauses of at most `max_delay`. Curator's `BoundedExponentialBackoffRetry`.
+    pub fn bounded_exponential_backoff(base: Duration, max_delay: Duration, max_retries: u32) -> Self {
+        Self(Kind::Exponential { base, max_delay, max_retries })
+    }
+
+    /// `retries` retries with the same pause before each. Curator's `RetryNTimes`.
+    pub fn n_times(retries: u32, delay: Duration) -> Self {
+        Self(Kind::Times { retries, delay })
+    }
+
+    /// One retry after a pause. Curator's `RetryOneTime`.
+    pub fn one_time(delay: Duration) -> Self {
+        Self::n_times(1, delay)
+    }
+
+    /// Retries with the same pause before each until `max_elapsed` has passed since the first failure.
+    ///
+    /// Curator's `RetryUntilElapsed`.
+    pub fn until_elapsed(max_elapsed: Duration, delay: Duration) -> Self {
+        Self(Kind::UntilElapsed { max_elapsed, delay })
+    }
+
+    /// Retries for ever with the same pause before each. Curator's `RetryForever`.
+    pub fn forever(delay: Duration) -> Self {
+        Self(Kind::Forever { delay })
+    }
+
+    /// Refuses a policy that would retry without bound and without pause.
+    pub(crate) fn validate(&self) -> Result<()> {
+        match self.0 {
+            Kind::UntilElapsed { delay, .. } | Kind::Forever { delay } if delay.is_zero() => {
+                Err(Error::InvalidArgument {
+                    argument: "retry policy",
+                    reason: "retries without a pause would load the servers; give a delay above zero".into(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The pause before retry number `retry` (from 0), `elapsed` after the first failure; `None` to give up.
+    fn delay(&self, retry: u32, elapsed: Duration) -> Option<Duration> {
+        match self.0 {
+            Kind::Exponential { base, max_delay, max_retries } => (retry < max_retries).then(|| {
+                let ceiling = 2_u32.saturating_pow(retry.saturating_add(1));
+                base.saturating_mul(fastrand::u32(0..ceiling).max(1)).min(max_delay)
+            }),
+            Kind::Times { retries, delay } => (retry < retries).then_some(delay),
+            Kind::UntilElapsed { max_elapsed, delay } => (elapsed < max_elapsed).then_some(delay),
+            Kind::Forever { delay } => Some(delay),
+        }
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::exponential_backoff(Duration::from_millis(100), 3)
+    }
+}
+
+/// The failures in a row of one operation, measured against a policy.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    policy: RetryPolicy,
+    failures: u32,
+    first_failure: Option<Instant>,
+}
+
+impl Retry {
+    pub(crate) fn new(policy: &RetryPolicy) -> Self {
+        Self { policy: policy.clone(), failures: 0, first_failure: None }
+    }
+
+    /// Pauses before the next attempt.
+    ///
+    /// # Errors
+    /// Hands `error` back when the policy allows no more attempts, or when it is none that passes.
+    pub(crate) async fn after(&mut self, error: Error) -> Result<()> {
+        if !error.is_retryable() {
+            return Err(error);
+        }
+        self.pause_or(error).await
+    }
+
+    /// Pauses before the next attempt, whatever the failure.
+    ///
+    /// # Errors
+    /// Hands `error` back when the policy allows no more attempts.
+    pub(crate) async fn pause_or(&mut self, error: Error) -> Result<()> {
+        let now = Instant::now();
+        let elapsed = now - *self.first_failure.get_or_insert(now);
+        let Some(delay) = self.policy.delay(self.failures, elapsed) else { return Err(error) };
+        self.failures += 1;
+        tracing::debug!(%error, retry = self.failures, ?delay, "trying again");
+        tokio::time::sleep(delay).await;
+        Ok(())
+    }
+
+    /// Notes a success.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+        self.first_failure = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn delays(policy: &RetryPolicy, up_to: u32) -> Vec<Duration> {
+        (0..up_to).map_while(|retry| policy.delay(retry, Duration::ZERO)).collect()
+    }
+
+    #[test]
+    fn counted_policies_end() {
+        assert_eq!(delays(&RetryPolicy::n_times(3, 5 * MS), 10), [5 * MS; 3]);
+        assert_eq!(delays(&RetryPolicy::one_time(MS), 10), [MS]);
+        assert_eq!(delays(&RetryPolicy::n_times(0, MS), 10), []);
+        assert_eq!(delays(&RetryPolicy::exponential_backoff(MS, 4), 10).len(), 4);
+        assert_eq!(delays(&RetryPolicy::forever(MS), 1000).len(), 1000);
+    }
+
+    #[test]
+    fn until_elapsed_ends_by_time() {
+        let policy = RetryPolicy::until_elapsed(10 * MS, MS);
+        assert_eq!(policy.delay(7, 9 * MS), Some(MS));
+        assert_eq!(policy.delay(7, 10 * MS), None);
+    }
+
+    #[test]
+    fn endless_retries_without_a_pause_are_refused() {
+        for policy in [RetryPolicy::forever(Duration::ZERO), RetryPolicy::until_elapsed(MS, Duration::ZERO)] {
+            assert!(matches!(policy.validate(), Err(Error::InvalidArgument { .. })), "{policy:?}");
+        }
+        assert_eq!(RetryPolicy::n_times(3, Duration::ZERO).validate(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_success_starts_the_count_anew() {
+        let mut retry = Retry::new(&RetryPolicy::one_time(MS));
+        let lost = || Error::ZooKeeper {
+            operation: "list",
+            path: "/a".into(),
+            source: zookeeper_client::Error::ConnectionLoss,
+        };
+        assert_eq!(retry.after(lost()).await, Ok(()));
+        assert_eq!(retry.after(lost()).await, Err(lost()));
+        retry.reset();
+        assert_eq!(retry.after(lost()).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_pass_is_not_retried() {
+        let mut retry = Retry::new(&RetryPolicy::forever(MS));
+        assert_eq!(retry.after(Error::Closed).await, Err(Error::Closed));
+    }
+
+    proptest! {
+        #[test]
+        fn exponential_pauses_stay_within_their_bounds(retry in 0_u32..40, base in 1_u64..5000, cap in 1_u64..100_000) {
+            let (base, cap) = (Duration::from_millis(base), Duration::from_millis(cap));
+            let policy = RetryPolicy::bounded_exponential_backoff(base, cap, u32::MAX);
+            let delay = policy.delay(retry, Duration::ZERO).expect("it never gives up");
+            prop_assert!(delay >= base.min(cap) && delay <= cap);
+            prop_assert!(delay <= base.saturating_mul(2_u32.saturating_pow(retry + 1)));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! One ZooKeeper session, and the requests that recipes make on it.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures_util::future::BoxFuture;
+use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
+
+/// A session, from its establishment on. Its epoch tells it from earlier and later ones of the same client.
+#[derive(Debug)]
+pub(crate) struct Session {
+    epoch: u64,
+    state: zk::StateWatcher,
+    /// Taken when the session is ended: the session lives as long as anybody has this handle.
+    zookeeper: RwLock<Option<Arc<zk::Client>>>,
+}
+
+/// What a successful create of a sequential node tells.
+#[derive(Debug)]
+pub(crate) struct Created {
+    /// The whole name, sequence number included.
+    pub(crate) name: String,
+    /// The transaction that created it.
+    pub(crate) czxid: i64,
+}
+
+impl Session {
+    pub(crate) fn new(epoch: u64, zookeeper: zk::Client) -> Self {
+        let state = zookeeper.state_watcher();
+        Self { epoch, state, zookeeper: RwLock::new(Some(Arc::new(zookeeper))) }
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether the session is known to be over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.peek_state().is_terminated() || self.zookeeper().is_err()
+    }
+
+    pub(crate) fn state_watcher(&self) -> zk::StateWatcher {
+        self.state.clone()
+    }
+
+    /// The handle that all requests go through.
+    pub(crate) fn zookeeper(&self) -> Result<Arc<zk::Client>, zk::Error> {
+        let zookeeper = self.zookeeper.read().unwrap_or_else(PoisonError::into_inner);
+        zookeeper.clone().ok_or(zk::Error::ClientClosed)
+    }
+
+    /// Lets go of the session: it ends at the server when the requests under way are answered.
+    pub(crate) fn end(&self) {
+        let zookeeper = self.zookeeper.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(zookeeper);
+    }
+
+    /// Creates the ephemeral-sequential node `parent/name<sequence>`.
+    pub(crate) async fn create_in_line(
+        &self,
+        parent: &str,
+        name: &str,
+        data: &[u8],
+        acl: &[Acl],
+    ) -> Result<Created, zk::Error> {
+        let zookeeper = self.zookeeper()?;
+        let options = CreateMode::EphemeralSequential.with_acls(Acls::new(acl));
+        let (stat, sequence) = zookeeper.create(&format!("{parent}/{name}"), data, &options).await?;
+        Ok(Created { name: format!("{name}{sequence}"), czxid: stat.czxid })
+    }
+
+    /// Creates a container node without data. That it exists already is no failure.
+    pub(crate) async fn create_container(&self, path: &str, acl: &[Acl]) -> Result<(), zk::Error> {
+        let zookeeper = self.zookeeper()?;
+        match zookeeper.create(path, &[], &CreateMode::Container.with_acls(Acls::new(acl))).await {
+            Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<String>, zk::Error> {
+        self.zookeeper()?.list_children(path).await
+    }
+
+    /// Brings the server of this session up to date with the leader.
+    pub(crate) async fn sync(&self, path: &str) -> Result<(), zk::Error> {
+        self.zookeeper()?.sync(path).await
+    }
+
+    pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
+        self.zookeeper()?.check_stat(path).await
+    }
+
+    pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat), zk::Error> {
+        self.zookeeper()?.get_data(path).await
+    }
+
+    /// Watches a node for its deletion or a change of its data; `None` if it does not exist.
+    pub(crate) async fn watch(&self, path: &str) -> Result<Option<zk::OneshotWatcher>, zk::Error> {
+        // Exists rather than get: it needs no right on the nodes of others. The watch that it leaves on a
+        // missing node goes with the watcher.
+        let (stat, watcher) = self.zookeeper()?.check_and_watch_stat(path).await?;
+        Ok(stat.map(|_| watcher))
+    }
+
+    /// Lists children and watches for changes among them.
+    pub(crate) async fn watch_list(
+        &self,
+        path: &str,
+    ) -> Result<(Vec<String>, zk::OneshotWatcher), zk::Error> {
+        self.zookeeper()?.list_and_watch_children(path).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
+        self.send_delete(path).await
+    }
+
+    /// Sends a delete before it returns; the future is for the reply.
+    pub(crate) fn send_delete(&self, path: &str) -> BoxFuture<'static, Result<(), zk::Error>> {
+        match self.zookeeper() {
+            Ok(zookeeper) => Box::pin(zookeeper.delete(path, None)),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Follows the session of a client, and makes a new one when it has expired.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use zookeeper_client::{self as zk, SessionState};
+
+use super::hosts;
+use super::session::Session;
+use super::state::ConnectionState;
+
+/// Pauses between attempts to make a session.
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a client has of a session at this moment.
+#[derive(Clone, Debug)]
+pub(crate) enum Status {
+    /// No session, but one is being made.
+    Connecting { failure: Option<zk::Error> },
+    /// No session, because the servers refuse the client's authentication. It is tried on.
+    Unauthenticated,
+    /// A session, connected or not.
+    Live { session: Arc<Session>, writable: bool },
+    /// The session is over, and there will be no other.
+    Over { source: zk::Error },
+}
+
+/// Tells everybody how the session fares.
+#[derive(Debug)]
+pub(crate) struct Link {
+    status: watch::Sender<Status>,
+    state: watch::Sender<ConnectionState>,
+}
+
+impl Link {
+    pub(crate) fn new() -> Self {
+        let (status, _) = watch::channel(Status::Connecting { failure: None });
+        let (state, _) = watch::channel(ConnectionState::Suspended);
+        Self { status, state }
+    }
+
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    pub(crate) fn state(&self) -> watch::Receiver<ConnectionState> {
+        self.state.subscribe()
+    }
+
+    fn publish(&self, state: ConnectionState, status: Status) {
+        self.status.send_replace(status);
+        let before = self.state.send_replace(state);
+        if before != state {
+            tracing::info!(?before, now = ?state, "connection state changed");
+        }
+    }
+}
+
+/// Where sessions come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Made by us, and again after each expiry.
+    Own { connector: Box<zk::Connector>, hosts: String },
+    /// Made and ended by somebody else.
+    Adopted(zk::Client),
+}
+
+/// Runs until `closed`, or until an adopted session is over. Cancels `ended` when the session is let go of.
+pub(crate) async fn supervise(
+    source: Source,
+    identity: Arc<OnceLock<Vec<u8>>>,
+    link: Arc<Link>,
+    closed: CancellationToken,
+    ended: CancellationToken,
+) {
+    let _ended = ended.drop_guard();
+    match source {
+        Source::Own { connector, hosts } => {
+            if identity.get().is_none() {
+                let address = hosts::local_address(&hosts).await;
+                identity.get_or_init(|| address);
+            }
+            let mut epoch = 0;
+            loop {
+                let connecting = connect(&connector, &hosts, &link);
+                let Some(zookeeper) = closed.run_until_cancelled(connecting).await else { break };
+                epoch += 1;
+                let session = Arc::new(Session::new(epoch, zookeeper));
+                if closed.run_until_cancelled(follow(&session, &link)).await.is_none() {
+                    end(&session).await;
+                    break;
+                }
+                link.publish(ConnectionState::Lost, Status::Connecting { failure: None });
+            }
+            link.publish(ConnectionState::Closed, Status::Over { source: zk::Error::ClientClosed });
+        }
+        Source::Adopted(zookeeper) => {
+            let session = Arc::new(Session::new(1, zookeeper));
+            match closed.run_until_cancelled(follow(&session, &link)).await {
+                Some(source) => link.publish(ConnectionState::Lost, Status::Over { source }),
+                None => {
+                    link.publish(ConnectionState::Closed, Status::Over { source: zk::Error::ClientClosed })
+                }
+            }
+        }
+    }
+}
+
+/// Tries until there is a session.
+async fn connect(connector: &zk::Connector, hosts: &str, link: &Link) -> zk::Client {
+    let mut pause = MIN_PAUSE;
+    loop {
+        // One pass over the servers per attempt: our own pauses are shorter than those of the connector,
+        // so that a server that comes back is found soon.
+        match connector.clone().with_fail_eagerly().connect(hosts).await {
+            Ok(zookeeper) => return zookeeper,
+            Err(error) => {
+                tracing::debug!(hosts, %error, "cannot connect yet");
+                link.status.send_replace(match error {
+                    zk::Error::AuthFailed => Status::Unauthenticated,
+                    failure => Status::Connecting { failure: Some(failure) },
+                });
+            }
+        }
+        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+/// Publishes the states of a session until it is over; answers how it ended.
+async fn follow(session: &Arc<Session>, link: &Link) -> zk::Error {
+    let mut watcher = session.state_watcher();
+    let mut state = watcher.state();
+    let mut connected = match session.epoch() {
+        1 => ConnectionState::Connected,
+        _ => ConnectionState::Reconnected,
+    };
+    loop {
+        let public = match state {
+            SessionState::SyncConnected => std::mem::replace(&mut connected, ConnectionState::Reconnected),
+            SessionState::ConnectedReadOnly => ConnectionState::ReadOnly,
+            SessionState::Disconnected => ConnectionState::Suspended,
+            SessionState::Expired => return zk::Error::SessionExpired,
+            SessionState::AuthFailed => return zk::Error::AuthFailed,
+            SessionState::Closed => return zk::Error::ClientClosed,
+        };
+        link.publish(public, Status::Live { session: session.clone(), writable: public.is_writable() });
+        state = watcher.changed().await;
+    }
+}
+
+/// Lets go of a session, and waits for the server's confirmation if a server is there to give it.
+async fn end(session: &Session) {
+    let mut watcher = session.state_watcher();
+    let connected = matches!(watcher.state(), SessionState::SyncConnected | SessionState::ConnectedReadOnly);
+    session.end();
+    // Without a connection there is nobody to tell: the session expires by itself.
+    if connected {
+        watcher.changed().await;
+    }
+}

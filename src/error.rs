@@ -1,0 +1,175 @@
+//! What can go wrong, with the operation, the path and the way out.
+
+use std::time::Duration;
+
+use zookeeper_client as zk;
+
+use crate::client::Failure;
+
+/// The result of an operation of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation of this library failed.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The path cannot name a ZooKeeper node. Nothing was sent.
+    #[error("invalid path {path:?}: {reason}")]
+    InvalidPath {
+        /// The path as it was given.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+
+    /// An argument makes no sense. Nothing was sent.
+    #[error("invalid {argument}: {reason}")]
+    InvalidArgument {
+        /// Which argument.
+        argument: &'static str,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+
+    /// There was no connected session within the connection timeout.
+    #[error(
+        "no session with {hosts} within {waited:?}{}; check that the servers run and can be reached",
+        cause(.source)
+    )]
+    NotConnected {
+        /// The servers, as in the connect string.
+        hosts: String,
+        /// How long it was waited for.
+        waited: Duration,
+        /// The last failure to connect, if any was seen.
+        source: Option<zk::Error>,
+    },
+
+    /// ZooKeeper refused an operation, or the retries under the client's policy are used up.
+    #[error("cannot {operation} {path}: {source}{}", way_out(.source))]
+    ZooKeeper {
+        /// What was to be done, as in "create".
+        operation: &'static str,
+        /// The full path of the node, namespace included.
+        path: String,
+        /// What ZooKeeper, or the connection to it, answered.
+        source: zk::Error,
+    },
+
+    /// The session of an adopted ZooKeeper client is over; this library does not make another one.
+    #[error("the adopted session is over ({source}); make a new one and a new client on it")]
+    SessionOver {
+        /// How it ended.
+        source: zk::Error,
+    },
+
+    /// The servers refused the client's identity.
+    #[error("{hosts} refused the client's authentication; check the credentials given to the builder")]
+    AuthFailed {
+        /// The servers, as in the connect string.
+        hosts: String,
+    },
+
+    /// The same owner holds this lock through another lock object, so the wait would never end.
+    #[error(
+        "waiting for {path} would deadlock: the same owner holds it through another lock object; \
+         share one lock object, or release the first"
+    )]
+    WouldDeadlock {
+        /// The full path of the lock.
+        path: String,
+    },
+
+    /// The lock was lost before this call: its node is gone, or its session is over.
+    #[error("the lock of {path} was lost: its node or its session is gone; acquire it again")]
+    LockLost {
+        /// The full path of the holder's node.
+        path: String,
+    },
+
+    /// The client was closed.
+    #[error("the client is closed; make a new one")]
+    Closed,
+}
+
+impl Error {
+    /// Whether the session that was asked is over.
+    pub(crate) fn ends_session(&self) -> bool {
+        matches!(self, Self::ZooKeeper { source, .. } if Failure::of(source) == Failure::SessionOver)
+    }
+
+    /// Whether the same call may succeed later: the servers could not be reached, or were too busy.
+    ///
+    /// ```
+    /// use zk_recipes::Error;
+    ///
+    /// assert!(!Error::Closed.is_retryable());
+    /// ```
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::NotConnected { .. } => true,
+            Self::ZooKeeper { source, .. } => Failure::of(source).is_passing(),
+            _ => false,
+        }
+    }
+}
+
+fn cause(source: &Option<zk::Error>) -> String {
+    source.as_ref().map(|error| format!(" ({error})")).unwrap_or_default()
+}
+
+fn way_out(source: &zk::Error) -> &'static str {
+    match source {
+        zk::Error::NoAuth => {
+            "; the client's identities lack a right: authenticate with one that has it, or change the ACL"
+        }
+        zk::Error::InvalidAcl => "; check the ACL given to the builder, and that its scheme is authenticated",
+        zk::Error::NoNode => "; a parent is missing: check that the chroot of the connect string exists",
+        zk::Error::NoChildrenForEphemerals => "; a parent is ephemeral: choose another path",
+        zk::Error::QuotaExceeded => "; raise the quota or remove nodes",
+        zk::Error::NotReadOnly => "; the server is read-only until it rejoins a quorum",
+        zk::Error::ConnectionLoss => "; the retry policy is exhausted, try again later",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_operation_path_and_way_out() {
+        let error =
+            Error::ZooKeeper { operation: "create", path: "/locks/a".into(), source: zk::Error::NoAuth };
+        assert_eq!(
+            error.to_string(),
+            "cannot create /locks/a: not authorized; the client's identities lack a right: authenticate with \
+             one that has it, or change the ACL"
+        );
+        let error = Error::NotConnected {
+            hosts: "zk1:2181".into(),
+            waited: Duration::from_secs(15),
+            source: Some(zk::Error::NoHosts),
+        };
+        assert_eq!(
+            error.to_string(),
+            "no session with zk1:2181 within 15s (no available hosts); check that the servers run and can be \
+             reached"
+        );
+    }
+
+    #[test]
+    fn only_passing_trouble_is_retryable() {
+        let zookeeper =
+            |source| Error::ZooKeeper { operation: "create", path: "/locks/a".into(), source }.is_retryable();
+        assert!(zookeeper(zk::Error::ConnectionLoss));
+        assert!(!zookeeper(zk::Error::NoAuth));
+        assert!(!Error::WouldDeadlock { path: "/locks/a".into() }.is_retryable());
+    }
+
+    #[test]
+    fn an_error_can_cross_threads() {
+        fn assert_bounds<T: std::error::Error + Send + Sync + 'static>() {}
+        assert_bounds::<Error>();
+    }
+}

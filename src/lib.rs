@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![deny(missing_docs, rustdoc::broken_intra_doc_links)]
+
+mod client;
+mod error;
+mod lock;
+mod queue;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use zookeeper_client::{Acl, AuthId, Permission};
+
+pub use self::client::{Client, ClientBuilder, ConnectionState, RetryPolicy};
+pub use self::error::{Error, Result};
+pub use self::lock::{InterProcessLock, InterProcessMutex, LockGuard, Owner, Participant, Ticket};

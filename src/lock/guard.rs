@@ -1,0 +1,140 @@
+//! What a holder holds.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::owner::{HeldNodes, Holds, Owner};
+use crate::client::{Client, EphemeralNode};
+use crate::error::{Error, Result};
+use crate::queue::Grant;
+
+/// A held lock. It is released when its last guard is dropped or [released](Self::release).
+///
+/// A guard belongs to no task and no thread: it can be moved anywhere and dropped anywhere, also outside of
+/// the runtime. A guard that is leaked (`std::mem::forget`) holds the lock until the session ends.
+#[must_use = "if unused, the lock is released at once"]
+#[clippy::has_significant_drop]
+pub struct LockGuard {
+    hold: Arc<Hold>,
+}
+
+/// One grant: the node, and who it was granted to. Shared by the guards of one owner.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    // Dropped in this order: an owner that acquires again after the node is gone must not find the old hold.
+    _registration: Registration,
+    node: EphemeralNode,
+    node_path: Box<str>,
+    token: i64,
+    client: Client,
+}
+
+/// The entries of a hold in the books by which owners are known again.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    holds: Arc<Holds>,
+    held_nodes: Arc<HeldNodes>,
+    owner: Owner,
+    node_path: Box<str>,
+}
+
+impl LockGuard {
+    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        Self { hold }
+    }
+
+    /// A number that grows with every grant of the lock: hand it to what the lock protects, and have that
+    /// refuse numbers smaller than the greatest it has seen.
+    ///
+    /// It is the `czxid` of the holder's node: the transaction that created it. Guards of one hold have the
+    /// same token. Tokens of one ensemble can be compared across all paths and processes.
+    pub fn fencing_token(&self) -> i64 {
+        self.hold.token
+    }
+
+    /// The full path of the node by which the lock is held, namespace included.
+    pub fn node_path(&self) -> &str {
+        &self.hold.node_path
+    }
+
+    /// How many guards there are on this hold. More than one after the owner has entered again.
+    pub fn hold_count(&self) -> usize {
+        Arc::strong_count(&self.hold)
+    }
+
+    /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its
+    /// hold only counts down, without a request.
+    ///
+    /// Dropping a guard releases as well: the request is sent at once, and repeated in the background until
+    /// it is done. Release explicitly to know when others can have the lock, or that it was lost before.
+    ///
+    /// # Errors
+    /// [`Error::LockLost`] when the lock had been lost before; [`Error::ZooKeeper`] when the server refuses,
+    /// or cannot be reached under the client's retry policy: then the background goes on trying;
+    /// [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// The lock is released in any case, in the background if this is cancelled.
+    pub async fn release(self) -> Result<()> {
+        // Exactly one of several guards that are released at the same time is the last.
+        let Some(Hold { _registration, node, node_path, client, .. }) = Arc::into_inner(self.hold) else {
+            return Ok(());
+        };
+        drop(_registration);
+        match client.unless_closed(node.remove()).await? {
+            true => Ok(()),
+            false => Err(Error::LockLost { path: node_path.into() }),
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("node_path", &self.node_path())
+            .field("fencing_token", &self.fencing_token())
+            .field("hold_count", &self.hold_count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Hold {
+    pub(crate) fn new(client: Client, grant: Grant, registration: Registration) -> Self {
+        let Grant { node, czxid } = grant;
+        let node_path = node.path().into();
+        Self { _registration: registration, node, node_path, token: czxid, client }
+    }
+
+    /// # Errors
+    /// [`Error::LockLost`] when the hold is known to be lost.
+    pub(crate) fn ensure_held(&self) -> Result<()> {
+        if self.node.session().is_over() {
+            return Err(Error::LockLost { path: self.node_path.clone().into() });
+        }
+        Ok(())
+    }
+}
+
+impl Registration {
+    pub(crate) fn new(
+        holds: &Arc<Holds>,
+        held_nodes: &Arc<HeldNodes>,
+        owner: &Owner,
+        node_path: &str,
+    ) -> Self {
+        held_nodes.insert(node_path.to_owned(), owner.clone());
+        Self {
+            holds: holds.clone(),
+            held_nodes: held_nodes.clone(),
+            owner: owner.clone(),
+            node_path: node_path.into(),
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.held_nodes.remove(&self.node_path);
+        self.holds.forget(self.owner.clone());
+    }
+}

@@ -1,0 +1,129 @@
+//! A place in the queue of a lock.
+
+use tokio::sync::watch;
+
+use super::guard::LockGuard;
+use super::owner::Owner;
+use super::reentrant::Reentrant;
+use crate::error::Result;
+use crate::queue::{Place, Standing};
+
+/// A place in the queue of a lock. Dropping it leaves the queue.
+///
+/// ```no_run
+/// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
+/// let ticket = mutex.enqueue().await?;
+/// println!("{} before us", ticket.position().await?);
+/// let guard = ticket.acquired().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "if unused, the place in the queue is given up at once"]
+pub struct Ticket {
+    lock: Reentrant,
+    owner: Owner,
+    state: State,
+    positions: watch::Sender<usize>,
+}
+
+#[derive(Debug)]
+enum State {
+    Queued(Place),
+    EnteredAgain(LockGuard),
+}
+
+impl Ticket {
+    pub(crate) fn queued(lock: &Reentrant, owner: &Owner, place: Place) -> Self {
+        let position = match place.standing() {
+            Standing::Waiting { position, .. } => *position,
+            Standing::Granted | Standing::Outside => 0,
+        };
+        Self::new(lock, owner, State::Queued(place), position)
+    }
+
+    pub(crate) fn entered_again(lock: &Reentrant, owner: &Owner, guard: LockGuard) -> Self {
+        Self::new(lock, owner, State::EnteredAgain(guard), 0)
+    }
+
+    fn new(lock: &Reentrant, owner: &Owner, state: State, position: usize) -> Self {
+        Self { lock: lock.clone(), owner: owner.clone(), state, positions: watch::Sender::new(position) }
+    }
+
+    /// How many contenders are before this one, by a fresh look at the queue. Zero is the holder.
+    ///
+    /// A place that was lost meanwhile counts as behind all others: there it goes when the ticket is awaited.
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected)
+    /// when the queue cannot be read; [`Error::Closed`](crate::Error::Closed).
+    ///
+    /// # Cancel safety
+    /// The place is kept.
+    pub async fn position(&self) -> Result<usize> {
+        let State::Queued(place) = &self.state else { return Ok(0) };
+        let queue = self.lock.client().unless_closed(self.lock.internals().contenders()).await?;
+        let own = place.node_name();
+        Ok(queue.iter().position(|name| Some(name.as_str()) == own).unwrap_or(queue.len()))
+    }
+
+    /// Follows the position while [`acquired`](Self::acquired) is awaited.
+    ///
+    /// Each change in the queue then costs a request of this client, and of each other client that follows.
+    /// The sender is gone when the wait is over.
+    ///
+    /// ```no_run
+    /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
+    /// let ticket = mutex.enqueue().await?;
+    /// let mut position = ticket.watch_position();
+    /// tokio::spawn(async move {
+    ///     while position.changed().await.is_ok() {
+    ///         println!("{} before us", *position.borrow_and_update());
+    ///     }
+    /// });
+    /// let guard = ticket.acquired().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch_position(&self) -> watch::Receiver<usize> {
+        self.positions.subscribe()
+    }
+
+    /// Waits for this contender's turn.
+    ///
+    /// # Errors
+    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    ///
+    /// # Cancel safety
+    /// The place is given up, and nothing stays in the queue. To wait with a bound and keep the place, pin
+    /// the future and await a `&mut` to it.
+    pub async fn acquired(self) -> Result<LockGuard> {
+        let Self { lock, owner, state, positions } = self;
+        let mut place = match state {
+            State::EnteredAgain(guard) => return Ok(guard),
+            State::Queued(place) => place,
+        };
+        let client = lock.client().clone();
+        let acquire = async move {
+            loop {
+                if positions.receiver_count() == 0 {
+                    lock.turn(&mut place, &owner).await?;
+                } else {
+                    let own = place.node_name().unwrap_or_default().to_owned();
+                    let follow = lock.internals().follow_position(&own, |position| {
+                        positions.send_if_modified(|old| std::mem::replace(old, position) != position);
+                    });
+                    tokio::select! {
+                        turn = lock.turn(&mut place, &owner) => turn?,
+                        () = follow => {}
+                    }
+                }
+                match place.into_grant() {
+                    Ok(grant) => return Ok(lock.hold(grant, &owner)),
+                    Err(not_yet) => place = not_yet,
+                }
+            }
+        };
+        client.unless_closed(acquire).await
+    }
+}

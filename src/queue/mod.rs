@@ -1,0 +1,12 @@
+//! How contenders line up under one path: the core that all locks share.
+
+mod contender;
+mod internals;
+mod name;
+mod order;
+mod rule;
+
+pub(crate) use self::contender::Standing;
+pub(crate) use self::internals::{Grant, LockInternals, Place};
+pub(crate) use self::name::MUTEX;
+pub(crate) use self::rule::exclusive;

@@ -1,0 +1,203 @@
+//! Several ZooKeeper servers that form one ensemble.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::time::{self, Instant};
+
+use super::builder::TestingClusterBuilder;
+use super::config::Member;
+use super::four_letter;
+use super::ports::Port;
+use super::server::{Membership, Ready, TestingServer};
+use super::settings::{Settings, invalid};
+
+const LEADER_PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_PATIENCE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// ZooKeeper's ids are one byte.
+const LARGEST: usize = 255;
+
+/// A real ZooKeeper ensemble on 127.0.0.1, for tests.
+///
+/// Each server has ports and data of its own and keeps them over restarts. Dropping the cluster ends and removes all of
+/// it, as dropping a [`TestingServer`] does.
+///
+/// Methods that take the `index` of a server (from 0, as in [`servers`](Self::servers)) panic if there is none with it.
+///
+/// ```no_run
+/// # async fn example() -> std::io::Result<()> {
+/// use zk_recipes::testing::TestingCluster;
+///
+/// let mut cluster = TestingCluster::start(3).await?;
+/// let leader = cluster.leader().await?;
+/// cluster.kill(leader).await?;
+/// assert_ne!(cluster.leader().await?, leader);
+/// cluster.restart(leader).await?; // as a follower
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TestingCluster {
+    servers: Vec<TestingServer>,
+}
+
+pub(super) async fn start(settings: &Settings, size: usize) -> io::Result<TestingCluster> {
+    if !(1..=LARGEST).contains(&size) {
+        return Err(invalid(format!("a cluster has 1 to {LARGEST} servers, not {size}")));
+    }
+    settings.check()?;
+    let mut members = Vec::new();
+    let mut ports = Vec::new();
+    for _ in 0..size {
+        let [quorum, election] = [Port::reserve()?, Port::reserve()?];
+        members.push(Member { quorum_port: quorum.number(), election_port: election.number() });
+        ports.push(vec![quorum, election]);
+    }
+    let mut servers = Vec::new();
+    for (index, ports) in ports.into_iter().enumerate() {
+        let membership = Membership { id: index + 1, members: members.clone(), ports };
+        servers.push(TestingServer::prepare(settings, Some(membership))?);
+    }
+    for server in &mut servers {
+        server.launch().await?;
+    }
+    for server in &servers {
+        server.wait_until(Ready::Serving).await?;
+    }
+    Ok(TestingCluster { servers })
+}
+
+impl TestingCluster {
+    /// Starts `size` servers with the default settings, see [`TestingClusterBuilder`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TestingClusterBuilder::start`].
+    pub async fn start(size: usize) -> io::Result<Self> {
+        Self::builder(size).start().await
+    }
+
+    /// Settings for `size` servers.
+    pub fn builder(size: usize) -> TestingClusterBuilder {
+        TestingClusterBuilder::new(size)
+    }
+
+    /// What a client connects to: host and port of each server, separated by commas.
+    pub fn connect_string(&self) -> String {
+        self.servers.iter().map(TestingServer::connect_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// All servers, running or not.
+    pub fn servers(&self) -> &[TestingServer] {
+        &self.servers
+    }
+
+    /// The index of the server that leads. Waits until there is exactly one and a majority of all servers has joined it.
+    ///
+    /// After a leader was killed it takes about a second, after it was paused some more: the others give it up when they
+    /// have heard nothing of it for two seconds.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` if there is none within 30 seconds, for example because the majority is stopped or paused.
+    pub async fn leader(&self) -> io::Result<usize> {
+        let started = Instant::now();
+        loop {
+            let mut leaders = Vec::new();
+            let mut joined = 0;
+            for (index, server) in
+                self.servers.iter().enumerate().filter(|(_, server)| server.is_responsive())
+            {
+                let Ok(answer) = four_letter::ask(server.port(), "srvr", ANSWER_PATIENCE).await else {
+                    continue;
+                };
+                match four_letter::mode(&answer) {
+                    // The mode of a cluster of one.
+                    Some("leader" | "standalone") => leaders.push(index),
+                    Some(_) => {}
+                    None => continue,
+                }
+                joined += 1;
+            }
+            if let [leader] = leaders[..] {
+                if self.is_majority(joined) {
+                    return Ok(leader);
+                }
+            }
+            if started.elapsed() > LEADER_PATIENCE {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!(
+                        "no leader within {LEADER_PATIENCE:?}: of {} servers {} are running and not paused, {joined} serve, \
+                        and {} of them lead",
+                        self.servers.len(),
+                        self.responsive(),
+                        leaders.len(),
+                    ),
+                ));
+            }
+            time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// [Stops](TestingServer::stop) one server in good order.
+    ///
+    /// # Errors
+    ///
+    /// As [`TestingServer::stop`].
+    pub async fn stop(&mut self, index: usize) -> io::Result<()> {
+        self.servers[index].stop().await
+    }
+
+    /// [Kills](TestingServer::kill) one server.
+    ///
+    /// # Errors
+    ///
+    /// As [`TestingServer::kill`].
+    pub async fn kill(&mut self, index: usize) -> io::Result<()> {
+        self.servers[index].kill().await
+    }
+
+    /// Starts one server again on the same ports and data; first stops it if it is running.
+    ///
+    /// Waits until it serves clients. If no majority of all servers is running, as this one cannot serve then, waits only
+    /// until it answers questions: so a cluster that was stopped altogether is started server by server.
+    ///
+    /// # Errors
+    ///
+    /// As [`TestingServer::restart`].
+    pub async fn restart(&mut self, index: usize) -> io::Result<()> {
+        self.servers[index].restart_until(Ready::Answering).await?;
+        if self.is_majority(self.responsive()) {
+            self.servers[index].wait_until(Ready::Serving).await?;
+        }
+        Ok(())
+    }
+
+    /// [Pauses](TestingServer::pause) one server.
+    ///
+    /// # Errors
+    ///
+    /// As [`TestingServer::pause`].
+    pub fn pause(&self, index: usize) -> io::Result<()> {
+        self.servers[index].pause()
+    }
+
+    /// [Resumes](TestingServer::resume) one server.
+    ///
+    /// # Errors
+    ///
+    /// As [`TestingServer::resume`].
+    pub fn resume(&self, index: usize) -> io::Result<()> {
+        self.servers[index].resume()
+    }
+
+    fn responsive(&self) -> usize {
+        self.servers.iter().filter(|server| server.is_responsive()).count()
+    }
+
+    fn is_majority(&self, count: usize) -> bool {
+        count > self.servers.len() / 2
+    }
+}

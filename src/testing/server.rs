@@ -1,0 +1,365 @@
+//! One ZooKeeper server.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tokio::time::{self, Instant};
+
+use super::builder::TestingServerBuilder;
+use super::config::{self, Member};
+use super::four_letter;
+use super::jars;
+use super::logging;
+use super::ports::Port;
+use super::process::Process;
+use super::settings::Settings;
+
+const START_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Lines of the log that an error quotes.
+const LOG_TAIL: usize = 30;
+
+/// A real ZooKeeper server on 127.0.0.1, for tests.
+///
+/// It has a port and a temporary data folder of its own. Dropping it kills the server, waits for its end (some
+/// milliseconds, at most two seconds) and removes the data; this needs no runtime. The server also ends, and its data
+/// are removed, when the process that started it ends in any other way, even by SIGKILL.
+///
+/// See the [module](super) for an example.
+pub struct TestingServer {
+    // In the order of dropping: nothing may write into the directory when it is removed.
+    process: Option<Process>,
+    paused: AtomicBool,
+    java: PathBuf,
+    arguments: Vec<OsString>,
+    port: Port,
+    _member_ports: Vec<Port>,
+    directory: TempDir,
+}
+
+/// What the end of a start is.
+#[derive(Clone, Copy)]
+pub(super) enum Ready {
+    /// Serves clients.
+    Serving,
+    /// Answers questions, perhaps by saying that it has no quorum yet.
+    Answering,
+}
+
+/// The part of a cluster that a server is told about.
+pub(super) struct Membership {
+    /// From 1.
+    pub(super) id: usize,
+    pub(super) members: Vec<Member>,
+    /// Reserved for as long as the server lives.
+    pub(super) ports: Vec<Port>,
+}
+
+impl TestingServer {
+    /// Starts a server with the default settings, see [`TestingServerBuilder`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TestingServerBuilder::start`].
+    pub async fn start() -> io::Result<Self> {
+        Self::builder().start().await
+    }
+
+    /// Settings for a server.
+    pub fn builder() -> TestingServerBuilder {
+        TestingServerBuilder::default()
+    }
+
+    /// Lays out a server that is not running yet.
+    pub(super) fn prepare(settings: &Settings, membership: Option<Membership>) -> io::Result<Self> {
+        settings.check()?;
+        let java = jars::java(jars::environment)?;
+        let class_path = match &settings.class_path {
+            Some(class_path) => class_path.clone(),
+            None => jars::class_path(jars::environment)?,
+        };
+        let port = Port::reserve()?;
+        let directory = tempfile::Builder::new().prefix("zookeeper-").tempdir()?;
+        let data = data_dir(&directory);
+        fs::create_dir(&data)?;
+        let (members, member_ports) = match membership {
+            None => (Vec::new(), Vec::new()),
+            Some(Membership { id, members, ports }) => {
+                fs::write(data.join("myid"), id.to_string())?;
+                (members, ports)
+            }
+        };
+        let zoo_cfg = directory.path().join("zoo.cfg");
+        fs::write(&zoo_cfg, config::zoo_cfg(settings, &data, port.number(), &members)?)?;
+        let logging = logging::quiet(directory.path())?;
+        Ok(Self {
+            process: None,
+            paused: AtomicBool::new(false),
+            java,
+            arguments: config::arguments(settings, &class_path, logging, &zoo_cfg),
+            port,
+            _member_ports: member_ports,
+            directory,
+        })
+    }
+
+    /// Starts the process, without waiting for it to serve.
+    pub(super) async fn launch(&mut self) -> io::Result<()> {
+        let process = Process::spawn(self.directory.path(), &self.log(), &self.java, &self.arguments).await?;
+        tracing::debug!(port = self.port(), pid = process.pid(), "started a ZooKeeper server");
+        self.paused.store(false, Ordering::Relaxed);
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Waits until the launched server is ready. The error of one that found its port taken is `AddrInUse`.
+    pub(super) async fn wait_until(&self, ready: Ready) -> io::Result<()> {
+        let started = Instant::now();
+        // A server that has only just opened its port may lose a question. Ask again soon, but give a slow machine time.
+        let mut patience = Duration::from_millis(100);
+        loop {
+            let status = self.process.as_ref().map(Process::exit_status);
+            let Some(None) = status else {
+                let status =
+                    status.flatten().map_or_else(|| "not running".into(), |status| status.to_string());
+                return Err(self.start_failure(io::ErrorKind::Other, &format!("ended ({status})")));
+            };
+            match four_letter::ask(self.port(), "srvr", patience).await {
+                Ok(answer) => match ready {
+                    Ready::Serving if four_letter::mode(&answer).is_none() => {}
+                    Ready::Serving | Ready::Answering => return Ok(()),
+                },
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    patience = (patience * 2).min(ANSWER_PATIENCE)
+                }
+                Err(_) => {}
+            }
+            if started.elapsed() > START_PATIENCE {
+                let what = format!("did not get ready within {START_PATIENCE:?}");
+                return Err(self.start_failure(io::ErrorKind::TimedOut, &what));
+            }
+            time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    fn start_failure(&self, kind: io::ErrorKind, what: &str) -> io::Error {
+        let log = fs::read(self.log()).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let kind = if log.contains("java.net.BindException") { io::ErrorKind::AddrInUse } else { kind };
+        // Stack frames would push the reason out of the tail.
+        let lines: Vec<_> =
+            log.lines().filter(|line| !line.starts_with("\tat ") && !line.is_empty()).collect();
+        let tail = lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n  ");
+        io::Error::new(
+            kind,
+            format!(
+                "the ZooKeeper server on 127.0.0.1:{} {what}; the end of its log:\n  {tail}",
+                self.port()
+            ),
+        )
+    }
+
+    /// What a client connects to: "127.0.0.1:" and the port. Stays the same over restarts.
+    pub fn connect_string(&self) -> String {
+        format!("127.0.0.1:{}", self.port())
+    }
+
+    /// The TCP port for clients, on 127.0.0.1. Stays the same over restarts.
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// The folder with the server's snapshots and transaction logs, removed when this is dropped.
+    pub fn data_dir(&self) -> PathBuf {
+        data_dir(&self.directory)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.path().join("server.log")
+    }
+
+    /// The process id of the server's JVM, none while it is not running.
+    pub fn pid(&self) -> Option<u32> {
+        self.running().ok().map(Process::pid)
+    }
+
+    /// Whether the server's process exists; also true while it is [paused](Self::pause).
+    pub fn is_running(&self) -> bool {
+        self.running().is_ok()
+    }
+
+    pub(super) fn is_responsive(&self) -> bool {
+        self.is_running() && !self.paused.load(Ordering::Relaxed)
+    }
+
+    fn running(&self) -> io::Result<&Process> {
+        self.process.as_ref().filter(|process| process.is_running()).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotConnected,
+                format!(
+                    "the ZooKeeper server on 127.0.0.1:{} is not running; `restart` starts it",
+                    self.port()
+                ),
+            )
+        })
+    }
+
+    /// Stops the server in good order (SIGTERM) and waits for its end, about a third of a second. Port and data are kept
+    /// for [`restart`](Self::restart). Nothing happens if it is not running; a paused one is woken to end.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` if it had not ended after ten seconds; it was killed then. Also if the system refuses the signal.
+    pub async fn stop(&mut self) -> io::Result<()> {
+        let Some(process) = self.process.as_ref().filter(|process| process.is_running()) else {
+            return Ok(());
+        };
+        process.signal(Signal::TERM)?;
+        process.signal(Signal::CONT)?;
+        if time::timeout(STOP_PATIENCE, process.ended()).await.is_err() {
+            self.kill().await?;
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!(
+                    "the ZooKeeper server on {} ignored SIGTERM for {STOP_PATIENCE:?}",
+                    self.connect_string()
+                ),
+            ));
+        }
+        self.process = None;
+        Ok(())
+    }
+
+    /// Kills the server (SIGKILL) and waits for its end, some milliseconds. Port and data are kept for
+    /// [`restart`](Self::restart). Nothing happens if it is not running.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses the signal.
+    pub async fn kill(&mut self) -> io::Result<()> {
+        let Some(process) = &self.process else { return Ok(()) };
+        if process.is_running() {
+            process.signal(Signal::KILL)?;
+            process.ended().await;
+        }
+        self.process = None;
+        Ok(())
+    }
+
+    /// Starts the server again on the same port and data, and waits until it serves clients; first
+    /// [stops](Self::stop) it if it is running.
+    ///
+    /// # Errors
+    ///
+    /// As [`stop`](Self::stop) and [`TestingServerBuilder::start`].
+    pub async fn restart(&mut self) -> io::Result<()> {
+        self.restart_until(Ready::Serving).await
+    }
+
+    pub(super) async fn restart_until(&mut self, ready: Ready) -> io::Result<()> {
+        self.stop().await?;
+        self.launch().await?;
+        self.wait_until(ready).await
+    }
+
+    /// Freezes the server (SIGSTOP): connections stay open, and new ones are accepted by the system, but nobody answers.
+    /// For its clients this is a black hole.
+    ///
+    /// Blocks until all threads have stopped, some milliseconds; what is asked after that stays unanswered until
+    /// [`resume`](Self::resume). An answer that the server gave before may still be on its way. (Only Linux tells when they
+    /// have stopped. Elsewhere the server may answer for a moment longer.)
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected` if the server is not running, `TimedOut` if it did not stop within five seconds; it runs on then.
+    pub fn pause(&self) -> io::Result<()> {
+        self.running()?.freeze()?;
+        self.paused.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Wakes the server from a [pause](Self::pause) (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected` if the server is not running.
+    pub fn resume(&self) -> io::Result<()> {
+        self.running()?.signal(Signal::CONT)?;
+        self.paused.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Asks one of ZooKeeper's
+    /// [four-letter words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html#sc_4lw) (`srvr`, `mntr`, `cons`,
+    /// `wchp`, `dump`, …), all of which are allowed, and returns the answer as it is.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if `word` is not four lower case letters, `TimedOut` without an answer within five seconds (a
+    /// paused server), `UnexpectedEof` if the server does not know the word, and those of the connection
+    /// (`ConnectionRefused` for a stopped server).
+    pub async fn four_letter_word(&self, word: &str) -> io::Result<String> {
+        four_letter::ask(self.port(), word, ANSWER_PATIENCE).await
+    }
+
+    /// How many packets the server has received from all its clients since it was started.
+    ///
+    /// Pings count, and each four-letter word counts as one: two calls in a row differ by one if nobody else did
+    /// anything. [`session_packets`](Self::session_packets) looks at one client only.
+    ///
+    /// # Errors
+    ///
+    /// As [`four_letter_word`](Self::four_letter_word), and `InvalidData` while a cluster has no quorum.
+    pub async fn packets_received(&self) -> io::Result<u64> {
+        four_letter::packets_received(&self.four_letter_word("srvr").await?)
+    }
+
+    /// How many packets the server has received on the present connection of a session, pings included.
+    ///
+    /// The packet that connects counts as well, and `zookeeper-client` sends a ping right after it. Other clients and
+    /// four-letter words do not count. After a reconnect the count begins anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`four_letter_word`](Self::four_letter_word), and `NotFound` if the session has no connection to this server.
+    pub async fn session_packets(&self, session_id: i64) -> io::Result<u64> {
+        four_letter::session_packets(&self.four_letter_word("cons").await?, session_id)
+    }
+
+    /// How many watches the clients of this server have set (`zk_watch_count` of `mntr`; `wchs` leaves out those of
+    /// children).
+    ///
+    /// One session's watches of one path count at most twice: one for the node, be it for its existence or its data, and
+    /// one for its children. A persistent watch counts as one or two, depending on its mode and on ZooKeeper's version.
+    ///
+    /// # Errors
+    ///
+    /// As [`four_letter_word`](Self::four_letter_word), and `InvalidData` while a cluster has no quorum.
+    pub async fn watch_count(&self) -> io::Result<u64> {
+        four_letter::watch_count(&self.four_letter_word("mntr").await?)
+    }
+}
+
+impl fmt::Debug for TestingServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestingServer")
+            .field("port", &self.port())
+            .field("pid", &self.pid())
+            .field("paused", &self.paused)
+            .field("data_dir", &self.data_dir())
+            .finish_non_exhaustive()
+    }
+}
+
+fn data_dir(directory: &TempDir) -> PathBuf {
+    Path::join(directory.path(), "data")
+}
