@@ -28,7 +28,7 @@ use self::extensions::Extensions;
 pub(crate) use self::failure::Failure;
 use self::janitor::Janitor;
 pub(crate) use self::node::{CreateOutcome, EphemeralNode};
-pub(crate) use self::retry::Retry;
+pub(crate) use self::retry::Failures;
 pub use self::retry::RetryPolicy;
 pub(crate) use self::session::Session;
 pub use self::state::ConnectionState;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use zookeeper_client as zk;
 
 use super::failure::Failure;
-use super::retry::Retry;
+use super::retry::Failures;
 use super::session::{Created, Session};
 use super::{Client, parents};
 use crate::error::{Error, Result};
@@ -143,8 +143,12 @@ impl EphemeralNode {
     /// # Cancel safety
     /// The delete is sent at the first poll, and the janitor sees to it that it is done.
     pub(crate) async fn remove(mut self) -> Result<bool> {
+        if self.name().is_none() {
+            // What may exist of it cannot be named: that takes a sweep.
+            return Ok(false);
+        }
         let path = self.path();
-        let mut retry = Retry::new(self.client.retry_policy());
+        let mut failures = Failures::default();
         let mut in_doubt = false;
         loop {
             let error = match self.session.delete(&path).await {
@@ -167,7 +171,8 @@ impl EphemeralNode {
                 Failure::Unknown => in_doubt = true,
                 Failure::Refused | Failure::Postponed => {}
             }
-            retry.after(Error::ZooKeeper { operation: "delete", path: path.clone(), source: error }).await?;
+            let error = Error::ZooKeeper { operation: "delete", path: path.clone(), source: error };
+            failures.pause_after(error, self.client.retry_policy()).await?;
         }
     }
 

@@ -102,48 +102,42 @@ impl Default for RetryPolicy {
     }
 }
 
-/// The failures in a row of one operation, measured against a policy.
-#[derive(Debug)]
-pub(crate) struct Retry {
-    policy: RetryPolicy,
-    failures: u32,
-    first_failure: Option<Instant>,
+/// The failures in a row of one operation.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    count: u32,
+    first: Option<Instant>,
 }
 
-impl Retry {
-    pub(crate) fn new(policy: &RetryPolicy) -> Self {
-        Self { policy: policy.clone(), failures: 0, first_failure: None }
-    }
-
+impl Failures {
     /// Pauses before the next attempt.
     ///
     /// # Errors
-    /// Hands `error` back when the policy allows no more attempts, or when it is none that passes.
-    pub(crate) async fn after(&mut self, error: Error) -> Result<()> {
+    /// Hands `error` back when it is none that passes, or when the policy allows no more attempts.
+    pub(crate) async fn pause_after(&mut self, error: Error, policy: &RetryPolicy) -> Result<()> {
         if !error.is_retryable() {
             return Err(error);
         }
-        self.pause_or(error).await
+        self.pause_or(error, policy).await
     }
 
     /// Pauses before the next attempt, whatever the failure.
     ///
     /// # Errors
     /// Hands `error` back when the policy allows no more attempts.
-    pub(crate) async fn pause_or(&mut self, error: Error) -> Result<()> {
+    pub(crate) async fn pause_or(&mut self, error: Error, policy: &RetryPolicy) -> Result<()> {
         let now = Instant::now();
-        let elapsed = now - *self.first_failure.get_or_insert(now);
-        let Some(delay) = self.policy.delay(self.failures, elapsed) else { return Err(error) };
-        self.failures += 1;
-        tracing::debug!(%error, retry = self.failures, ?delay, "trying again");
+        let elapsed = now - *self.first.get_or_insert(now);
+        let Some(delay) = policy.delay(self.count, elapsed) else { return Err(error) };
+        self.count += 1;
+        tracing::debug!(%error, retry = self.count, ?delay, "trying again");
         tokio::time::sleep(delay).await;
         Ok(())
     }
 
     /// Notes a success.
     pub(crate) fn reset(&mut self) {
-        self.failures = 0;
-        self.first_failure = None;
+        *self = Self::default();
     }
 }
 
@@ -185,22 +179,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_success_starts_the_count_anew() {
-        let mut retry = Retry::new(&RetryPolicy::one_time(MS));
+        let policy = RetryPolicy::one_time(MS);
+        let mut failures = Failures::default();
         let lost = || Error::ZooKeeper {
             operation: "list",
             path: "/a".into(),
             source: zookeeper_client::Error::ConnectionLoss,
         };
-        assert_eq!(retry.after(lost()).await, Ok(()));
-        assert_eq!(retry.after(lost()).await, Err(lost()));
-        retry.reset();
-        assert_eq!(retry.after(lost()).await, Ok(()));
+        assert_eq!(failures.pause_after(lost(), &policy).await, Ok(()));
+        assert_eq!(failures.pause_after(lost(), &policy).await, Err(lost()));
+        failures.reset();
+        assert_eq!(failures.pause_after(lost(), &policy).await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_does_not_pass_is_not_retried() {
-        let mut retry = Retry::new(&RetryPolicy::forever(MS));
-        assert_eq!(retry.after(Error::Closed).await, Err(Error::Closed));
+        let policy = RetryPolicy::forever(MS);
+        let outcome = Failures::default().pause_after(Error::Closed, &policy).await;
+        assert_eq!(outcome, Err(Error::Closed));
     }
 
     proptest! {

@@ -42,7 +42,14 @@ impl Reentrant {
     }
 
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
-        self.enqueue(owner).await?.acquired().await
+        let acquire = async {
+            if let Some(guard) = self.reenter(owner)? {
+                return Ok(guard);
+            }
+            let mut place = self.internals.enqueue().await?;
+            self.turn(&mut place, owner).await
+        };
+        self.client().unless_closed(acquire).await
     }
 
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
@@ -50,9 +57,10 @@ impl Reentrant {
             if let Some(guard) = self.reenter(owner)? {
                 return Ok(Some(guard));
             }
-            match self.internals.enqueue().await?.into_grant() {
-                Ok(grant) => Ok(Some(self.hold(grant, owner))),
-                Err(place) => place.leave().await.map(|()| None),
+            let mut place = self.internals.enqueue().await?;
+            match place.take_grant() {
+                Some(grant) => Ok(Some(self.hold(grant, owner))),
+                None => place.leave().await.map(|()| None),
             }
         };
         self.client().unless_closed(acquire).await
@@ -72,16 +80,13 @@ impl Reentrant {
             }
             let Ok(place) = timeout_at(deadline, self.internals.enqueue()).await else { return Ok(None) };
             let mut place = place?;
-            match timeout_at(deadline, self.turn(&mut place, owner)).await {
-                Ok(turn) => turn?,
-                Err(_) => {
-                    return match timeout(LEAVE_GRACE, place.leave()).await {
-                        Ok(left) => left.map(|()| None),
-                        Err(_) => Ok(None),
-                    };
-                }
+            if let Ok(turn) = timeout_at(deadline, self.turn(&mut place, owner)).await {
+                return turn.map(Some);
             }
-            Ok(place.into_grant().ok().map(|grant| self.hold(grant, owner)))
+            match timeout(LEAVE_GRACE, place.leave()).await {
+                Ok(left) => left.map(|()| None),
+                Err(_) => Ok(None),
+            }
         };
         self.client().unless_closed(acquire).await
     }
@@ -99,17 +104,21 @@ impl Reentrant {
     /// Waits until a place is granted.
     ///
     /// # Cancel safety
-    /// The place is kept.
-    pub(crate) async fn turn(&self, place: &mut Place, owner: &Owner) -> Result<()> {
-        while let Standing::Waiting { holder, .. } = place.standing() {
-            let held_here = self.held_nodes.is_held_by(&self.internals.child(holder), owner);
-            // Through this very object the owner may have two contenders, started at the same time.
-            if held_here && self.holds.of(owner).is_none() {
-                return Err(Error::WouldDeadlock { path: self.path().to_owned() });
+    /// Only to be followed by leaving the place.
+    pub(crate) async fn turn(&self, place: &mut Place, owner: &Owner) -> Result<LockGuard> {
+        loop {
+            if let Some(grant) = place.take_grant() {
+                return Ok(self.hold(grant, owner));
+            }
+            if let Standing::Waiting { holder, .. } = place.standing() {
+                let held_here = self.held_nodes.is_held_by(&self.internals.child(holder), owner);
+                // Through this very object the owner may have two contenders, started at the same time.
+                if held_here && self.holds.of(owner).is_none() {
+                    return Err(Error::WouldDeadlock { path: self.path().to_owned() });
+                }
             }
             place.wait().await?;
         }
-        Ok(())
     }
 
     /// Another guard on what the owner holds already.
@@ -122,7 +131,7 @@ impl Reentrant {
         Ok(Some(LockGuard::new(hold)))
     }
 
-    pub(crate) fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
+    fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
         let registration = Registration::new(&self.holds, &self.held_nodes, owner, &grant.node.path());
         let hold = Arc::new(Hold::new(self.client().clone(), grant, registration));
         self.holds.insert(owner.clone(), &hold);

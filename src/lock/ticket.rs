@@ -29,7 +29,7 @@ pub struct Ticket {
 
 #[derive(Debug)]
 enum State {
-    Queued(Place),
+    Queued(Box<Place>),
     EnteredAgain(LockGuard),
 }
 
@@ -39,7 +39,7 @@ impl Ticket {
             Standing::Waiting { position, .. } => *position,
             Standing::Granted | Standing::Outside => 0,
         };
-        Self::new(lock, owner, State::Queued(place), position)
+        Self::new(lock, owner, State::Queued(Box::new(place)), position)
     }
 
     pub(crate) fn entered_again(lock: &Reentrant, owner: &Owner, guard: LockGuard) -> Self {
@@ -103,27 +103,9 @@ impl Ticket {
             State::EnteredAgain(guard) => return Ok(guard),
             State::Queued(place) => place,
         };
-        let client = lock.client().clone();
-        let acquire = async move {
-            loop {
-                if positions.receiver_count() == 0 {
-                    lock.turn(&mut place, &owner).await?;
-                } else {
-                    let own = place.node_name().unwrap_or_default().to_owned();
-                    let follow = lock.internals().follow_position(&own, |position| {
-                        positions.send_if_modified(|old| std::mem::replace(old, position) != position);
-                    });
-                    tokio::select! {
-                        turn = lock.turn(&mut place, &owner) => turn?,
-                        () = follow => {}
-                    }
-                }
-                match place.into_grant() {
-                    Ok(grant) => return Ok(lock.hold(grant, &owner)),
-                    Err(not_yet) => place = not_yet,
-                }
-            }
-        };
-        client.unless_closed(acquire).await
+        if positions.receiver_count() > 0 {
+            place.publish_position(positions);
+        }
+        lock.client().unless_closed(lock.turn(&mut place, &owner)).await
     }
 }

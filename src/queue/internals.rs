@@ -1,16 +1,18 @@
 //! Drives a contender over a session. Curator's `LockInternals`.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{join, join_all};
+use tokio::sync::watch;
 use zookeeper_client::{self as zk, EventType, OneshotWatcher};
 
 use super::contender::{Action, Contender, Event, Standing};
 use super::name::Names;
 use super::order::{Contenders, in_order_of_creation};
 use super::rule::Verdict;
-use crate::client::{Client, CreateOutcome, EphemeralNode, Retry, Session};
+use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Session};
 use crate::error::{Error, Result};
 
 /// One queue: the contenders under one path, and the rule by which they get their turn.
@@ -39,9 +41,11 @@ pub(crate) struct Place {
     contender: Contender,
     node: Option<EphemeralNode>,
     /// Failures in a row to reach the servers.
-    failures: Retry,
+    failures: Failures,
     /// Losses in a row of our node.
-    losses: Retry,
+    losses: Failures,
+    /// Who wants to hear how many contenders are before us.
+    positions: Option<watch::Sender<usize>>,
 }
 
 impl LockInternals {
@@ -80,13 +84,13 @@ impl LockInternals {
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub(crate) async fn enqueue(self: &Arc<Self>) -> Result<Place> {
-        let policy = self.client.retry_policy();
         let mut place = Place {
             internals: self.clone(),
             contender: Contender::new(self.names, self.rule),
             node: None,
-            failures: Retry::new(policy),
-            losses: Retry::new(policy),
+            failures: Failures::default(),
+            losses: Failures::default(),
+            positions: None,
         };
         place.drive(Action::Create).await?;
         Ok(place)
@@ -101,22 +105,6 @@ impl LockInternals {
         .await
     }
 
-    /// Publishes at which position a contender stands, whenever the queue changes. Never returns: when the
-    /// contender is no longer there, there is nothing more to tell.
-    pub(crate) async fn follow_position(&self, name: &str, publish: impl Fn(usize)) {
-        loop {
-            let look = self.read("watch the children of", |session| async move {
-                let (children, changed) = session.watch_list(&self.path).await?;
-                Ok((self.in_order(&session, children).await?, changed))
-            });
-            let Ok((queue, changed)) = look.await else { break };
-            let Some(position) = queue.iter().position(|other| other == name) else { break };
-            publish(position);
-            changed.changed().await;
-        }
-        std::future::pending().await
-    }
-
     /// Does a read on whatever session there is, again under the retry policy if it fails to get through.
     pub(crate) async fn read<T, F>(
         &self,
@@ -126,7 +114,7 @@ impl LockInternals {
     where
         F: Future<Output = Result<T, zk::Error>>,
     {
-        let mut failures = Retry::new(self.client.retry_policy());
+        let mut failures = Failures::default();
         loop {
             let outcome = match self.client.session().await {
                 Ok(session) => attempt(session).await.map_err(|source| self.error(operation, source)),
@@ -135,7 +123,7 @@ impl LockInternals {
             match outcome {
                 Ok(value) => return Ok(value),
                 Err(error) if error.ends_session() => {}
-                Err(error) => failures.after(error).await?,
+                Err(error) => failures.pause_after(error, self.client.retry_policy()).await?,
             }
         }
     }
@@ -190,27 +178,27 @@ impl Place {
         self.node.as_ref().and_then(EphemeralNode::name)
     }
 
+    /// From now on, tells how many contenders are before us whenever that changes while we wait.
+    pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
+        self.positions = Some(positions);
+    }
+
     /// Waits until the contender before us is gone or changed, and looks again.
     ///
     /// # Cancel safety
-    /// The place is kept.
+    /// Only to be followed by dropping the place.
     pub(crate) async fn wait(&mut self) -> Result<()> {
         let action = self.contender.park();
         self.drive(action).await
     }
 
-    /// The grant, or the place back if it has none.
-    pub(crate) fn into_grant(mut self) -> Result<Grant, Self> {
+    /// The grant, if there is one. What is left of the place then is nothing.
+    pub(crate) fn take_grant(&mut self) -> Option<Grant> {
         if *self.contender.standing() != Standing::Granted {
-            return Err(self);
+            return None;
         }
-        match self.node.take() {
-            Some(node) => match node.czxid() {
-                Some(czxid) => Ok(Grant { node, czxid }),
-                None => Err(self),
-            },
-            None => Err(self),
-        }
+        let czxid = self.node.as_ref()?.czxid()?;
+        Some(Grant { node: self.node.take()?, czxid })
     }
 
     /// Leaves the queue, and waits for the confirmation.
@@ -239,7 +227,7 @@ impl Place {
                 Action::List => self.list().await,
                 Action::Date(names) => self.date(names).await,
                 Action::Watch(name) => self.watch(name, &mut watcher).await,
-                Action::Await => Ok(fired(watcher.take()).await),
+                Action::Await => Ok(self.woken(watcher.take()).await),
                 // Nothing of an old session may be believed, neither a grant nor a place.
                 Action::Report if self.session().is_none_or(|session| session.is_over()) => {
                     Ok(Event::SessionOver)
@@ -253,7 +241,7 @@ impl Place {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => Event::SessionOver,
                 Err(error) => {
-                    self.failures.after(error).await?;
+                    self.failures.pause_after(error, self.internals.client.retry_policy()).await?;
                     continue;
                 }
             };
@@ -276,7 +264,7 @@ impl Place {
             node.forget();
         }
         let lost = self.internals.error("stay in the queue of", zk::Error::NoNode);
-        self.losses.pause_or(lost).await
+        self.losses.pause_or(lost, self.internals.client.retry_policy()).await
     }
 
     /// Enters the queue on the present session: creates and lists, sent back to back.
@@ -290,7 +278,8 @@ impl Place {
         match outcome.map_err(|source| internals.error("create a node in", source))? {
             CreateOutcome::ParentMissing => Ok(Event::ParentMissing),
             CreateOutcome::Unknown(source) => {
-                self.failures.after(internals.error("create a node in", source)).await?;
+                let error = internals.error("create a node in", source);
+                self.failures.pause_after(error, internals.client.retry_policy()).await?;
                 Ok(Event::CreateUnknown)
             }
             CreateOutcome::Created { name } => match children {
@@ -339,12 +328,33 @@ impl Place {
         self.losses.reset();
         Ok(Event::Watched)
     }
-}
 
-async fn fired(watcher: Option<OneshotWatcher>) -> Event {
-    let Some(watcher) = watcher else { return Event::BlockerChanged };
-    match watcher.changed().await.event_type {
-        EventType::Session => Event::SessionOver,
-        _ => Event::BlockerChanged,
+    /// Waits for the watch on our blocker.
+    async fn woken(&self, watcher: Option<OneshotWatcher>) -> Event {
+        let Some(watcher) = watcher else { return Event::BlockerChanged };
+        let event = tokio::select! {
+            event = watcher.changed() => event,
+            never = self.follow_position() => match never {},
+        };
+        match event.event_type {
+            EventType::Session => Event::SessionOver,
+            _ => Event::BlockerChanged,
+        }
+    }
+
+    /// Publishes our position whenever the queue changes, if somebody wants to hear it.
+    async fn follow_position(&self) -> Infallible {
+        if let (Some(positions), Some(session), Some(own)) =
+            (&self.positions, self.session(), self.node_name())
+        {
+            // A queue that cannot be read, or no longer has us, has no position to tell.
+            while let Ok((children, changed)) = session.watch_list(&self.internals.path).await {
+                let Ok(queue) = self.internals.in_order(session, children).await else { break };
+                let Some(position) = queue.iter().position(|name| name == own) else { break };
+                positions.send_if_modified(|last| std::mem::replace(last, position) != position);
+                changed.changed().await;
+            }
+        }
+        std::future::pending().await
     }
 }

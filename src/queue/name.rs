@@ -28,7 +28,7 @@ impl Names {
             (prefix.is_empty() || prefix.ends_with('-')).then_some(sequence)
         };
         let foreign =
-            || self.foreign.iter().find_map(|marker| Some(name.rsplit_once(marker).map(|(_, rest)| rest)?));
+            || self.foreign.iter().find_map(|marker| name.rsplit_once(marker).map(|(_, rest)| rest));
         own().and_then(parse_sequence).or_else(|| foreign().and_then(parse_sequence))
     }
 }

@@ -140,9 +140,9 @@ impl Process {
     fn is_frozen(&self) -> bool {
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return true };
         threads.flatten().all(|thread| {
-            // "7 (a name) T …"; a thread that ended meanwhile has no file and does not answer either.
+            // "7 (a name) T …", where R, S and D are not stopped. A thread that ended meanwhile has no file.
             let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with('T'))
+            !stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with(['R', 'S', 'D']))
         })
     }
 
