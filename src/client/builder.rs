@@ -165,7 +165,7 @@ impl ClientBuilder {
         hosts::validate(connect_string)?;
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
         let hosts = connect_string.to_owned();
-        self.start(hosts.clone(), Source::Own { connector: Box::new(connector), hosts })
+        self.start(Some(hosts.clone()), Source::Own { connector: Box::new(connector), hosts })
     }
 
     /// Makes a client on a session that somebody else owns. It is not made again when it expires, and not
@@ -176,17 +176,17 @@ impl ClientBuilder {
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, or outside of a
     /// tokio runtime.
     pub fn from_zookeeper(self, zookeeper: zk::Client) -> Result<Client> {
-        self.start("the adopted session".into(), Source::Adopted(zookeeper))
+        self.start(None, Source::Adopted(zookeeper))
     }
 
-    fn start(self, hosts: String, source: Source) -> Result<Client> {
+    fn start(self, connect_string: Option<String>, source: Source) -> Result<Client> {
         self.validate()?;
         let namespace = match self.namespace.as_str() {
             "" => String::new(),
             namespace => format!("/{namespace}"),
         };
         let config = Config {
-            hosts,
+            connect_string,
             namespace,
             acls: self.acls,
             retry: self.retry,

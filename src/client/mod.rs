@@ -72,7 +72,8 @@ struct Core {
 
 #[derive(Debug)]
 struct Config {
-    hosts: String,
+    /// The connect string; `None` if the session is adopted.
+    connect_string: Option<String>,
     /// Empty, or `/namespace`.
     namespace: String,
     acls: AclProvider,
@@ -208,7 +209,8 @@ impl Client {
             !matches!(status, Status::Connecting { .. } | Status::Live { writable: false, .. })
         });
         let settled = tokio::time::timeout(self.core.config.connection_timeout, settled).await;
-        let hosts = || self.core.config.hosts.clone();
+        let hosts =
+            || self.core.config.connect_string.clone().unwrap_or_else(|| "the adopted session".into());
         let waited = self.core.config.connection_timeout;
         let not_connected = |source| Error::NotConnected { hosts: hosts(), waited, source };
         if self.is_closed() {
@@ -225,6 +227,12 @@ impl Client {
             Status::Unauthenticated => Err(Error::AuthFailed { hosts: hosts() }),
             Status::Over { source } => Err(Error::SessionOver { source }),
         }
+    }
+
+    /// Where the client's sessions come from; `None` if its session is adopted.
+    #[cfg(feature = "testing")]
+    pub(crate) fn connect_string(&self) -> Option<&str> {
+        self.core.config.connect_string.as_deref()
     }
 
     /// A path with the namespace before it.

@@ -44,6 +44,7 @@ mod cluster;
 mod config;
 mod four_letter;
 mod jars;
+mod kill_session;
 mod logging;
 mod ports;
 mod process;
@@ -52,4 +53,5 @@ mod settings;
 
 pub use builder::{TestingClusterBuilder, TestingServerBuilder};
 pub use cluster::TestingCluster;
+pub use kill_session::kill_session;
 pub use server::TestingServer;

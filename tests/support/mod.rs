@@ -1,0 +1,156 @@
+//! What the integration tests share.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+
+pub mod proxy;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use uuid::Uuid;
+use zk_recipes::testing::TestingServer;
+use zk_recipes::{Client, ClientBuilder, InterProcessMutex, LockGuard};
+use zookeeper_client as zk;
+
+/// What must happen, happens within this time even on a busy machine.
+pub const BOUND: Duration = Duration::from_secs(30);
+
+/// The servers that `with-zookeeper` started.
+pub fn servers() -> String {
+    std::env::var("ZK_CONNECT").expect("no ZooKeeper to test with: run ./zk-docker/with-zookeeper cargo test")
+}
+
+/// A root of its own for one test, on the shared servers.
+pub struct Sandbox {
+    pub root: String,
+}
+
+impl Sandbox {
+    pub fn new() -> Self {
+        Self { root: format!("zk-recipes-tests/{}", Uuid::new_v4()) }
+    }
+
+    pub fn builder(&self) -> ClientBuilder {
+        Client::builder().namespace(&self.root)
+    }
+
+    pub async fn client(&self) -> Client {
+        self.builder().connect(&servers()).await.unwrap()
+    }
+
+    /// Sees to it that every queue below the root becomes empty.
+    pub async fn assert_nothing_left(&self) {
+        let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+        eventually("no node but empty containers is left", || {
+            nodes_below(&zookeeper, format!("/{}", self.root))
+        })
+        .await;
+    }
+}
+
+/// `Some` when there are none but containers.
+async fn nodes_below(zookeeper: &zk::Client, root: String) -> Option<()> {
+    let mut paths = vec![root];
+    while let Some(path) = paths.pop() {
+        match zookeeper.get_children(&path).await {
+            Ok((_, stat)) if stat.ephemeral_owner > 0 => return None,
+            Ok((children, _)) => paths.extend(children.iter().map(|name| format!("{path}/{name}"))),
+            Err(zk::Error::NoNode) => {}
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+    Some(())
+}
+
+/// A client of a server of one's own, with a session that ends soon after contact is lost.
+pub async fn connect(server: &TestingServer) -> Client {
+    Client::builder()
+        .session_timeout(Duration::from_secs(10))
+        .connect(&server.connect_string())
+        .await
+        .unwrap()
+}
+
+pub fn mutex(client: &Client) -> InterProcessMutex {
+    InterProcessMutex::new(client, "/locks/a").unwrap()
+}
+
+/// The session of a client.
+pub async fn session_id(client: &Client) -> i64 {
+    client.zookeeper().await.unwrap().session_id().0
+}
+
+/// The children of the lock path, as a bystander sees them.
+pub async fn children(zookeeper: &zk::Client, path: &str) -> Vec<String> {
+    match zookeeper.list_children(path).await {
+        Err(zk::Error::NoNode) => Vec::new(),
+        listed => listed.unwrap(),
+    }
+}
+
+/// Asks until the answer is `Some`, for a bounded time.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> F) -> T {
+    let asking = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(BOUND, asking).await.unwrap_or_else(|_| panic!("not within {BOUND:?}: {what}"))
+}
+
+/// Waits until there are this many children.
+pub async fn queue_of(zookeeper: &zk::Client, path: &str, length: usize) -> Vec<String> {
+    eventually(&format!("{length} in {path}"), || async {
+        let children = children(zookeeper, path).await;
+        (children.len() == length).then_some(children)
+    })
+    .await
+}
+
+/// Waits until there is neither a child in `path` nor a watch on the server.
+pub async fn assert_nothing_left(server: &TestingServer, zookeeper: &zk::Client, path: &str) {
+    queue_of(zookeeper, path, 0).await;
+    eventually("no watch is left", || async { (server.watch_count().await.unwrap() == 0).then_some(()) })
+        .await;
+}
+
+/// Waits for something with a bound.
+pub async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(BOUND, what).await.expect("it does not come")
+}
+
+/// Acquires in a task of its own, which hands out the guard.
+pub fn acquire_in_task(mutex: &InterProcessMutex) -> tokio::task::JoinHandle<zk_recipes::Result<LockGuard>> {
+    let mutex = mutex.clone();
+    tokio::spawn(async move { mutex.acquire().await })
+}
+
+/// The number at the end of a node's name.
+pub fn sequence(node: &str) -> i32 {
+    node[node.len() - 10..].parse().unwrap()
+}
+
+/// Polls a future until it is done or was pending this often; then drops it.
+pub async fn poll_times<F: Future<Output: Debug>>(future: F, times: usize) -> Option<F::Output> {
+    struct PollTimes<F> {
+        future: F,
+        left: usize,
+    }
+    impl<F: Future + Unpin> Future for PollTimes<F> {
+        type Output = Option<F::Output>;
+
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            if let Poll::Ready(output) = Pin::new(&mut self.future).poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            self.left -= 1;
+            if self.left == 0 { Poll::Ready(None) } else { Poll::Pending }
+        }
+    }
+    PollTimes { future: pin!(future), left: times }.await
+}
