@@ -1,18 +1,26 @@
 //! Ending a session at the server.
 
-use zookeeper_client as zk;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::client::Client;
-use crate::error::{Error, Result};
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends the present session of a client at the server, as if it had expired there: its ephemeral nodes are
 /// gone when this returns, and the client learns of it when it next hears from the server.
 ///
 /// Unlike Curator's `KillSession`, which only makes the client believe it.
 ///
+/// Only for servers without encryption.
+///
 /// # Errors
-/// [`Error::InvalidArgument`] for a client on an adopted session, whose servers are not known; otherwise as
-/// [`Client::zookeeper`], and [`Error::ZooKeeper`] when the servers cannot be reached.
+/// When the client has no session, when its session is adopted so that its servers are not known, and when no
+/// server can be reached or none knows the session.
 ///
 /// ```no_run
 /// use zk_recipes::Client;
@@ -25,28 +33,105 @@ use crate::error::{Error, Result};
 /// # Ok(())
 /// # }
 /// ```
-pub async fn kill_session(client: &Client) -> Result<()> {
-    let Some(servers) = client.connect_string() else {
-        let reason =
-            "its session is adopted, so its servers are not known; end the session where it was made";
-        return Err(Error::InvalidArgument { argument: "client", reason: reason.into() });
+pub async fn kill_session(client: &Client) -> io::Result<()> {
+    let Some(connect_string) = client.connect_string() else {
+        let reason = "the session is adopted, so its servers are not known; end it where it was made";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     };
-    let session = client.zookeeper().await?.into_session();
-    loop {
-        // Whoever attaches to a session may end it. The client may take it back meanwhile: then once more.
-        let attached =
-            zk::Client::connector().with_session(session.clone()).with_fail_eagerly().connect(servers).await;
-        match attached {
-            Ok(attached) => {
-                let mut state = attached.state_watcher();
-                drop(attached);
-                state.changed().await;
-            }
-            Err(zk::Error::SessionExpired) => return Ok(()),
-            Err(source) => {
-                let path = session.id().to_string();
-                return Err(Error::ZooKeeper { operation: "end session", path, source });
-            }
+    let hosts = connect_string.split('/').next().unwrap_or_default();
+    let session = client.zookeeper().await.map_err(io::Error::other)?.session_id().0;
+    let killing = async {
+        if !end(hosts, session).await? {
+            let reason =
+                format!("{hosts} knows no session {session:#x} with the password that it should have");
+            return Err(io::Error::new(io::ErrorKind::NotFound, reason));
+        }
+        // The client may take its session back before the end of it is carried out: then once more.
+        while end(hosts, session).await? {}
+        Ok(())
+    };
+    let too_late =
+        || io::Error::new(io::ErrorKind::TimedOut, format!("no answer from {hosts} in {PATIENCE:?}"));
+    tokio::time::timeout(PATIENCE, killing).await.unwrap_or_else(|_| Err(too_late()))
+}
+
+/// Attaches to a session and ends it. Answers whether the server knew the session.
+async fn end(hosts: &str, session: i64) -> io::Result<bool> {
+    let hosts: Vec<&str> = hosts.split(',').collect();
+    let mut server = connect_to_any(&hosts).await?;
+    // Both requests in one packet: the session is ended before the client can take it back.
+    let mut requests = Vec::new();
+    put_frame(&mut requests, &connect_request(session));
+    put_frame(&mut requests, &close_session_request());
+    server.write_all(&requests).await?;
+    let response = match read_frame(&mut server).await {
+        Ok(response) => response,
+        // Whoever attached to the same session after us made the server hang up on us.
+        Err(error) if error.kind() != io::ErrorKind::TimedOut => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    // Protocol version and timeout stand before it; zero means that the session is over.
+    let known = response.get(8..16).is_some_and(|session| session != [0; 8]);
+    // The server hangs up when the session has ended.
+    let _ = server.read_to_end(&mut Vec::new()).await;
+    Ok(known)
+}
+
+async fn connect_to_any(hosts: &[&str]) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for host in hosts {
+        match TcpStream::connect(host.trim_start_matches("tcp://")).await {
+            Ok(server) => return Ok(server),
+            Err(error) => last = error,
         }
     }
+    Err(last)
+}
+
+fn connect_request(session: i64) -> Vec<u8> {
+    const PROTOCOL_VERSION: i32 = 0;
+    const LAST_ZXID_SEEN: i64 = 0;
+    let timeout = i32::try_from(PATIENCE.as_millis()).unwrap_or(i32::MAX);
+    let password = password(session);
+    let mut request = Vec::new();
+    request.extend(PROTOCOL_VERSION.to_be_bytes());
+    request.extend(LAST_ZXID_SEEN.to_be_bytes());
+    request.extend(timeout.to_be_bytes());
+    request.extend(session.to_be_bytes());
+    request.extend((password.len() as u32).to_be_bytes());
+    request.extend(password);
+    request.push(0); // not for a read-only server
+    request
+}
+
+fn close_session_request() -> Vec<u8> {
+    const XID: i32 = 1;
+    const CLOSE_SESSION: i32 = -11;
+    [XID.to_be_bytes(), CLOSE_SESSION.to_be_bytes()].concat()
+}
+
+/// The password that a ZooKeeper server gives a session: 16 bytes of `java.util.Random`, seeded with the
+/// session's id and a constant that is the same in every server (`ZooKeeperServer.generatePasswd`).
+fn password(session: i64) -> [u8; 16] {
+    const SERVER_CONSTANT: i64 = 0xB341_5C00;
+    const MULTIPLIER: u64 = 0x5_DEEC_E66D;
+    const MASK: u64 = (1 << 48) - 1;
+    let mut state = ((session ^ SERVER_CONSTANT) as u64 ^ MULTIPLIER) & MASK;
+    let mut password = [0; 16];
+    for chunk in password.chunks_mut(4) {
+        state = state.wrapping_mul(MULTIPLIER).wrapping_add(0xB) & MASK;
+        chunk.copy_from_slice(&((state >> 16) as u32).to_le_bytes());
+    }
+    password
+}
+
+fn put_frame(into: &mut Vec<u8>, frame: &[u8]) {
+    into.extend((frame.len() as u32).to_be_bytes());
+    into.extend(frame);
+}
+
+async fn read_frame(from: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut frame = vec![0; from.read_u32().await? as usize];
+    from.read_exact(&mut frame).await?;
+    Ok(frame)
 }

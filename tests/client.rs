@@ -1,0 +1,355 @@
+//! The client: ways to connect, states, namespaces, rights, identity, adopted sessions.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::*;
+use zk_recipes::testing::{TestingCluster, TestingServer, kill_session};
+use zk_recipes::{
+    Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, InterProcessMutex, Permission, RetryPolicy,
+};
+use zookeeper_client as zk;
+
+/// A port that nobody listens on.
+const NOBODY: &str = "127.0.0.1:1";
+
+#[tokio::test]
+async fn no_server_is_an_error_within_the_connection_timeout() {
+    let start = Instant::now();
+    let builder = Client::builder().connection_timeout(Duration::from_millis(300));
+    let hosts = format!("{NOBODY},127.0.0.1:2");
+    let error = builder.connect(&hosts).await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(matches!(&error, Error::NotConnected { hosts: named, .. } if *named == hosts), "{error}");
+    assert!(error.to_string().contains(&hosts), "{error}");
+}
+
+#[tokio::test]
+async fn bad_settings_are_refused_before_anything_is_sent() {
+    let builder = Client::builder;
+    let refused: [(&str, ClientBuilder, &str); 8] = [
+        ("connect string", builder(), ""),
+        ("connect string", builder(), "zk1:0"),
+        ("session timeout", builder().session_timeout(Duration::ZERO), NOBODY),
+        ("session timeout", builder().session_timeout(Duration::MAX), NOBODY),
+        ("connection timeout", builder().connection_timeout(Duration::ZERO), NOBODY),
+        ("ACL", builder().acl([]), NOBODY),
+        ("retry policy", builder().retry_policy(RetryPolicy::forever(Duration::ZERO)), NOBODY),
+        ("retry policy", builder().retry_policy(RetryPolicy::until_elapsed(BOUND, Duration::ZERO)), NOBODY),
+    ];
+    for (wanted, builder, hosts) in refused {
+        match builder.connect_lazily(hosts) {
+            Err(Error::InvalidArgument { argument, .. }) => assert_eq!(argument, wanted),
+            other => panic!("{wanted}: {other:?}"),
+        }
+    }
+    for namespace in ["/a", "a/", "a//b", "a/..", "a\0"] {
+        let error = builder().namespace(namespace).connect_lazily(NOBODY).unwrap_err();
+        assert!(matches!(error, Error::InvalidPath { .. }), "{namespace}: {error}");
+    }
+    assert!(matches!(Client::connect("zk1/a/").await, Err(Error::InvalidPath { .. })));
+}
+
+#[test]
+fn a_client_outside_of_a_runtime_is_refused() {
+    let error = Client::connect_lazily(NOBODY).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { argument: "runtime", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
+    let mut server = TestingServer::start().await.unwrap();
+    server.stop().await.unwrap();
+    let client = Client::connect_lazily(&server.connect_string()).unwrap();
+    let mut state = client.connection_state();
+    assert_eq!(*state.borrow_and_update(), ConnectionState::Suspended);
+    // An acquire that comes before the server waits for it.
+    let waiter = acquire_in_task(&mutex(&client));
+    server.restart().await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    let mut seen = async |wanted| {
+        within(state.wait_for(|state| *state == wanted)).await.unwrap();
+    };
+    seen(ConnectionState::Connected).await;
+    server.stop().await.unwrap();
+    seen(ConnectionState::Suspended).await;
+    server.restart().await.unwrap();
+    seen(ConnectionState::Reconnected).await;
+    let first = session_id(&client).await;
+    let mut lost = client.connection_state();
+    let losing =
+        tokio::spawn(async move { lost.wait_for(|state| *state == ConnectionState::Lost).await.is_ok() });
+    kill_session(&client).await.unwrap();
+    assert!(within(losing).await.unwrap());
+    seen(ConnectionState::Reconnected).await;
+    assert_ne!(session_id(&client).await, first);
+    client.close().await;
+    seen(ConnectionState::Closed).await;
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_last_handle() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let client = connect(&server).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let clone = client.clone();
+    drop(client);
+    drop(clone);
+    // A guard is a handle, too: it must not lose its lock by the way.
+    let participants = mutex(&connect(&server).await).participants().await.unwrap();
+    let session = participants[0].session_id();
+    std::mem::forget(guard);
+
+    let client = connect(&server).await;
+    let leaked = InterProcessMutex::new(&client, "/locks/leaked").unwrap().acquire().await.unwrap();
+    drop(client);
+    let path = leaked.node_path().to_owned();
+    drop(leaked);
+    eventually("the lock is free", || async {
+        zookeeper.check_stat(&path).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    eventually("the session of the last guard is gone, and only that", || async {
+        let connections = server.four_letter_word("cons").await.unwrap();
+        (connections.matches("sid=0x").count() == 2).then(|| {
+            assert!(connections.contains(&format!("sid=0x{session:x}")), "{connections}");
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn namespaces_part_clients_and_are_made_on_demand() {
+    let sandbox = Sandbox::new();
+    let client = async |namespace: &str| {
+        Client::builder()
+            .namespace(format!("{}/{namespace}", sandbox.root))
+            .connect(&servers())
+            .await
+            .unwrap()
+    };
+    let (one, same, other) = (client("one").await, client("one").await, client("other").await);
+    let guard = mutex(&one).acquire().await.unwrap();
+    assert!(guard.node_path().starts_with(&format!("/{}/one/locks/a/_c_", sandbox.root)), "{guard:?}");
+    assert!(mutex(&same).try_acquire().await.unwrap().is_none());
+    assert!(mutex(&other).try_acquire().await.unwrap().is_some(), "another namespace is another lock");
+    // The chroot of the connect string does the same, but must exist.
+    let chroot = format!("{}/{}/one", servers(), sandbox.root);
+    let within_chroot = Client::connect(&chroot).await.unwrap();
+    assert!(mutex(&within_chroot).try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let guard = mutex(&within_chroot).try_acquire().await.unwrap().unwrap();
+    assert!(guard.node_path().starts_with("/locks/a/_c_"), "{guard:?}");
+    guard.release().await.unwrap();
+    let missing = Client::connect(&format!("{}/{}/missing", servers(), sandbox.root)).await.unwrap();
+    let error = mutex(&missing).acquire().await.unwrap_err();
+    assert!(error.to_string().contains("chroot"), "{error}");
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn nodes_carry_the_identity() {
+    let sandbox = Sandbox::new();
+    let by_default = sandbox.client().await;
+    let guard = mutex(&by_default).acquire().await.unwrap();
+    let participants = mutex(&by_default).participants().await.unwrap();
+    assert_eq!(participants[0].identity(), Some(&b"127.0.0.1"[..]));
+    assert_eq!(by_default.identity(), b"127.0.0.1");
+    guard.release().await.unwrap();
+    let named = sandbox.builder().identity("billing-7").connect(&servers()).await.unwrap();
+    let guard = mutex(&named).acquire().await.unwrap();
+    let (data, _) = named.zookeeper().await.unwrap().get_data(guard.node_path()).await.unwrap();
+    assert_eq!(data, b"billing-7");
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+/// What only Alice may do, whose password is "secret": the server keeps base64(sha1("alice:secret")).
+fn only_alice(permission: Permission) -> Acl {
+    Acl::new(permission, AuthId::new("digest", "alice:aYXlLOpEooaV1cRAvUL1fp9Qt7E="))
+}
+
+#[tokio::test]
+async fn acls_of_nodes_and_parents() {
+    let sandbox = Sandbox::new();
+    let root = sandbox.root.clone();
+    let anyone = |permission| Acl::new(permission, AuthId::anyone());
+    let listable = Permission::READ | Permission::CREATE | Permission::DELETE;
+    let (of_contenders, of_locks) = (anyone(Permission::READ), anyone(listable));
+    let client = sandbox
+        .builder()
+        .acl([anyone(Permission::ALL)])
+        .acl_for_path(move |path| match path.strip_prefix(&format!("/{root}/locks/a/")) {
+            Some(contender) => {
+                assert!(contender.starts_with("_c_") && contender.ends_with("-lock-"), "{contender}");
+                Some(vec![of_contenders.clone()])
+            }
+            None => path.ends_with("/locks").then(|| vec![of_locks.clone()]),
+        })
+        .connect(&servers())
+        .await
+        .unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    let zookeeper = client.zookeeper().await.unwrap();
+    let acl = async |path: &str| zookeeper.get_acl(path).await.unwrap().0;
+    assert_eq!(acl(guard.node_path()).await, [anyone(Permission::READ)]);
+    for (parent, permission) in [("", Permission::ALL), ("/locks", listable), ("/locks/a", Permission::ALL)] {
+        assert_eq!(acl(&format!("/{}{parent}", sandbox.root)).await, [anyone(permission)], "{parent}");
+    }
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_missing_right_is_an_error_at_once() {
+    let sandbox = Sandbox::new();
+    let zookeeper =
+        zk::Client::connector().with_auth("digest", b"alice:secret").connect(&servers()).await.unwrap();
+    let everything = zk::Acls::anyone_all();
+    zookeeper
+        .mkdir(&format!("/{}/locks", sandbox.root), &zk::CreateMode::Container.with_acls(everything))
+        .await
+        .unwrap();
+    let refused = async |permission: Permission, what: &str| {
+        // Everybody may do this, only Alice the rest.
+        let path = format!("/locks/without-{what}");
+        let acl = [Acl::new(permission, AuthId::anyone()), only_alice(Permission::ALL)];
+        let options = zk::CreateMode::Container.with_acls(zk::Acls::new(&acl));
+        zookeeper.create(&format!("/{}{path}", sandbox.root), b"", &options).await.unwrap();
+        let client =
+            sandbox.builder().retry_policy(RetryPolicy::forever(BOUND)).connect(&servers()).await.unwrap();
+        let error = within(InterProcessMutex::new(&client, &path).unwrap().acquire()).await.unwrap_err();
+        match &error {
+            Error::ZooKeeper { path: named, source: zk::Error::NoAuth, .. } => {
+                assert!(named.starts_with(&format!("/{}{path}", sandbox.root)), "{named}");
+            }
+            other => panic!("{what}: {other}"),
+        }
+        // Who has the rights gets on.
+        let alice = sandbox.builder().auth("digest", "alice:secret").connect(&servers()).await.unwrap();
+        let lock = InterProcessMutex::new(&alice, &path).unwrap();
+        within(lock.acquire()).await.unwrap().release().await.unwrap();
+        error
+    };
+    let all_but = |missing: &[Permission]| {
+        [Permission::READ, Permission::WRITE, Permission::CREATE, Permission::DELETE]
+            .into_iter()
+            .filter(|permission| !missing.contains(permission))
+            .fold(Permission::NONE, |all, permission| all | permission)
+    };
+    let error = refused(all_but(&[Permission::CREATE]), "create").await;
+    assert!(matches!(error, Error::ZooKeeper { operation: "create a node in", .. }), "{error}");
+    let error = refused(all_but(&[Permission::READ]), "read").await;
+    assert!(matches!(error, Error::ZooKeeper { operation: "list the children of", .. }), "{error}");
+
+    // A parent that may not be made.
+    let path = format!("/{}/locks/closed", sandbox.root);
+    let acl = [only_alice(Permission::ALL)];
+    zookeeper.create(&path, b"", &zk::CreateMode::Container.with_acls(zk::Acls::new(&acl))).await.unwrap();
+    let client = sandbox.client().await;
+    let lock = InterProcessMutex::new(&client, "/locks/closed/deep/down").unwrap();
+    match within(lock.acquire()).await.unwrap_err() {
+        Error::ZooKeeper { operation: "create", path: named, source: zk::Error::NoAuth } => {
+            assert_eq!(named, format!("{path}/deep"));
+        }
+        other => panic!("{other}"),
+    }
+
+    // May enter, but not leave: the release says so, and the lock stays taken until the session ends.
+    let path = "/locks/without-delete";
+    let acl = [Acl::new(all_but(&[Permission::DELETE]), AuthId::anyone()), only_alice(Permission::ALL)];
+    let options = zk::CreateMode::Container.with_acls(zk::Acls::new(&acl));
+    zookeeper.create(&format!("/{}{path}", sandbox.root), b"", &options).await.unwrap();
+    let guard = InterProcessMutex::new(&client, path).unwrap().acquire().await.unwrap();
+    let node = guard.node_path().to_owned();
+    match within(guard.release()).await.unwrap_err() {
+        Error::ZooKeeper { operation: "delete", path: named, source: zk::Error::NoAuth } => {
+            assert_eq!(named, node)
+        }
+        other => panic!("{other}"),
+    }
+    client.close().await;
+    for path in ["closed", "without-create", "without-read", "without-delete"] {
+        zookeeper.delete(&format!("/{}/locks/{path}", sandbox.root), None).await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn refused_credentials_are_an_error_at_once() {
+    let start = Instant::now();
+    let error = Client::builder().auth("nonesuch", "alice:secret").connect(&servers()).await.unwrap_err();
+    assert_eq!(error, Error::AuthFailed { hosts: servers() });
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_without_a_quorum_will_do_for_who_can_be_read_only() {
+    let mut cluster =
+        TestingCluster::builder(3).system_property("readonlymode.enabled", "true").start().await.unwrap();
+    let session = Duration::from_secs(3);
+    let builder =
+        || Client::builder().session_timeout(session).connection_timeout(Duration::from_millis(200));
+    let client = builder().can_be_read_only(true).connect(&cluster.connect_string()).await.unwrap();
+    mutex(&client).acquire().await.unwrap().release().await.unwrap();
+    let mut state = client.connection_state();
+    let mut seen = async |wanted| {
+        within(state.wait_for(|state| *state == wanted)).await.unwrap();
+    };
+    cluster.kill(0).await.unwrap();
+    cluster.kill(1).await.unwrap();
+    seen(ConnectionState::ReadOnly).await;
+    // It can be read, in principle; but who cannot be locked out of a lock must not be let in.
+    assert!(!client.is_closed() && ConnectionState::ReadOnly.is_connected());
+    let error = mutex(&client).try_acquire().await.unwrap_err();
+    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+    cluster.restart(0).await.unwrap();
+    seen(ConnectionState::Reconnected).await;
+    within(mutex(&client).acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_adopted_session_is_left_to_its_owner() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
+    let lock = mutex(&client);
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(client.identity(), b"");
+    assert_eq!(session_id(&client).await, zookeeper.session_id().0);
+    assert_eq!(kill_session(&client).await.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+
+    // Closing does not end it; what was held goes with its guard.
+    let waiter = acquire_in_task(&lock);
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    client.close().await;
+    assert_eq!(within(waiter).await.unwrap().unwrap_err(), Error::Closed);
+    queue_of(&zookeeper, "/locks/a", 1).await;
+    drop(guard);
+    assert_nothing_left(&server, &zookeeper, "/locks/a").await;
+
+    // When it is over, it is over.
+    let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
+    let holder = connect(&server).await;
+    let held = mutex(&holder).acquire().await.unwrap();
+    let waiter = acquire_in_task(&mutex(&client));
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    end(zookeeper, &server).await;
+    let error = within(waiter).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
+    within(client.connection_state().wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
+    let error = mutex(&client).acquire().await.unwrap_err();
+    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
+    drop(held);
+}
+
+/// Ends a session that is not a client's of this library.
+async fn end(zookeeper: zk::Client, server: &TestingServer) {
+    // The server forgets it: a pause for longer than the session.
+    server.pause().unwrap();
+    let mut state = zookeeper.state_watcher();
+    while !within(state.changed()).await.is_terminated() {}
+    server.resume().unwrap();
+}
