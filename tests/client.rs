@@ -5,7 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use support::*;
-use zk_recipes::testing::{TestingCluster, TestingServer, kill_session};
+use zk_recipes::testing::{TestingServer, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, InterProcessMutex, Permission, RetryPolicy,
 };
@@ -283,31 +283,6 @@ async fn refused_credentials_are_an_error_at_once() {
     let error = Client::builder().auth("nonesuch", "alice:secret").connect(&servers()).await.unwrap_err();
     assert_eq!(error, Error::AuthFailed { hosts: servers() });
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-}
-
-#[tokio::test]
-async fn a_server_without_a_quorum_will_do_for_who_can_be_read_only() {
-    let mut cluster =
-        TestingCluster::builder(3).system_property("readonlymode.enabled", "true").start().await.unwrap();
-    let session = Duration::from_secs(3);
-    let builder =
-        || Client::builder().session_timeout(session).connection_timeout(Duration::from_millis(200));
-    let client = builder().can_be_read_only(true).connect(&cluster.connect_string()).await.unwrap();
-    mutex(&client).acquire().await.unwrap().release().await.unwrap();
-    let mut state = client.connection_state();
-    let mut seen = async |wanted| {
-        within(state.wait_for(|state| *state == wanted)).await.unwrap();
-    };
-    cluster.kill(0).await.unwrap();
-    cluster.kill(1).await.unwrap();
-    seen(ConnectionState::ReadOnly).await;
-    // It can be read, in principle; but who cannot be locked out of a lock must not be let in.
-    assert!(!client.is_closed() && ConnectionState::ReadOnly.is_connected());
-    let error = mutex(&client).try_acquire().await.unwrap_err();
-    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
-    cluster.restart(0).await.unwrap();
-    seen(ConnectionState::Reconnected).await;
-    within(mutex(&client).acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]

@@ -119,13 +119,6 @@ impl ClientBuilder {
         self
     }
 
-    /// Whether a server without a quorum will do for a while, in state
-    /// [`ReadOnly`](crate::ConnectionState::ReadOnly). Not by default.
-    pub fn can_be_read_only(mut self, allowed: bool) -> Self {
-        self.connector = self.connector.with_readonly(allowed);
-        self
-    }
-
     /// Encrypts connections to hosts given as `tcp+tls://host:port`.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: zk::TlsOptions) -> Self {

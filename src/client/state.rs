@@ -15,7 +15,8 @@ pub enum ConnectionState {
     Reconnected,
     /// The session is over, and every lock of it is lost.
     Lost,
-    /// Connected to a server that has no quorum and only reads. No lock can be acquired or released.
+    /// Connected to a server that has no quorum and only reads: no lock can be acquired or released. Only an
+    /// adopted session can be in this state.
     ReadOnly,
     /// The client is closed.
     Closed,
