@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zookeeper_client as zk;
 
-use crate::client::Failure;
+use crate::failure::Failure;
 
 /// The result of an operation of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -4,6 +4,7 @@
 
 mod client;
 mod error;
+mod failure;
 mod lock;
 mod queue;
 #[cfg(feature = "testing")]

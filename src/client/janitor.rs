@@ -9,8 +9,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use zookeeper_client as zk;
 
-use super::failure::Failure;
 use super::session::Session;
+use crate::failure::Failure;
 
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(2);

@@ -3,7 +3,6 @@
 mod acl;
 mod builder;
 mod extensions;
-mod failure;
 mod hosts;
 mod janitor;
 mod node;
@@ -25,7 +24,6 @@ use zookeeper_client::{self as zk, Acl};
 use self::acl::AclProvider;
 pub use self::builder::ClientBuilder;
 use self::extensions::Extensions;
-pub(crate) use self::failure::Failure;
 use self::janitor::Janitor;
 pub(crate) use self::node::{CreateOutcome, EphemeralNode};
 pub(crate) use self::retry::Failures;

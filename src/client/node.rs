@@ -5,11 +5,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 use zookeeper_client as zk;
 
-use super::failure::Failure;
 use super::retry::Failures;
 use super::session::{Created, Session};
 use super::{Client, parents};
 use crate::error::{Error, Result};
+use crate::failure::Failure;
 
 /// A node created under protection: its name begins with a fresh id, so that it can be told apart when the
 /// reply to its create is lost. Dropping this removes whatever of it may exist.

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::owner::{HeldNodes, Holds, Owner};
-use crate::client::{Client, EphemeralNode};
-use crate::error::{Error, Result};
-use crate::queue::Grant;
+use super::hold::Hold;
+use crate::error::Result;
 
 /// A held lock. It is released when its last guard is dropped or [released](Self::release).
 ///
@@ -16,26 +14,6 @@ use crate::queue::Grant;
 #[clippy::has_significant_drop]
 pub struct LockGuard {
     hold: Arc<Hold>,
-}
-
-/// One grant: the node, and who it was granted to. Shared by the guards of one owner.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    // Dropped in this order: an owner that acquires again after the node is gone must not find the old hold.
-    _registration: Registration,
-    node: EphemeralNode,
-    node_path: Box<str>,
-    token: i64,
-    client: Client,
-}
-
-/// The entries of a hold in the books by which owners are known again.
-#[derive(Debug)]
-pub(crate) struct Registration {
-    holds: Arc<Holds>,
-    held_nodes: Arc<HeldNodes>,
-    owner: Owner,
-    node_path: Box<str>,
 }
 
 impl LockGuard {
@@ -49,12 +27,12 @@ impl LockGuard {
     /// It is the `czxid` of the holder's node: the transaction that created it. Guards of one hold have the
     /// same token. Tokens of one ensemble can be compared across all paths and processes.
     pub fn fencing_token(&self) -> i64 {
-        self.hold.token
+        self.hold.token()
     }
 
     /// The full path of the node by which the lock is held, namespace included.
     pub fn node_path(&self) -> &str {
-        &self.hold.node_path
+        self.hold.node_path()
     }
 
     /// How many guards there are on this hold. More than one after the owner has entered again.
@@ -69,21 +47,17 @@ impl LockGuard {
     /// it is done. Release explicitly to know when others can have the lock, or that it was lost before.
     ///
     /// # Errors
-    /// [`Error::LockLost`] when the lock had been lost before; [`Error::ZooKeeper`] when the server refuses,
+    /// [`Error::LockLost`](crate::Error::LockLost) when the lock had been lost before; [`Error::ZooKeeper`](crate::Error::ZooKeeper) when the server refuses,
     /// or cannot be reached under the client's retry policy: then the background goes on trying;
-    /// [`Error::Closed`].
+    /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     /// The lock is released in any case, in the background if this is cancelled.
     pub async fn release(self) -> Result<()> {
         // Exactly one of several guards that are released at the same time is the last.
-        let Some(Hold { _registration, node, node_path, client, .. }) = Arc::into_inner(self.hold) else {
-            return Ok(());
-        };
-        drop(_registration);
-        match client.unless_closed(node.remove()).await? {
-            true => Ok(()),
-            false => Err(Error::LockLost { path: node_path.into() }),
+        match Arc::into_inner(self.hold) {
+            Some(hold) => hold.release().await,
+            None => Ok(()),
         }
     }
 }
@@ -95,46 +69,5 @@ impl fmt::Debug for LockGuard {
             .field("fencing_token", &self.fencing_token())
             .field("hold_count", &self.hold_count())
             .finish_non_exhaustive()
-    }
-}
-
-impl Hold {
-    pub(crate) fn new(client: Client, grant: Grant, registration: Registration) -> Self {
-        let Grant { node, czxid } = grant;
-        let node_path = node.path().into();
-        Self { _registration: registration, node, node_path, token: czxid, client }
-    }
-
-    /// # Errors
-    /// [`Error::LockLost`] when the hold is known to be lost.
-    pub(crate) fn ensure_held(&self) -> Result<()> {
-        if self.node.session().is_over() {
-            return Err(Error::LockLost { path: self.node_path.clone().into() });
-        }
-        Ok(())
-    }
-}
-
-impl Registration {
-    pub(crate) fn new(
-        holds: &Arc<Holds>,
-        held_nodes: &Arc<HeldNodes>,
-        owner: &Owner,
-        node_path: &str,
-    ) -> Self {
-        held_nodes.insert(node_path.to_owned(), owner.clone());
-        Self {
-            holds: holds.clone(),
-            held_nodes: held_nodes.clone(),
-            owner: owner.clone(),
-            node_path: node_path.into(),
-        }
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        self.held_nodes.remove(&self.node_path);
-        self.holds.forget(self.owner.clone());
     }
 }

@@ -1,6 +1,8 @@
 //! What users hold, and how they come by it.
 
+mod books;
 mod guard;
+mod hold;
 mod mutex;
 mod owner;
 mod participant;

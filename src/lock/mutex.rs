@@ -160,7 +160,7 @@ impl InterProcessMutex {
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub async fn enqueue(&self) -> Result<Ticket> {
-        self.lock.enqueue(&Owner::current()).await
+        Ticket::enter(&self.lock, Owner::current()).await
     }
 
     /// Everybody who holds the lock or waits for it, in order, the holder first. Empty if the path does not

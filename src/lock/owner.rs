@@ -1,12 +1,7 @@
-//! Who holds: the identity by which a lock knows its owner again.
+//! The identity by which a lock knows its owner again.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
-
-use super::guard::Hold;
 
 /// The owner of a lock: who may enter it again while holding it.
 ///
@@ -43,59 +38,6 @@ impl Owner {
             Some(task) => Identity::Task(task),
             None => Identity::Thread(std::thread::current().id()),
         })
-    }
-}
-
-/// The holds of one lock object by owner. Curator's `threadData`.
-#[derive(Debug, Default)]
-pub(crate) struct Holds(Mutex<HashMap<Owner, Weak<Hold>>>);
-
-impl Holds {
-    pub(crate) fn of(&self, owner: &Owner) -> Option<Arc<Hold>> {
-        self.lock().get(owner).and_then(Weak::upgrade)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().values().all(|hold| hold.strong_count() == 0)
-    }
-
-    pub(crate) fn insert(&self, owner: Owner, hold: &Arc<Hold>) {
-        self.lock().insert(owner, Arc::downgrade(hold));
-    }
-
-    /// Forgets a hold that has ended. A later hold of the same owner stays.
-    pub(crate) fn forget(&self, owner: Owner) {
-        if let Entry::Occupied(entry) = self.lock().entry(owner) {
-            if entry.get().strong_count() == 0 {
-                entry.remove();
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Owner, Weak<Hold>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The nodes by which the owners of one client hold, whatever the lock object.
-#[derive(Debug, Default)]
-pub(crate) struct HeldNodes(Mutex<HashMap<String, Owner>>);
-
-impl HeldNodes {
-    pub(crate) fn insert(&self, node_path: String, owner: Owner) {
-        self.lock().insert(node_path, owner);
-    }
-
-    pub(crate) fn remove(&self, node_path: &str) {
-        self.lock().remove(node_path);
-    }
-
-    pub(crate) fn is_held_by(&self, node_path: &str, owner: &Owner) -> bool {
-        self.lock().get(node_path) == Some(owner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

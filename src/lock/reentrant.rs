@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::guard::{Hold, LockGuard, Registration};
-use super::owner::{HeldNodes, Holds, Owner};
+use super::books::Books;
+use super::guard::LockGuard;
+use super::hold::Hold;
+use super::owner::Owner;
 use super::participant::{self, Participant};
-use super::ticket::Ticket;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::queue::{Grant, LockInternals, Place, Standing};
@@ -19,14 +20,22 @@ const LEAVE_GRACE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(crate) struct Reentrant {
     internals: Arc<LockInternals>,
-    holds: Arc<Holds>,
-    held_nodes: Arc<HeldNodes>,
+    books: Arc<Books<Hold>>,
+}
+
+/// What an owner gets that enters.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "an acquire should not allocate; it is taken apart at once")]
+pub(crate) enum Entry {
+    /// Another guard on what it holds already.
+    Again(LockGuard),
+    Queued(Place),
 }
 
 impl Reentrant {
     pub(crate) fn new(internals: LockInternals) -> Self {
-        let held_nodes = internals.client().extension();
-        Self { internals: Arc::new(internals), holds: Arc::default(), held_nodes }
+        let books = Arc::new(Books::new(internals.client()));
+        Self { internals: Arc::new(internals), books }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -41,23 +50,34 @@ impl Reentrant {
         &self.internals
     }
 
+    /// Enters the queue, or a lock that the owner holds already.
+    ///
+    /// # Cancel safety
+    /// Nothing stays in the queue.
+    pub(crate) async fn enter(&self, owner: &Owner) -> Result<Entry> {
+        if let Some(hold) = self.books.hold_of(owner) {
+            hold.ensure_held()?;
+            return Ok(Entry::Again(LockGuard::new(hold)));
+        }
+        Ok(Entry::Queued(Place::enter(&self.internals).await?))
+    }
+
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
         let acquire = async {
-            if let Some(guard) = self.reenter(owner)? {
-                return Ok(guard);
+            match self.enter(owner).await? {
+                Entry::Again(guard) => Ok(guard),
+                Entry::Queued(mut place) => self.turn(&mut place, owner).await,
             }
-            let mut place = self.internals.enqueue().await?;
-            self.turn(&mut place, owner).await
         };
         self.client().unless_closed(acquire).await
     }
 
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         let acquire = async {
-            if let Some(guard) = self.reenter(owner)? {
-                return Ok(Some(guard));
-            }
-            let mut place = self.internals.enqueue().await?;
+            let mut place = match self.enter(owner).await? {
+                Entry::Again(guard) => return Ok(Some(guard)),
+                Entry::Queued(place) => place,
+            };
             match place.take_grant() {
                 Some(grant) => Ok(Some(self.hold(grant, owner))),
                 None => place.leave().await.map(|()| None),
@@ -75,11 +95,11 @@ impl Reentrant {
             return self.acquire(owner).await.map(Some);
         };
         let acquire = async {
-            if let Some(guard) = self.reenter(owner)? {
-                return Ok(Some(guard));
-            }
-            let Ok(place) = timeout_at(deadline, self.internals.enqueue()).await else { return Ok(None) };
-            let mut place = place?;
+            let Ok(entry) = timeout_at(deadline, self.enter(owner)).await else { return Ok(None) };
+            let mut place = match entry? {
+                Entry::Again(guard) => return Ok(Some(guard)),
+                Entry::Queued(place) => place,
+            };
             if let Ok(turn) = timeout_at(deadline, self.turn(&mut place, owner)).await {
                 return turn.map(Some);
             }
@@ -89,16 +109,6 @@ impl Reentrant {
             }
         };
         self.client().unless_closed(acquire).await
-    }
-
-    pub(crate) async fn enqueue(&self, owner: &Owner) -> Result<Ticket> {
-        let enqueue = async {
-            match self.reenter(owner)? {
-                Some(guard) => Ok(Ticket::entered_again(self, owner, guard)),
-                None => Ok(Ticket::queued(self, owner, self.internals.enqueue().await?)),
-            }
-        };
-        self.client().unless_closed(enqueue).await
     }
 
     /// Waits until a place is granted.
@@ -111,9 +121,8 @@ impl Reentrant {
                 return Ok(self.hold(grant, owner));
             }
             if let Standing::Waiting { holder, .. } = place.standing() {
-                let held_here = self.held_nodes.is_held_by(&self.internals.child(holder), owner);
                 // Through this very object the owner may have two contenders, started at the same time.
-                if held_here && self.holds.of(owner).is_none() {
+                if self.books.holds_elsewhere(owner, &self.internals.child(holder)) {
                     return Err(Error::WouldDeadlock { path: self.path().to_owned() });
                 }
             }
@@ -121,21 +130,11 @@ impl Reentrant {
         }
     }
 
-    /// Another guard on what the owner holds already.
-    ///
-    /// # Errors
-    /// [`Error::LockLost`] when the hold is known to be lost.
-    fn reenter(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        let Some(hold) = self.holds.of(owner) else { return Ok(None) };
-        hold.ensure_held()?;
-        Ok(Some(LockGuard::new(hold)))
-    }
-
     fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
-        let registration = Registration::new(&self.holds, &self.held_nodes, owner, &grant.node.path());
-        let hold = Arc::new(Hold::new(self.client().clone(), grant, registration));
-        self.holds.insert(owner.clone(), &hold);
-        LockGuard::new(hold)
+        let node_path = grant.node.path();
+        LockGuard::new(
+            self.books.enter(owner, &node_path, |registration| Hold::new(self.client(), grant, registration)),
+        )
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
@@ -143,10 +142,10 @@ impl Reentrant {
     }
 
     pub(crate) fn is_acquired_in_this_process(&self) -> bool {
-        !self.holds.is_empty()
+        !self.books.is_empty()
     }
 
     pub(crate) fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.holds.of(owner).is_some()
+        self.books.hold_of(owner).is_some()
     }
 }

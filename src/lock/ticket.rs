@@ -4,9 +4,8 @@ use tokio::sync::watch;
 
 use super::guard::LockGuard;
 use super::owner::Owner;
-use super::reentrant::Reentrant;
+use super::reentrant::{Entry, Reentrant};
 use crate::error::Result;
-use crate::queue::{Place, Standing};
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
 ///
@@ -23,31 +22,18 @@ use crate::queue::{Place, Standing};
 pub struct Ticket {
     lock: Reentrant,
     owner: Owner,
-    state: State,
+    entry: Box<Entry>,
     positions: watch::Sender<usize>,
 }
 
-#[derive(Debug)]
-enum State {
-    Queued(Box<Place>),
-    EnteredAgain(LockGuard),
-}
-
 impl Ticket {
-    pub(crate) fn queued(lock: &Reentrant, owner: &Owner, place: Place) -> Self {
-        let position = match place.standing() {
-            Standing::Waiting { position, .. } => *position,
-            Standing::Granted | Standing::Outside => 0,
+    pub(crate) async fn enter(lock: &Reentrant, owner: Owner) -> Result<Self> {
+        let entry = Box::new(lock.client().unless_closed(lock.enter(&owner)).await?);
+        let position = match &*entry {
+            Entry::Queued(place) => place.position(),
+            Entry::Again(_) => 0,
         };
-        Self::new(lock, owner, State::Queued(Box::new(place)), position)
-    }
-
-    pub(crate) fn entered_again(lock: &Reentrant, owner: &Owner, guard: LockGuard) -> Self {
-        Self::new(lock, owner, State::EnteredAgain(guard), 0)
-    }
-
-    fn new(lock: &Reentrant, owner: &Owner, state: State, position: usize) -> Self {
-        Self { lock: lock.clone(), owner: owner.clone(), state, positions: watch::Sender::new(position) }
+        Ok(Self { lock: lock.clone(), owner, entry, positions: watch::Sender::new(position) })
     }
 
     /// How many contenders are before this one, by a fresh look at the queue. Zero is the holder.
@@ -61,7 +47,7 @@ impl Ticket {
     /// # Cancel safety
     /// The place is kept.
     pub async fn position(&self) -> Result<usize> {
-        let State::Queued(place) = &self.state else { return Ok(0) };
+        let Entry::Queued(place) = &*self.entry else { return Ok(0) };
         let queue = self.lock.client().unless_closed(self.lock.internals().contenders()).await?;
         let own = place.node_name();
         Ok(queue.iter().position(|name| Some(name.as_str()) == own).unwrap_or(queue.len()))
@@ -98,10 +84,10 @@ impl Ticket {
     /// The place is given up, and nothing stays in the queue. To wait with a bound and keep the place, pin
     /// the future and await a `&mut` to it.
     pub async fn acquired(self) -> Result<LockGuard> {
-        let Self { lock, owner, state, positions } = self;
-        let mut place = match state {
-            State::EnteredAgain(guard) => return Ok(guard),
-            State::Queued(place) => place,
+        let Self { lock, owner, entry, positions } = self;
+        let mut place = match *entry {
+            Entry::Again(guard) => return Ok(guard),
+            Entry::Queued(place) => place,
         };
         if positions.receiver_count() > 0 {
             place.publish_position(positions);

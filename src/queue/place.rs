@@ -1,0 +1,251 @@
+//! A place in a queue: drives a contender over a session.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures_util::future::join;
+use tokio::sync::watch;
+use zookeeper_client::{self as zk, EventType, OneshotWatcher};
+
+use super::contender::{Action, Contender, Event, Standing};
+use super::internals::LockInternals;
+use crate::client::{CreateOutcome, EphemeralNode, Failures, Session};
+use crate::error::{Error, Result};
+
+/// What the granted place in a queue leaves in the hands of the holder.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) node: EphemeralNode,
+    /// The transaction that created the node.
+    pub(crate) czxid: i64,
+}
+
+/// A contender in the queue. Dropping it leaves the queue.
+#[derive(Debug)]
+pub(crate) struct Place {
+    internals: Arc<LockInternals>,
+    contender: Contender,
+    node: Option<EphemeralNode>,
+    /// Failures in a row to reach the servers.
+    failures: Failures,
+    /// Losses in a row of our node.
+    losses: Failures,
+    /// Who wants to hear how many contenders are before us.
+    positions: Option<watch::Sender<usize>>,
+}
+
+impl Place {
+    /// Enters a queue. The place has been told where it stands when this returns.
+    ///
+    /// # Cancel safety
+    /// Nothing stays in the queue.
+    pub(crate) async fn enter(internals: &Arc<LockInternals>) -> Result<Self> {
+        let mut place = Self {
+            internals: internals.clone(),
+            contender: internals.contender(),
+            node: None,
+            failures: Failures::default(),
+            losses: Failures::default(),
+            positions: None,
+        };
+        place.drive(Action::Create).await?;
+        Ok(place)
+    }
+
+    pub(crate) fn standing(&self) -> &Standing {
+        self.contender.standing()
+    }
+
+    /// How many contenders were before it at its last look at the queue.
+    pub(crate) fn position(&self) -> usize {
+        match self.contender.standing() {
+            Standing::Waiting { position, .. } => *position,
+            Standing::Granted | Standing::Outside => 0,
+        }
+    }
+
+    /// The name of the node that stands in the queue.
+    pub(crate) fn node_name(&self) -> Option<&str> {
+        self.node.as_ref().and_then(EphemeralNode::name)
+    }
+
+    /// From now on, tells how many contenders are before us whenever that changes while we wait.
+    pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
+        self.positions = Some(positions);
+    }
+
+    /// Waits until the contender before us is gone or changed, and looks again.
+    ///
+    /// # Cancel safety
+    /// Only to be followed by dropping the place.
+    pub(crate) async fn wait(&mut self) -> Result<()> {
+        let action = self.contender.park();
+        self.drive(action).await
+    }
+
+    /// The grant, if there is one. What is left of the place then is nothing.
+    pub(crate) fn take_grant(&mut self) -> Option<Grant> {
+        if *self.contender.standing() != Standing::Granted {
+            return None;
+        }
+        let czxid = self.node.as_ref()?.czxid()?;
+        Some(Grant { node: self.node.take()?, czxid })
+    }
+
+    /// Leaves the queue, and waits for the confirmation.
+    ///
+    /// # Cancel safety
+    /// The place is left in any case, in the background if this is cancelled.
+    pub(crate) async fn leave(self) -> Result<()> {
+        match self.node {
+            Some(node) => node.remove().await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Does one action after the other until there is something to report.
+    async fn drive(&mut self, mut action: Action) -> Result<()> {
+        let mut watcher = None;
+        loop {
+            let outcome = match &action {
+                Action::Requeue => {
+                    self.forget_node().await?;
+                    Ok(Event::Start)
+                }
+                Action::Create => self.create().await,
+                Action::MakeParents => self.make_parents().await,
+                Action::Settle => self.settle().await,
+                Action::List => self.list().await,
+                Action::Date(names) => self.date(names).await,
+                Action::Watch(name) => self.watch(name, &mut watcher).await,
+                Action::Await => Ok(self.woken(watcher.take()).await),
+                // Nothing of an old session may be believed, neither a grant nor a place.
+                Action::Report if self.session().is_none_or(|session| session.is_over()) => {
+                    Ok(Event::SessionOver)
+                }
+                Action::Report => {
+                    self.failures.reset();
+                    return Ok(());
+                }
+            };
+            let event = match outcome {
+                Ok(event) => event,
+                Err(error) if error.ends_session() => Event::SessionOver,
+                Err(error) => {
+                    self.failures.pause_after(error, self.internals.client().retry_policy()).await?;
+                    continue;
+                }
+            };
+            action = self.contender.on(event, |name| self.internals.on_stranger(name));
+        }
+    }
+
+    fn session(&self) -> Option<&Arc<Session>> {
+        self.node.as_ref().map(EphemeralNode::session)
+    }
+
+    /// The session of our node, for a request that only makes sense on that one.
+    fn own_session(&self) -> Result<&Arc<Session>> {
+        self.session().ok_or_else(|| self.internals.error("stay in the queue of", zk::Error::SessionExpired))
+    }
+
+    async fn forget_node(&mut self) -> Result<()> {
+        if let Some(node) = self.node.take() {
+            tracing::info!(node = node.path(), "own node is gone, queueing again");
+            node.forget();
+        }
+        let lost = self.internals.error("stay in the queue of", zk::Error::NoNode);
+        self.losses.pause_or(lost, self.internals.client().retry_policy()).await
+    }
+
+    /// Enters the queue on the present session: creates and lists, sent back to back.
+    async fn create(&mut self) -> Result<Event> {
+        let internals = &self.internals;
+        let session = internals.client().session().await?;
+        let node =
+            self.node.insert(EphemeralNode::new(internals.client(), session.clone(), internals.path()));
+        // `join` polls in this order, and the first poll sends: the list shows our node already.
+        let (outcome, children) = join(node.create(internals.marker()), session.list(internals.path())).await;
+        match outcome.map_err(|source| internals.error("create a node in", source))? {
+            CreateOutcome::ParentMissing => Ok(Event::ParentMissing),
+            CreateOutcome::Unknown(source) => {
+                let error = internals.error("create a node in", source);
+                self.failures.pause_after(error, internals.client().retry_policy()).await?;
+                Ok(Event::CreateUnknown)
+            }
+            CreateOutcome::Created { name } => match children {
+                Ok(children) => Ok(Event::Created { name, children: Some(children) }),
+                // Whatever kept the list away, a missing right or a lost connection, shows in the next one.
+                Err(_) => Ok(Event::Created { name, children: None }),
+            },
+        }
+    }
+
+    async fn make_parents(&mut self) -> Result<Event> {
+        if let Some(node) = &self.node {
+            let made = node.make_parents().await;
+            made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
+        }
+        Ok(Event::ParentsMade)
+    }
+
+    async fn settle(&mut self) -> Result<Event> {
+        let Some(node) = &mut self.node else { return Ok(Event::Settled(None)) };
+        let settled = node.settle().await;
+        settled.map_err(|source| self.internals.error("find a node in", source))?;
+        Ok(Event::Settled(self.node_name().map(str::to_owned)))
+    }
+
+    async fn list(&mut self) -> Result<Event> {
+        let listed = self.internals.list(self.own_session()?).await;
+        listed.map(Event::Listed).map_err(|source| self.internals.error("list the children of", source))
+    }
+
+    async fn date(&mut self, names: &[String]) -> Result<Event> {
+        let dated = self.internals.dates(self.own_session()?, names.to_vec()).await;
+        dated.map(Event::Dated).map_err(|source| self.internals.error("date the contenders of", source))
+    }
+
+    async fn watch(&mut self, name: &str, watcher: &mut Option<OneshotWatcher>) -> Result<Event> {
+        let path = self.internals.child(name);
+        *watcher = match self.own_session()?.watch(&path).await {
+            Ok(watcher) => watcher,
+            Err(source) => return Err(Error::ZooKeeper { operation: "watch", path, source }),
+        };
+        if watcher.is_none() {
+            return Ok(Event::BlockerChanged);
+        }
+        self.failures.reset();
+        self.losses.reset();
+        Ok(Event::Watched)
+    }
+
+    /// Waits for the watch on our blocker.
+    async fn woken(&self, watcher: Option<OneshotWatcher>) -> Event {
+        let Some(watcher) = watcher else { return Event::BlockerChanged };
+        let event = tokio::select! {
+            event = watcher.changed() => event,
+            never = self.follow_position() => match never {},
+        };
+        match event.event_type {
+            EventType::Session => Event::SessionOver,
+            _ => Event::BlockerChanged,
+        }
+    }
+
+    /// Publishes our position whenever the queue changes, if somebody wants to hear it.
+    async fn follow_position(&self) -> Infallible {
+        if let (Some(positions), Some(session), Some(own)) =
+            (&self.positions, self.session(), self.node_name())
+        {
+            // A queue that cannot be read, or no longer has us, has no position to tell.
+            while let Ok((children, changed)) = session.watch_list(self.internals.path()).await {
+                let Ok(queue) = self.internals.in_order(session, children).await else { break };
+                let Some(position) = queue.iter().position(|name| name == own) else { break };
+                positions.send_if_modified(|last| std::mem::replace(last, position) != position);
+                changed.changed().await;
+            }
+        }
+        std::future::pending().await
+    }
+}
