@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::proxy::{CREATE2, DELETE, EXISTS, GET_CHILDREN, Proxy};
+use support::proxy::{CREATE2, DELETE, EXISTS, GET_CHILDREN, Proxy, REMOVE_WATCHES};
 use support::*;
 use zk_recipes::testing::TestingServer;
 use zk_recipes::{Client, InterProcessMutex};
@@ -103,4 +103,17 @@ async fn a_failed_try_sets_no_watch() {
     assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, DELETE]);
     assert_eq!(server.watch_count().await.unwrap(), 0);
     drop(holder);
+}
+
+#[tokio::test]
+async fn a_predecessor_that_is_gone_before_it_is_watched_leaves_no_watch() {
+    let Observed { server, proxy, mutex, other } = observed().await;
+    let holder = other.acquire().await.unwrap();
+    let ticket = mutex.enqueue().await.unwrap();
+    holder.release().await.unwrap();
+    let guard = within(ticket.acquired()).await.unwrap();
+    // A watch on a missing node waits for its creation: it is taken back.
+    assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, EXISTS, REMOVE_WATCHES, GET_CHILDREN]);
+    assert_eq!(server.watch_count().await.unwrap(), 0);
+    drop(guard);
 }

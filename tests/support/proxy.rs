@@ -13,6 +13,7 @@ pub const EXISTS: i32 = 3;
 pub const GET_CHILDREN: i32 = 8;
 pub const PING: i32 = 11;
 pub const CREATE2: i32 = 15;
+pub const REMOVE_WATCHES: i32 = 18;
 
 /// Forwards between clients and one server, frame by frame.
 pub struct Proxy {
