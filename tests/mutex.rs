@@ -316,6 +316,29 @@ async fn participants_are_listed_in_order() {
     assert_eq!(observer.participants().await, Ok(Vec::new()));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_participant_holds_however_fast_they_change() {
+    let sandbox = Sandbox::new();
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let mutex = mutex(&sandbox.client().await);
+        workers.spawn(async move {
+            for _ in 0..100 {
+                mutex.acquire().await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+    let observer = mutex(&sandbox.client().await);
+    while workers.try_join_next().is_none() {
+        let participants = observer.participants().await.unwrap();
+        for (position, participant) in participants.iter().enumerate() {
+            assert_eq!(participant.is_holder(), position == 0, "{participants:?}");
+        }
+    }
+    within(workers.join_all()).await;
+    sandbox.assert_nothing_left().await;
+}
+
 #[tokio::test]
 async fn a_ticket_tells_its_position() {
     let sandbox = Sandbox::new();

@@ -335,6 +335,37 @@ async fn nothing_is_left_after_a_cancelled_start() {
 }
 
 #[tokio::test]
+async fn no_data_are_left_after_a_cancelled_start() {
+    if std::env::var_os(CHILD).is_some() {
+        for tenths in 0..80 {
+            let early = Duration::from_micros(100 * tenths);
+            // The sleep is short of a timer's grain: a yielding loop is cancelled where it stands.
+            let cancel = async {
+                let started = Instant::now();
+                while started.elapsed() < early {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! { biased; server = TestingServer::start() => drop(server.unwrap()), () = cancel => {} }
+        }
+        let directory = std::env::temp_dir();
+        let left = || directory.read_dir().unwrap().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+        eventually("no data", || left().is_empty()).await;
+        eventually("no process", || {
+            processes_with(directory.join("zookeeper-").to_str().unwrap()).is_empty()
+        })
+        .await;
+        println!("\nclean");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = child("no_data_are_left_after_a_cancelled_start");
+    let output = timeout(LONG * 3, command.env("TMPDIR", directory.path()).output()).await.unwrap().unwrap();
+    let output = String::from_utf8_lossy(&output.stdout);
+    assert!(output.lines().any(|line| line == "clean"), "{output}");
+}
+
+#[tokio::test]
 async fn no_zombies_of_ended_servers() {
     for _ in 0..3 {
         TestingServer::start().await.unwrap().kill().await.unwrap();

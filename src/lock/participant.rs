@@ -60,15 +60,15 @@ pub(crate) async fn of(internals: &LockInternals) -> Result<Vec<Participant>> {
     }))
     .await;
     let mut participants = Vec::with_capacity(nodes.len());
-    for (position, (node, node_path)) in nodes.into_iter().enumerate() {
-        // A contender may have left since the queue was listed.
+    for (node, node_path) in nodes {
+        // A contender may have left since the queue was listed: then the next one has its position.
         let Some((identity, stat)) = node? else { continue };
         participants.push(Participant {
             node_path,
             identity,
             session_id: stat.ephemeral_owner,
             since: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs()),
-            is_holder: internals.is_holder(position),
+            is_holder: internals.is_holder(participants.len()),
         });
     }
     Ok(participants)

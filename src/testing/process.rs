@@ -68,8 +68,7 @@ impl Process {
         // A group of its own: Ctrl-C in a terminal must reach the tests only, they end the rest.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
 
-        // A thread rather than tokio's child: it reaps whatever happens to the runtime. When this future is dropped, the
-        // unclaimed process is dropped with the channel, which closes the lifeline.
+        // A thread rather than tokio's child: it reaps whatever happens to the runtime.
         let (send, receive) = oneshot::channel();
         thread::Builder::new().name("zookeeper-reaper".into()).spawn(move || {
             let mut child = match command.spawn() {
@@ -77,24 +76,16 @@ impl Process {
                 Err(error) => return drop(send.send(Err(error))),
             };
             let (exited, exit) = watch::channel(None);
-            drop(send.send(Self::claim(&mut child, exit)));
+            // Nobody takes it if the future was dropped. That closes the lifeline, and the watchdog cleans up.
+            drop(send.send(Started::of(&mut child, exit)));
             if let Ok(status) = child.wait() {
                 exited.send_replace(Some(status));
             }
         })?;
-        receive.await.unwrap_or_else(|_| Err(io::Error::other("the thread that starts ZooKeeper panicked")))
-    }
-
-    fn claim(child: &mut Child, exit: watch::Receiver<Option<ExitStatus>>) -> io::Result<Self> {
-        let (Some(lifeline), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::Error::other("the watchdog was started without pipes"));
-        };
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let pid = line.trim().parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
-        let pid =
-            pid.ok_or_else(|| io::Error::other(format!("the watchdog told no process id: {line:?}")))?;
-        Ok(Self { pid, exit, _lifeline: lifeline })
+        let started = receive.await;
+        let started =
+            started.unwrap_or_else(|_| Err(io::Error::other("the thread that starts ZooKeeper panicked")))?;
+        Ok(Self { pid: started.pid, exit: started.exit, _lifeline: started.lifeline })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -149,6 +140,28 @@ impl Process {
     /// Waits until the JVM has ended and is reaped.
     pub(super) async fn ended(&self) {
         let _ = self.exit.clone().wait_for(Option::is_some).await;
+    }
+}
+
+/// A process on its way out of the thread that started it. Unlike a [`Process`] it does not wait when it is dropped, as
+/// that may happen in the very thread it would wait for.
+struct Started {
+    pid: Pid,
+    exit: watch::Receiver<Option<ExitStatus>>,
+    lifeline: ChildStdin,
+}
+
+impl Started {
+    fn of(child: &mut Child, exit: watch::Receiver<Option<ExitStatus>>) -> io::Result<Self> {
+        let (Some(lifeline), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("the watchdog was started without pipes"));
+        };
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let pid = line.trim().parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
+        let pid =
+            pid.ok_or_else(|| io::Error::other(format!("the watchdog told no process id: {line:?}")))?;
+        Ok(Self { pid, exit, lifeline })
     }
 }
 
