@@ -2,9 +2,11 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::proxy::{CREATE2, DELETE, Proxy};
+use support::proxy::{CREATE2, DELETE, EXISTS, GET_CHILDREN, Proxy};
 use support::*;
 use zk_recipes::testing::{TestingServer, kill_session};
 use zk_recipes::{Client, ConnectionState, Error, InterProcessMutex, Owner, RetryPolicy};
@@ -320,6 +322,60 @@ async fn a_lost_delete_reply_is_a_release() {
     within(lost).await.unwrap();
     assert_nothing_left(&server, &zookeeper, LOCK).await;
     assert_eq!(session_id(&client).await, session);
+}
+
+/// Replies of all kinds are lost all the time, each with its connection, while clients compete.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exclusion_and_order_survive_lost_replies() {
+    const CYCLES: usize = 60;
+    let server = TestingServer::start().await.unwrap();
+    let proxy = Arc::new(Proxy::start(&server).await);
+    let held = Arc::new(AtomicBool::new(false));
+    let last_token = Arc::new(AtomicI64::new(0));
+    let mut sessions = Vec::new();
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let client = Client::builder()
+            .session_timeout(Duration::from_secs(10))
+            .retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)))
+            .connect(proxy.connect_string())
+            .await
+            .unwrap();
+        sessions.push((client.clone(), session_id(&client).await));
+        let (lock, held, last_token) = (mutex(&client), held.clone(), last_token.clone());
+        workers.spawn(async move {
+            for _ in 0..CYCLES {
+                let guard = lock.acquire().await.unwrap();
+                assert!(!held.swap(true, SeqCst), "two holders at once");
+                assert!(last_token.swap(guard.fencing_token(), SeqCst) < guard.fencing_token());
+                tokio::task::yield_now().await;
+                assert!(held.swap(false, SeqCst));
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    let saboteur = {
+        let proxy = proxy.clone();
+        tokio::spawn(async move {
+            let mut losses = 0;
+            loop {
+                for opcode in [CREATE2, DELETE, GET_CHILDREN, EXISTS] {
+                    // Whichever request of the kind comes next. The last one may wait for none.
+                    match tokio::time::timeout(Duration::from_secs(1), proxy.lose_reply_to(opcode)).await {
+                        Ok(_) => losses += 1,
+                        Err(_) => return losses,
+                    }
+                }
+            }
+        })
+    };
+    within(workers.join_all()).await;
+    let losses = within(saboteur).await.unwrap();
+    assert!(losses > 20, "only {losses} replies were lost");
+    for (client, session) in sessions {
+        assert_eq!(session_id(&client).await, session, "all in one session");
+    }
+    assert_nothing_left(&server, &bystander(&server).await, LOCK).await;
 }
 
 #[tokio::test]
