@@ -435,6 +435,42 @@ async fn other_libraries_stand_in_the_same_queue() {
     sandbox.assert_nothing_left().await;
 }
 
+/// Where a server's counter ends, it repeats the greatest number or turns negative. Such names, made by hand.
+#[tokio::test]
+async fn past_the_last_number_the_order_is_that_of_creation() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = mutex(&client);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let foreign = zk::Client::connect(&servers()).await.unwrap();
+    let path = format!("/{}/locks/a", sandbox.root);
+    let create = async |name: &str| {
+        let node = format!("{path}/_c_{name}");
+        let mode = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+        foreign.create(&node, b"", &mode).await.unwrap();
+        node
+    };
+    let first = create("b-lock-2147483647").await;
+    let second = create("a-lock-2147483647").await;
+    let ticket = mutex.enqueue().await.unwrap();
+    assert_eq!(ticket.position().await, Ok(2));
+    let last = create("a-lock--2147483648").await;
+    let order: Vec<_> =
+        mutex.participants().await.unwrap().iter().map(|p| p.node_path().to_owned()).collect();
+    assert_eq!([&order[0], &order[1], &order[3]], [&first, &second, &last]);
+    let waiter = tokio::spawn(ticket.acquired());
+    foreign.delete(&first, None).await.unwrap();
+    assert!(mutex.try_acquire_as(&Owner::new()).await.unwrap().is_none());
+    assert!(!waiter.is_finished());
+    foreign.delete(&second, None).await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_eq!(guard.node_path(), order[2]);
+    guard.release().await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none(), "the negative one holds now");
+    foreign.delete(&last, None).await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
 #[tokio::test]
 async fn bad_paths_are_refused_before_anything_is_sent() {
     let client = zk_recipes::Client::connect_lazily("127.0.0.1:1").unwrap();

@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 ///
 /// A cheap handle on a shared client; clone it freely. When the last handle and everything made from it is
 /// dropped, the session ends. [`close`](Self::close) ends it at once. A client lives on the tokio runtime
-/// that it was made on.
+/// that it was made on, which needs its timers enabled.
 ///
 /// It stands for Curator's `CuratorFramework`.
 ///
