@@ -161,13 +161,13 @@ impl Client {
     /// The session cannot end while a clone of it is kept: drop it before [`close`](Self::close).
     ///
     /// # Errors
-    /// [`Error::NotConnected`] when there is no connected session within the connection timeout, and
-    /// [`Error::Closed`].
+    /// [`Error::NotConnected`] when there is no connected session within the connection timeout;
+    /// [`Error::AuthFailed`], [`Error::SessionOver`] and [`Error::Closed`] when there will be none.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn zookeeper(&self) -> Result<zk::Client> {
-        let session = self.session().await?;
+        let session = self.unless_closed(self.session()).await?;
         let zookeeper = session.zookeeper().map_err(|_| Error::Closed)?;
         Ok((*zookeeper).clone())
     }
@@ -179,8 +179,9 @@ impl Client {
 
     /// Ends the session, so that all its locks are free, and wakes every waiter with [`Error::Closed`].
     ///
-    /// Returns when the server has confirmed it, or at once when there is no connection. An adopted session
-    /// goes on: what guards still hold of it is released when they are dropped.
+    /// Returns when the server has confirmed it, at the latest after the connection timeout; at once when
+    /// there is no connection. An adopted session goes on: what guards still hold of it is released when they
+    /// are dropped.
     ///
     /// # Cancel safety
     /// The client is closed by the first poll, whatever becomes of the rest.
@@ -202,29 +203,22 @@ impl Client {
 
     /// A session that is connected and takes writes, waited for at most for the connection timeout.
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
+        let Config { connect_string, connection_timeout, .. } = &self.core.config;
+        let hosts = || connect_string.clone().unwrap_or_else(|| "the adopted session".into());
         let mut status = self.core.link.status();
-        let settled = status.wait_for(|status| {
-            !matches!(status, Status::Connecting { .. } | Status::Live { writable: false, .. })
-        });
-        let settled = tokio::time::timeout(self.core.config.connection_timeout, settled).await;
-        let hosts =
-            || self.core.config.connect_string.clone().unwrap_or_else(|| "the adopted session".into());
-        let waited = self.core.config.connection_timeout;
-        let not_connected = |source| Error::NotConnected { hosts: hosts(), waited, source };
+        // Whether in time or too late, what counts is how it stands afterwards.
+        let _ = tokio::time::timeout(*connection_timeout, status.wait_for(Status::is_settled)).await;
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        let status = match settled {
-            Ok(Ok(status)) => status.clone(),
-            Ok(Err(_)) | Err(_) => self.core.link.status().borrow().clone(),
+        let failure = match &*status.borrow() {
+            Status::Live { session, writable: true } => return Ok(session.clone()),
+            Status::Live { .. } => None,
+            Status::Connecting { failure } => failure.clone(),
+            Status::Unauthenticated => return Err(Error::AuthFailed { hosts: hosts() }),
+            Status::Over { source } => return Err(Error::SessionOver { source: source.clone() }),
         };
-        match status {
-            Status::Live { session, writable: true } => Ok(session),
-            Status::Live { writable: false, .. } => Err(not_connected(None)),
-            Status::Connecting { failure } => Err(not_connected(failure)),
-            Status::Unauthenticated => Err(Error::AuthFailed { hosts: hosts() }),
-            Status::Over { source } => Err(Error::SessionOver { source }),
-        }
+        Err(Error::NotConnected { hosts: hosts(), waited: *connection_timeout, source: failure })
     }
 
     /// Where the client's sessions come from; `None` if its session is adopted.

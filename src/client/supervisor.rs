@@ -28,6 +28,18 @@ pub(crate) enum Status {
     Over { source: zk::Error },
 }
 
+impl Status {
+    /// Whether there is nothing to wait for: a session that takes writes, or that there will be none.
+    pub(crate) fn is_settled(&self) -> bool {
+        match self {
+            Self::Connecting { .. } => false,
+            // The end of a session shows in the session first.
+            Self::Live { session, writable } => *writable && !session.is_over(),
+            Self::Unauthenticated | Self::Over { .. } => true,
+        }
+    }
+}
+
 /// Tells everybody how the session fares.
 #[derive(Debug)]
 pub(crate) struct Link {
