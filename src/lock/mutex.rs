@@ -16,9 +16,12 @@ use crate::queue::{LockInternals, MUTEX, exclusive};
 
 /// A lock that one owner at a time holds, among all processes that use the same path.
 ///
-/// Fair: first in, first out. Re-entrant: an [`Owner`], by default the tokio task, that holds the lock can
-/// acquire it again through the same object; the last of its guards releases. Compatible with Curator's
-/// `InterProcessMutex` and go-zookeeper's `Lock` on the same path, in both directions.
+/// Fair: first in, first out. Compatible with Curator's `InterProcessMutex` and go-zookeeper's `Lock` on the
+/// same path, in both directions.
+///
+/// Re-entrant: an [`Owner`], by default the tokio task, that holds the lock can acquire it again through the
+/// same object; the last of its guards releases. So it does not exclude futures of one task from each other,
+/// unless each acquires it [for an owner of its own](Self::acquire_as).
 ///
 /// A handle that can be cloned; clones are the same lock object. Two objects on one path, in one process or
 /// in two, are two parties to the lock.

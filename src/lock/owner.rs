@@ -8,6 +8,10 @@ use std::thread::ThreadId;
 /// Where Curator knows threads, this knows tokio tasks, and threads outside of a task. An explicit owner
 /// stands for neither: it can be handed from task to task, along with a unit of work.
 ///
+/// All that one task does is done by one owner. If a task works on several things at once, by `join!`,
+/// `select!` or a stream of futures, then a lock that one of them holds is open to the others. Give each an
+/// owner of its own, or a task.
+///
 /// ```
 /// use zk_recipes::Owner;
 ///

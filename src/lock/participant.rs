@@ -1,5 +1,6 @@
 //! Who stands in a queue.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::queue::LockInternals;
 
 /// A contender of a lock, of whatever process and library.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Participant {
     node_path: String,
     identity: Option<Vec<u8>>,
@@ -48,6 +49,18 @@ impl Participant {
     /// Whether it holds the lock.
     pub fn is_holder(&self) -> bool {
         self.is_holder
+    }
+}
+
+impl fmt::Debug for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Participant")
+            .field("node_path", &self.node_path)
+            .field("identity", &self.identity().map(String::from_utf8_lossy))
+            .field("session_id", &format_args!("{:#x}", self.session_id))
+            .field("since", &self.since)
+            .field("is_holder", &self.is_holder)
+            .finish()
     }
 }
 

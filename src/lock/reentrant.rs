@@ -121,6 +121,7 @@ impl Reentrant {
                 return Ok(self.hold(grant, owner));
             }
             if let Standing::Waiting { holder, .. } = place.standing() {
+                tracing::debug!(path = self.path(), position = place.position(), holder, "waiting");
                 // Through this very object the owner may have two contenders, started at the same time.
                 if self.books.holds_elsewhere(owner, &self.internals.child(holder)) {
                     return Err(Error::WouldDeadlock { path: self.path().to_owned() });
@@ -132,6 +133,7 @@ impl Reentrant {
 
     fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
         let node_path = grant.node.path();
+        tracing::debug!(node = node_path, token = grant.czxid, "acquired");
         LockGuard::new(
             self.books.enter(owner, &node_path, |registration| Hold::new(self.client(), grant, registration)),
         )
