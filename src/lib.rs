@@ -10,6 +10,7 @@ mod queue;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use zookeeper_client;
 pub use zookeeper_client::{Acl, AuthId, Permission};
 
 pub use self::client::{Client, ClientBuilder, ConnectionState, RetryPolicy};

@@ -52,6 +52,13 @@ async fn bad_settings_are_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn settings_can_be_printed_without_their_secrets() {
+    let builder = Client::builder().namespace("billing").identity("billing-7").auth("digest", "alice:secret");
+    let printed = format!("{builder:?}");
+    assert!(printed.contains("billing-7") && !printed.contains("secret"), "{printed}");
+}
+
+#[test]
 fn a_client_outside_of_a_runtime_is_refused() {
     let error = Client::connect_lazily(NOBODY).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { argument: "runtime", .. }), "{error}");

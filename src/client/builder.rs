@@ -1,5 +1,6 @@
 //! The settings of a client.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
     connector: zk::Connector,
@@ -213,5 +214,19 @@ impl ClientBuilder {
             path::validate(&format!("/{}", self.namespace))?;
         }
         self.retry.validate()
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the connector: it would print passwords.
+        f.debug_struct("ClientBuilder")
+            .field("session_timeout", &self.session_timeout)
+            .field("connection_timeout", &self.connection_timeout)
+            .field("namespace", &self.namespace)
+            .field("identity", &self.identity.as_deref().map(String::from_utf8_lossy))
+            .field("acls", &self.acls)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
     }
 }

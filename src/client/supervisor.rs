@@ -72,7 +72,6 @@ impl Link {
 }
 
 /// Where sessions come from.
-#[derive(Debug)]
 pub(crate) enum Source {
     /// Made by us, and again after each expiry.
     Own { connector: Box<zk::Connector>, hosts: String },
