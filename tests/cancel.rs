@@ -91,10 +91,6 @@ async fn acquire_dropped_while_another_holds() {
     let session = session_id(&scene.cancelled).await;
     let held = support::mutex(&scene.holder).acquire().await.unwrap();
     let mutex = scene.mutex_at("/locks/a");
-    let parked = async || {
-        let watched = async || (scene.server.watch_count().await.unwrap() == 1).then_some(());
-        eventually("it watches the holder", watched).await;
-    };
     for awaits in 1.. {
         let is_parked = tokio::select! {
             biased;
@@ -102,11 +98,10 @@ async fn acquire_dropped_while_another_holds() {
                 assert!(granted.is_none(), "another holds it");
                 false
             }
-            () = parked() => true,
+            () = watches_of(&scene.server, 1) => true,
         };
         queue_of(&scene.bystander, "/locks/a", 1).await;
-        let unwatched = async || (scene.server.watch_count().await.unwrap() == 0).then_some(());
-        eventually("no watch is left", unwatched).await;
+        watches_of(&scene.server, 0).await;
         if is_parked {
             assert!(awaits > 2, "{awaits} awaits");
             break;
@@ -114,15 +109,13 @@ async fn acquire_dropped_while_another_holds() {
     }
     // Parked for certain, and then aborted with its task.
     let waiter = acquire_in_task(&mutex);
-    eventually("it watches", || async { (scene.server.watch_count().await.unwrap() == 1).then_some(()) })
-        .await;
+    watches_of(&scene.server, 1).await;
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());
     queue_of(&scene.bystander, "/locks/a", 1).await;
     // Dropped at the very moment of the grant.
     let waiter = acquire_in_task(&mutex);
-    eventually("it watches", || async { (scene.server.watch_count().await.unwrap() == 1).then_some(()) })
-        .await;
+    watches_of(&scene.server, 1).await;
     drop(held);
     waiter.abort();
     drop(waiter.await);

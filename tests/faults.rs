@@ -224,10 +224,7 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
     let waiter = acquire_in_task(&mutex(&evicted));
     // More often than the retry policy allows in a row: each time it has stood in the queue.
     for round in 1..=5 {
-        eventually("it watches the holder", async || {
-            (server.watch_count().await.unwrap() == 1).then_some(())
-        })
-        .await;
+        watches_of(&server, 1).await;
         evict(&zookeeper, &observer, 1).await;
         // It learns of it when the contender before it goes or changes.
         let (data, _) = zookeeper.get_data(held.node_path()).await.unwrap();

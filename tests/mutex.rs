@@ -91,7 +91,7 @@ async fn first_come_first_served() {
     let sandbox = Sandbox::new();
     let clients = [sandbox.client().await, sandbox.client().await, sandbox.client().await];
     let zookeeper = clients[0].zookeeper().await.unwrap();
-    let path = format!("/{}/locks/a", sandbox.root);
+    let path = sandbox.lock_path();
     let holder = mutex(&clients[0]).acquire().await.unwrap();
     let (granted, mut order) = mpsc::unbounded_channel();
     let mut waiters = tokio::task::JoinSet::new();
@@ -228,7 +228,7 @@ async fn waiting_for_oneself_through_another_object_is_refused() {
     let client = sandbox.client().await;
     let (one, other) = (mutex(&client), mutex(&client));
     let guard = one.acquire().await.unwrap();
-    let path = format!("/{}/locks/a", sandbox.root);
+    let path = sandbox.lock_path();
     assert_eq!(within(other.acquire()).await.unwrap_err(), Error::WouldDeadlock { path: path.clone() });
     let timed = within(other.try_acquire_for(Duration::from_secs(60))).await;
     assert_eq!(timed.unwrap_err(), Error::WouldDeadlock { path });
@@ -246,7 +246,7 @@ async fn try_acquire_leaves_the_queue_as_it_was() {
     let sandbox = Sandbox::new();
     let (holder, other) = (sandbox.client().await, sandbox.client().await);
     let bystander = zk::Client::connect(&servers()).await.unwrap();
-    let path = format!("/{}/locks/a", sandbox.root);
+    let path = sandbox.lock_path();
     let guard = mutex(&holder).try_acquire().await.unwrap().unwrap();
     for within in
         [None, Some(Duration::ZERO), Some(Duration::from_millis(1)), Some(Duration::from_millis(50))]
@@ -280,7 +280,7 @@ async fn a_timed_acquire_gets_its_turn_in_time() {
     let guard = mutex(&one).acquire().await.unwrap();
     let waiting = mutex(&other);
     let waiter = tokio::spawn(async move { waiting.try_acquire_for(BOUND).await });
-    queue_of(&one.zookeeper().await.unwrap(), &format!("/{}/locks/a", sandbox.root), 2).await;
+    queue_of(&one.zookeeper().await.unwrap(), &sandbox.lock_path(), 2).await;
     guard.release().await.unwrap();
     let guard = within(waiter).await.unwrap().unwrap().unwrap();
     guard.release().await.unwrap();
@@ -306,7 +306,7 @@ async fn participants_are_listed_in_order() {
     assert_eq!(listed, sessions);
     let listed: Vec<_> = participants.iter().map(|p| p.is_holder()).collect();
     assert_eq!(listed, [true, false, false]);
-    let prefix = format!("/{}/locks/a/_c_", sandbox.root);
+    let prefix = format!("{}/_c_", sandbox.lock_path());
     for participant in &participants {
         assert!(participant.node_path().starts_with(&prefix), "{participant:?}");
         assert!(participant.age() < BOUND);
@@ -343,7 +343,7 @@ async fn the_first_participant_holds_however_fast_they_change() {
 async fn a_ticket_tells_its_position() {
     let sandbox = Sandbox::new();
     let client = sandbox.client().await;
-    let path = format!("/{}/locks/a", sandbox.root);
+    let path = sandbox.lock_path();
     let mut tickets = Vec::new();
     for position in 0..4 {
         // Each its own owner, so that none enters for another.
@@ -379,7 +379,7 @@ async fn children_of_others_are_ignored() {
     let mutex = mutex(&client);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let zookeeper = client.zookeeper().await.unwrap();
-    let path = format!("/{}/locks/a", sandbox.root);
+    let path = sandbox.lock_path();
     let anyone = zk::Acls::anyone_all();
     let ephemeral = zk::CreateMode::Ephemeral.with_acls(anyone);
     let foreign = ["0-foreign", "zebra", "clock-0000000000", "lock-1", "_c_x-latch-0000000000"];
@@ -405,7 +405,7 @@ async fn other_libraries_stand_in_the_same_queue() {
     let mutex = mutex(&client);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let foreign = zk::Client::connect(&servers()).await.unwrap();
-    let path = format!("/{}/locks/a", sandbox.root);
+    let path = sandbox.lock_path();
     for name in [
         "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-",
         "_c_3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f-lock-",
@@ -443,7 +443,7 @@ async fn past_the_last_number_the_order_is_that_of_creation() {
     let mutex = mutex(&client);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let foreign = zk::Client::connect(&servers()).await.unwrap();
-    let path = format!("/{}/locks/a", sandbox.root);
+    let path = sandbox.lock_path();
     let create = async |name: &str| {
         let node = format!("{path}/_c_{name}");
         let mode = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
@@ -495,7 +495,7 @@ async fn any_lock_will_do() {
     assert!(lock.is_acquired_in_this_process());
     assert_eq!(lock.try_acquire().await.unwrap().unwrap().hold_count(), 2);
     assert!(lock.try_acquire_for(Duration::from_millis(10)).await.unwrap().is_some());
-    assert_eq!(lock.path(), format!("/{}/locks/a", sandbox.root));
+    assert_eq!(lock.path(), sandbox.lock_path());
     guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
 }

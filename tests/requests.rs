@@ -82,8 +82,7 @@ async fn a_waiter_watches_only_its_predecessor() {
         tokio::spawn(async move { other.enqueue().await }).await.unwrap().unwrap()
     };
     let waiter = acquire_in_task(&mutex);
-    eventually("the waiter is parked", || async { (server.watch_count().await.unwrap() == 1).then_some(()) })
-        .await;
+    watches_of(&server, 1).await;
     assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, EXISTS]);
     // The holder goes: that does not concern the last in the queue.
     holder.release().await.unwrap();

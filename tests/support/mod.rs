@@ -36,6 +36,11 @@ impl Sandbox {
         Client::builder().namespace(&self.root)
     }
 
+    /// The full path of the lock of [`mutex`].
+    pub fn lock_path(&self) -> String {
+        format!("/{}/locks/a", self.root)
+    }
+
     pub async fn client(&self) -> Client {
         self.builder().connect(&servers()).await.unwrap()
     }
@@ -73,6 +78,7 @@ pub async fn connect(server: &TestingServer) -> Client {
         .unwrap()
 }
 
+/// The one lock that most tests are about.
 pub fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/locks/a").unwrap()
 }
@@ -115,8 +121,15 @@ pub async fn queue_of(zookeeper: &zk::Client, path: &str, length: usize) -> Vec<
 /// Waits until there is neither a child in `path` nor a watch on the server.
 pub async fn assert_nothing_left(server: &TestingServer, zookeeper: &zk::Client, path: &str) {
     queue_of(zookeeper, path, 0).await;
-    eventually("no watch is left", || async { (server.watch_count().await.unwrap() == 0).then_some(()) })
-        .await;
+    watches_of(server, 0).await;
+}
+
+/// Waits until the clients of a server have set this many watches: each that is parked has set one.
+pub async fn watches_of(server: &TestingServer, count: u64) {
+    eventually(&format!("{count} watches"), || async {
+        (server.watch_count().await.unwrap() == count).then_some(())
+    })
+    .await
 }
 
 /// Waits for something with a bound.
