@@ -345,10 +345,10 @@ async fn a_ticket_tells_its_position() {
     let client = sandbox.client().await;
     let path = sandbox.lock_path();
     let mut tickets = Vec::new();
+    let mutex = mutex(&client);
     for position in 0..4 {
         // Each its own owner, so that none enters for another.
-        let mutex = mutex(&client);
-        let ticket = tokio::spawn(async move { mutex.enqueue().await }).await.unwrap().unwrap();
+        let ticket = mutex.enqueue_as(&Owner::new()).await.unwrap();
         assert_eq!(ticket.position().await, Ok(position));
         tickets.push(ticket);
     }

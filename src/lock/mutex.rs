@@ -163,7 +163,18 @@ impl InterProcessMutex {
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub async fn enqueue(&self) -> Result<Ticket> {
-        Ticket::enter(&self.lock, Owner::current()).await
+        self.enqueue_as(&Owner::current()).await
+    }
+
+    /// Enters the queue for an explicit owner, and returns with the place in it.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// Nothing stays in the queue.
+    pub async fn enqueue_as(&self, owner: &Owner) -> Result<Ticket> {
+        Ticket::enter(&self.lock, owner).await
     }
 
     /// Everybody who holds the lock or waits for it, in order, the holder first. Empty if the path does not
@@ -179,7 +190,8 @@ impl InterProcessMutex {
         self.lock.participants().await
     }
 
-    /// Whether any owner holds the lock through this object. No request is made.
+    /// Whether any owner holds the lock through this object. No request is made: a lock that was lost counts
+    /// until its last guard is gone.
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.lock.is_acquired_in_this_process()
     }

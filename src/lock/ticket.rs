@@ -27,13 +27,13 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    pub(crate) async fn enter(lock: &Reentrant, owner: Owner) -> Result<Self> {
-        let entry = Box::new(lock.client().unless_closed(lock.enter(&owner)).await?);
+    pub(crate) async fn enter(lock: &Reentrant, owner: &Owner) -> Result<Self> {
+        let entry = Box::new(lock.client().unless_closed(lock.enter(owner)).await?);
         let position = match &*entry {
             Entry::Queued(place) => place.position(),
             Entry::Again(_) => 0,
         };
-        Ok(Self { lock: lock.clone(), owner, entry, positions: watch::Sender::new(position) })
+        Ok(Self { lock: lock.clone(), owner: owner.clone(), entry, positions: watch::Sender::new(position) })
     }
 
     /// How many contenders are before this one, by a fresh look at the queue. Zero is the holder.
