@@ -247,6 +247,37 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
 
+/// A ticket that nobody awaits does not notice what becomes of its place.
+#[tokio::test]
+async fn a_ticket_that_was_first_is_not_granted_when_its_place_is_gone() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (first, other) = (connect(&server).await, connect(&server).await);
+    for killed in [true, false] {
+        let ticket = mutex(&first).enqueue().await.unwrap();
+        assert_eq!(ticket.position().await, Ok(0));
+        if killed {
+            let session = session_id(&first).await;
+            kill_session(&first).await.unwrap();
+            eventually("a new session", || async { (session_id(&first).await != session).then_some(()) })
+                .await;
+        } else {
+            evict(&zookeeper, &mutex(&other), 0).await;
+        }
+        let guard = within(mutex(&other).acquire()).await.unwrap();
+        assert_eq!(ticket.position().await, Ok(1), "behind the one that came since");
+        let waiter = tokio::spawn(ticket.acquired());
+        queue_of(&zookeeper, LOCK, 2).await;
+        assert!(!waiter.is_finished());
+        let held = guard.fencing_token();
+        guard.release().await.unwrap();
+        let guard = within(waiter).await.unwrap().unwrap();
+        assert!(guard.fencing_token() > held);
+        guard.release().await.unwrap();
+    }
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
 #[tokio::test]
 async fn a_holder_whose_node_is_deleted_hears_of_it_at_the_release() {
     let server = TestingServer::start().await.unwrap();

@@ -19,7 +19,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 ///
 /// A job ends when its node is gone, or with the session that the node belongs to. The janitor ends when the
 /// client and everything made from it is dropped and the last job is done.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Janitor {
     jobs: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
 }

@@ -92,6 +92,11 @@ impl Ticket {
         if positions.receiver_count() > 0 {
             place.publish_position(positions);
         }
-        lock.client().unless_closed(lock.turn(&mut place, &owner)).await
+        let acquire = async {
+            // Whatever became of the place while nobody awaited it.
+            place.look().await?;
+            lock.turn(&mut place, &owner).await
+        };
+        lock.client().unless_closed(acquire).await
     }
 }

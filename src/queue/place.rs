@@ -74,6 +74,14 @@ impl Place {
         self.positions = Some(positions);
     }
 
+    /// Looks where it stands, and enters the queue again if its node or its session is gone.
+    ///
+    /// # Cancel safety
+    /// Only to be followed by dropping the place.
+    pub(crate) async fn look(&mut self) -> Result<()> {
+        self.drive(Action::List).await
+    }
+
     /// Waits until the contender before us is gone or changed, and looks again.
     ///
     /// # Cancel safety
