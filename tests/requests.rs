@@ -108,9 +108,13 @@ async fn a_failed_try_sets_no_watch() {
 async fn a_predecessor_that_is_gone_before_it_is_watched_leaves_no_watch() {
     let Observed { server, proxy, mutex, other } = observed().await;
     let holder = other.acquire().await.unwrap();
-    let ticket = mutex.enqueue().await.unwrap();
+    let replies = proxy.replies_seen();
+    proxy.hold_replies(true);
+    let waiter = acquire_in_task(&mutex);
+    eventually("the queue is listed", || async { (proxy.replies_seen() >= replies + 2).then_some(()) }).await;
     holder.release().await.unwrap();
-    let guard = within(ticket.acquired()).await.unwrap();
+    proxy.hold_replies(false);
+    let guard = within(waiter).await.unwrap().unwrap();
     // A watch on a missing node waits for its creation: it is taken back.
     assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, EXISTS, REMOVE_WATCHES, GET_CHILDREN]);
     assert_eq!(server.watch_count().await.unwrap(), 0);

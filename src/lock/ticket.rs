@@ -9,6 +9,9 @@ use crate::error::Result;
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
 ///
+/// It belongs to the owner that entered the queue, wherever it is awaited. While it is first and nobody awaits
+/// it, nobody has the lock.
+///
 /// ```no_run
 /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
 /// let ticket = mutex.enqueue().await?;

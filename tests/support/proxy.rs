@@ -1,10 +1,11 @@
 //! A proxy before a server: it notes the requests, holds replies back, and loses one.
 
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use zk_recipes::testing::TestingServer;
 
 /// Opcodes of requests.
@@ -25,6 +26,7 @@ pub struct Proxy {
 struct Shared {
     server: String,
     requests: Mutex<Vec<i32>>,
+    replies: AtomicUsize,
     holding: watch::Sender<bool>,
     losing: Mutex<Option<(i32, oneshot::Sender<()>)>>,
 }
@@ -36,6 +38,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             server: server.connect_string(),
             requests: Mutex::default(),
+            replies: AtomicUsize::new(0),
             holding: watch::Sender::new(false),
             losing: Mutex::default(),
         });
@@ -55,6 +58,11 @@ impl Proxy {
     /// The number of requests since the last [`take_requests`](Self::take_requests).
     pub fn requests_seen(&self) -> usize {
         self.shared.requests.lock().unwrap().len()
+    }
+
+    /// The number of replies that the server has given so far, also of those held back.
+    pub fn replies_seen(&self) -> usize {
+        self.shared.replies.load(SeqCst)
     }
 
     /// Holds all replies back, or lets them go.
@@ -111,10 +119,10 @@ async fn forward(client: TcpStream, server: TcpStream, shared: &Shared) -> std::
             write_frame(&mut to_server, &frame).await?;
         }
     };
-    let replies = async {
-        let mut holding = shared.holding.subscribe();
+    let (given, mut replies) = mpsc::unbounded_channel();
+    let giving = async {
         let handshake = read_frame(&mut from_server).await?;
-        write_frame(&mut to_client, &handshake).await?;
+        let _ = given.send(handshake);
         loop {
             let frame = read_frame(&mut from_server).await?;
             let xid = number_at(&frame, 0);
@@ -122,13 +130,22 @@ async fn forward(client: TcpStream, server: TcpStream, shared: &Shared) -> std::
                 let _ = lost.send(());
                 return Ok(());
             }
+            shared.replies.fetch_add(1, SeqCst);
+            let _ = given.send(frame);
+        }
+    };
+    let forwarding = async {
+        let mut holding = shared.holding.subscribe();
+        while let Some(frame) = replies.recv().await {
             let _ = holding.wait_for(|holding| !holding).await;
             write_frame(&mut to_client, &frame).await?;
         }
+        Ok(())
     };
     tokio::select! {
         ended = requests => ended,
-        ended = replies => ended,
+        ended = giving => ended,
+        ended = forwarding => ended,
     }
 }
 
