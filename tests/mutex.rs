@@ -290,6 +290,8 @@ async fn a_timed_acquire_gets_its_turn_in_time() {
 #[tokio::test]
 async fn participants_are_listed_in_order() {
     let sandbox = Sandbox::new();
+    let observer = mutex(&sandbox.client().await);
+    assert_eq!(observer.participants().await, Ok(Vec::new()), "the path does not exist yet");
     let names = ["first", "second", "third"];
     let mut tickets = Vec::new();
     let mut sessions = Vec::new();
@@ -298,7 +300,6 @@ async fn participants_are_listed_in_order() {
         sessions.push(session_id(&client).await);
         tickets.push(mutex(&client).enqueue().await.unwrap());
     }
-    let observer = mutex(&sandbox.client().await);
     let participants = observer.participants().await.unwrap();
     let listed: Vec<_> = participants.iter().map(|p| p.identity().unwrap()).collect();
     assert_eq!(listed, names.map(str::as_bytes));

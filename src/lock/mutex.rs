@@ -178,7 +178,8 @@ impl InterProcessMutex {
     }
 
     /// Everybody who holds the lock or waits for it, in order, the holder first. Empty if the path does not
-    /// exist. Contenders of Curator, go-zookeeper and kazoo are among them.
+    /// exist. Contenders of Curator, go-zookeeper and kazoo are among them. What was done before the call is
+    /// seen, also through another server.
     ///
     /// # Errors
     /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected)

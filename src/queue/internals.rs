@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use zookeeper_client as zk;
 
 use super::contender::Contender;
@@ -65,10 +65,12 @@ impl LockInternals {
         format!("{}/{name}", self.path)
     }
 
-    /// The names of the contenders, in order.
+    /// The names of the contenders, in order, with all that was done before this call: the server asked may
+    /// lag behind the others.
     pub(crate) async fn contenders(&self) -> Result<Vec<String>> {
         self.read("list the children of", |session| async move {
-            let children = self.list(&session).await?;
+            let (synced, children) = join(session.sync(&self.path), self.list(&session)).await;
+            let children = synced.and(children)?;
             self.in_order(&session, children).await
         })
         .await
