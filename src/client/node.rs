@@ -81,11 +81,12 @@ impl EphemeralNode {
     /// The node may exist; dropping `self` removes it.
     pub(crate) async fn create(&mut self, marker: &str) -> Result<CreateOutcome, zk::Error> {
         let name = format!("{}{marker}", self.id);
-        let acl = self.client.acl_of(&format!("{}/{name}", self.parent));
+        let path = format!("{}/{name}", self.parent);
+        let acl = self.client.acl_of(&path);
         self.state = State::Unknown;
-        let created = self.session.create_in_line(&self.parent, &name, self.client.identity(), &acl).await;
-        let error = match created {
-            Ok(Created { name, czxid }) => {
+        let error = match self.session.create_in_line(&path, self.client.identity(), &acl).await {
+            Ok(Created { sequence, czxid }) => {
+                let name = format!("{name}{sequence}");
                 self.state = State::Exists { name: name.clone(), czxid };
                 return Ok(CreateOutcome::Created { name });
             }

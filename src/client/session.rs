@@ -17,8 +17,8 @@ pub(crate) struct Session {
 /// What a successful create of a sequential node tells.
 #[derive(Debug)]
 pub(crate) struct Created {
-    /// The whole name, sequence number included.
-    pub(crate) name: String,
+    /// What the server has appended to the name.
+    pub(crate) sequence: zk::CreateSequence,
     /// The transaction that created it.
     pub(crate) czxid: i64,
 }
@@ -54,18 +54,17 @@ impl Session {
         drop(zookeeper);
     }
 
-    /// Creates the ephemeral-sequential node `parent/name<sequence>`.
+    /// Creates an ephemeral-sequential node.
     pub(crate) async fn create_in_line(
         &self,
-        parent: &str,
-        name: &str,
+        path: &str,
         data: &[u8],
         acl: &[Acl],
     ) -> Result<Created, zk::Error> {
         let zookeeper = self.zookeeper()?;
         let options = CreateMode::EphemeralSequential.with_acls(Acls::new(acl));
-        let (stat, sequence) = zookeeper.create(&format!("{parent}/{name}"), data, &options).await?;
-        Ok(Created { name: format!("{name}{sequence}"), czxid: stat.czxid })
+        let (stat, sequence) = zookeeper.create(path, data, &options).await?;
+        Ok(Created { sequence, czxid: stat.czxid })
     }
 
     /// Creates a container node without data. That it exists already is no failure.

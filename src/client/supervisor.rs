@@ -88,7 +88,8 @@ pub(crate) async fn supervise(
     ended: CancellationToken,
 ) {
     let _ended = ended.drop_guard();
-    match source {
+    let by_closing = (ConnectionState::Closed, zk::Error::ClientClosed);
+    let (state, source) = match source {
         Source::Own { connector, hosts } => {
             if identity.get().is_none() {
                 let address = hosts::local_address(&hosts).await;
@@ -106,18 +107,15 @@ pub(crate) async fn supervise(
                 }
                 link.publish(ConnectionState::Lost, Status::Connecting { failure: None });
             }
-            link.publish(ConnectionState::Closed, Status::Over { source: zk::Error::ClientClosed });
+            by_closing
         }
         Source::Adopted(zookeeper) => {
             let session = Arc::new(Session::new(1, zookeeper));
-            match closed.run_until_cancelled(follow(&session, &link)).await {
-                Some(source) => link.publish(ConnectionState::Lost, Status::Over { source }),
-                None => {
-                    link.publish(ConnectionState::Closed, Status::Over { source: zk::Error::ClientClosed })
-                }
-            }
+            let over = closed.run_until_cancelled(follow(&session, &link)).await;
+            over.map_or(by_closing, |source| (ConnectionState::Lost, source))
         }
-    }
+    };
+    link.publish(state, Status::Over { source });
 }
 
 /// Tries until there is a session.

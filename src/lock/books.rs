@@ -16,14 +16,14 @@ pub(crate) struct Books<H> {
 
 /// By which node each owner holds, through whatever lock object of one client.
 #[derive(Debug, Default)]
-struct HeldNodes(Mutex<HashMap<Box<str>, Owner>>);
+struct HeldNodes(Mutex<HashMap<Arc<str>, Owner>>);
 
 /// The entries of one hold. They go when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Registration<H> {
     books: Arc<Books<H>>,
     owner: Owner,
-    node_path: Box<str>,
+    node_path: Arc<str>,
 }
 
 impl<H> Books<H> {
@@ -48,12 +48,11 @@ impl<H> Books<H> {
     pub(crate) fn enter(
         self: &Arc<Self>,
         owner: &Owner,
-        node_path: &str,
+        node_path: Arc<str>,
         hold: impl FnOnce(Registration<H>) -> H,
     ) -> Arc<H> {
-        lock(&self.held_nodes.0).insert(node_path.into(), owner.clone());
-        let registration =
-            Registration { books: self.clone(), owner: owner.clone(), node_path: node_path.into() };
+        lock(&self.held_nodes.0).insert(node_path.clone(), owner.clone());
+        let registration = Registration { books: self.clone(), owner: owner.clone(), node_path };
         let hold = Arc::new(hold(registration));
         lock(&self.holds).insert(owner.clone(), Arc::downgrade(&hold));
         hold

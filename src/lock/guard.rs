@@ -47,9 +47,10 @@ impl LockGuard {
     /// it is done. Release explicitly to know when others can have the lock, or that it was lost before.
     ///
     /// # Errors
-    /// [`Error::LockLost`](crate::Error::LockLost) when the lock had been lost before; [`Error::ZooKeeper`](crate::Error::ZooKeeper) when the server refuses,
-    /// or cannot be reached under the client's retry policy: then the background goes on trying;
-    /// [`Error::Closed`](crate::Error::Closed).
+    /// - [`Error::LockLost`](crate::Error::LockLost): the lock had been lost before.
+    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the server refuses, or cannot be reached under the
+    ///   client's retry policy; then the background goes on trying.
+    /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
     ///
     /// # Cancel safety
     /// The lock is released in any case, in the background if this is cancelled.

@@ -1,5 +1,7 @@
 //! One grant of a lock.
 
+use std::sync::Arc;
+
 use super::books::Registration;
 use crate::client::{Client, EphemeralNode};
 use crate::error::{Error, Result};
@@ -11,15 +13,19 @@ pub(crate) struct Hold {
     // Dropped in this order: an owner that acquires again after the node is gone must not find the old hold.
     _registration: Registration<Hold>,
     node: EphemeralNode,
-    node_path: Box<str>,
+    node_path: Arc<str>,
     token: i64,
     client: Client,
 }
 
 impl Hold {
-    pub(crate) fn new(client: &Client, grant: Grant, registration: Registration<Self>) -> Self {
+    pub(crate) fn new(
+        client: &Client,
+        grant: Grant,
+        node_path: Arc<str>,
+        registration: Registration<Self>,
+    ) -> Self {
         let Grant { node, czxid } = grant;
-        let node_path = node.path().into();
         Self { _registration: registration, node, node_path, token: czxid, client: client.clone() }
     }
 
@@ -49,7 +55,7 @@ impl Hold {
         drop(registration);
         match client.unless_closed(node.remove()).await? {
             true => Ok(()),
-            false => Err(Error::LockLost { path: node_path.into() }),
+            false => Err(Error::LockLost { path: node_path.to_string() }),
         }
     }
 }

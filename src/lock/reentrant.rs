@@ -132,11 +132,11 @@ impl Reentrant {
     }
 
     fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
-        let node_path = grant.node.path();
-        tracing::debug!(node = node_path, token = grant.czxid, "acquired");
-        LockGuard::new(
-            self.books.enter(owner, &node_path, |registration| Hold::new(self.client(), grant, registration)),
-        )
+        let node_path: Arc<str> = grant.node.path().into();
+        tracing::debug!(node = &*node_path, token = grant.czxid, "acquired");
+        LockGuard::new(self.books.enter(owner, node_path.clone(), |registration| {
+            Hold::new(self.client(), grant, node_path, registration)
+        }))
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {

@@ -132,11 +132,7 @@ impl Contender {
     }
 
     fn look(&mut self, children: Vec<String>, stranger: impl FnMut(&str)) -> Action {
-        let contenders = Contenders::among(children, self.names, stranger);
-        if !self.own.as_deref().is_some_and(|own| contenders.contains(own)) {
-            return self.requeue();
-        }
-        match contenders.in_order() {
+        match Contenders::among(children, self.names, stranger).in_order() {
             Ok(queue) => self.judge(queue),
             Err(names) => Action::Date(names),
         }

@@ -26,10 +26,6 @@ impl Contenders {
         Self(children.into_iter().filter_map(recognise).collect())
     }
 
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.0.iter().any(|queued| queued.name == name)
-    }
-
     /// The names in queue order, if sequence numbers can tell it.
     ///
     /// # Errors

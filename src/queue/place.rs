@@ -181,11 +181,8 @@ impl Place {
                 self.failures.pause_after(error, internals.client().retry_policy()).await?;
                 Ok(Event::CreateUnknown)
             }
-            CreateOutcome::Created { name } => match children {
-                Ok(children) => Ok(Event::Created { name, children: Some(children) }),
-                // Whatever kept the list away, a missing right or a lost connection, shows in the next one.
-                Err(_) => Ok(Event::Created { name, children: None }),
-            },
+            // Whatever kept the list away, a missing right or a lost connection, shows in the next one.
+            CreateOutcome::Created { name } => Ok(Event::Created { name, children: children.ok() }),
         }
     }
 
