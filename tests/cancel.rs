@@ -40,15 +40,14 @@ impl Scene {
     }
 }
 
-#[tokio::test]
-async fn acquire_dropped_at_each_await_on_a_new_path() {
-    let scene = scene().await;
+/// Drops an acquire at its first await, the next one at its second, until one is done before it is dropped.
+/// Answers how many awaits there were.
+async fn drop_at_each_await(scene: &Scene, path: impl Fn(usize) -> String) -> usize {
     let session = session_id(&scene.cancelled).await;
     let mut awaits = 0;
     loop {
         awaits += 1;
-        // Each time the parents are missing, too.
-        let path = format!("/new/{awaits}/a");
+        let path = path(awaits);
         let mutex = scene.mutex_at(&path);
         let acquired = poll_times(mutex.acquire(), awaits).await;
         let done = acquired.is_some();
@@ -57,32 +56,25 @@ async fn acquire_dropped_at_each_await_on_a_new_path() {
         let next = within(mutex.acquire()).await.unwrap();
         next.release().await.unwrap();
         if done {
-            break;
+            scene.assert_session_lives(session).await;
+            return awaits;
         }
     }
+}
+
+#[tokio::test]
+async fn acquire_dropped_at_each_await_on_a_new_path() {
+    // Each time the parents are missing, too.
+    let awaits = drop_at_each_await(&scene().await, |awaits| format!("/new/{awaits}/a")).await;
     assert!(awaits > 2, "{awaits} awaits");
-    scene.assert_session_lives(session).await;
 }
 
 #[tokio::test]
 async fn acquire_dropped_at_each_await_on_a_used_path() {
     let scene = scene().await;
-    let session = session_id(&scene.cancelled).await;
-    let mutex = scene.mutex_at("/locks/a");
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    let mut awaits = 0;
-    loop {
-        awaits += 1;
-        let acquired = poll_times(mutex.acquire(), awaits).await;
-        let done = acquired.is_some();
-        drop(acquired);
-        scene.assert_nothing_left("/locks/a").await;
-        if done {
-            break;
-        }
-    }
+    scene.mutex_at("/locks/a").acquire().await.unwrap().release().await.unwrap();
+    let awaits = drop_at_each_await(&scene, |_| "/locks/a".to_owned()).await;
     assert!(awaits > 1, "{awaits} awaits");
-    scene.assert_session_lives(session).await;
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ async fn an_outage_longer_than_the_policy_is_an_error() {
 #[tokio::test]
 async fn a_waiter_keeps_its_place_over_a_restart_of_the_server() {
     let mut server = TestingServer::start().await.unwrap();
-    let (holder, second, third) = (connect(&server).await, connect(&server).await, connect(&server).await);
+    let [holder, second, third] = connect_many(&server).await;
     let session = session_id(&second).await;
     let held = mutex(&holder).acquire().await.unwrap();
     let waiter = acquire_in_task(&mutex(&second));
@@ -135,7 +135,7 @@ async fn a_waiter_keeps_its_place_over_a_restart_of_the_server() {
 async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let (holder, killed, third) = (connect(&server).await, connect(&server).await, connect(&server).await);
+    let [holder, killed, third] = connect_many(&server).await;
     let held = mutex(&holder).acquire().await.unwrap();
     let old_session = session_id(&killed).await;
     let waiter = acquire_in_task(&mutex(&killed));
@@ -196,7 +196,7 @@ async fn the_node_of_an_old_session_is_never_granted() {
 #[tokio::test]
 async fn a_holder_whose_session_is_killed_has_lost_the_lock() {
     let server = TestingServer::start().await.unwrap();
-    let (killed, other) = (connect(&server).await, connect(&server).await);
+    let [killed, other] = connect_many(&server).await;
     let lock = mutex(&killed);
     let lost = lock.acquire().await.unwrap();
     kill_session(&killed).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_holder_whose_session_is_killed_has_lost_the_lock() {
 async fn a_waiter_whose_node_is_deleted_queues_again() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let (holder, evicted, third) = (connect(&server).await, connect(&server).await, connect(&server).await);
+    let [holder, evicted, third] = connect_many(&server).await;
     let observer = mutex(&holder);
     let held = observer.acquire().await.unwrap();
     let waiter = acquire_in_task(&mutex(&evicted));
@@ -252,7 +252,7 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
 async fn a_ticket_that_was_first_is_not_granted_when_its_place_is_gone() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let (first, other) = (connect(&server).await, connect(&server).await);
+    let [first, other] = connect_many(&server).await;
     for killed in [true, false] {
         let ticket = mutex(&first).enqueue().await.unwrap();
         assert_eq!(ticket.position().await, Ok(0));

@@ -398,14 +398,18 @@ async fn children_of_others_are_ignored() {
     sandbox.assert_nothing_left().await;
 }
 
+/// A lock whose path exists, and a session that makes nodes in it by hand.
+async fn beside_others(sandbox: &Sandbox) -> (InterProcessMutex, zk::Client) {
+    let mutex = mutex(&sandbox.client().await);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    (mutex, zk::Client::connect(&servers()).await.unwrap())
+}
+
 /// The names that Curator, go-zookeeper and kazoo write, created by hand.
 #[tokio::test]
 async fn other_libraries_stand_in_the_same_queue() {
     let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let mutex = mutex(&client);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    let foreign = zk::Client::connect(&servers()).await.unwrap();
+    let (mutex, foreign) = beside_others(&sandbox).await;
     let path = sandbox.lock_path();
     for name in [
         "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-",
@@ -440,10 +444,7 @@ async fn other_libraries_stand_in_the_same_queue() {
 #[tokio::test]
 async fn past_the_last_number_the_order_is_that_of_creation() {
     let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let mutex = mutex(&client);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    let foreign = zk::Client::connect(&servers()).await.unwrap();
+    let (mutex, foreign) = beside_others(&sandbox).await;
     let path = sandbox.lock_path();
     let create = async |name: &str| {
         let node = format!("{path}/_c_{name}");

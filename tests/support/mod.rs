@@ -78,6 +78,11 @@ pub async fn connect(server: &TestingServer) -> Client {
         .unwrap()
 }
 
+/// Several of them.
+pub async fn connect_many<const N: usize>(server: &TestingServer) -> [Client; N] {
+    futures_util::future::join_all((0..N).map(|_| connect(server))).await.try_into().unwrap()
+}
+
 /// The one lock that most tests are about.
 pub fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/locks/a").unwrap()
