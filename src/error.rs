@@ -1,5 +1,6 @@
 //! What can go wrong, with the operation, the path and the way out.
 
+use std::fmt;
 use std::time::Duration;
 
 use zookeeper_client as zk;
@@ -70,21 +71,34 @@ pub enum Error {
         hosts: String,
     },
 
-    /// The same owner holds this lock through another lock object, so the wait would never end.
+    /// The same owner holds this lock already, in a way that keeps it from being granted: through another lock
+    /// object, or as a reader who wants to write. The wait would never end.
     #[error(
-        "waiting for {path} would deadlock: the same owner holds it through another lock object; \
-         share one lock object, or release the first"
+        "waiting for {path} would deadlock: the same owner holds it through another lock object, or for \
+         reading; release that first, or share one lock object"
     )]
     WouldDeadlock {
         /// The full path of the lock.
         path: String,
     },
 
-    /// The lock was lost before this call: its node is gone, or its session is over.
-    #[error("the lock of {path} was lost: its node or its session is gone; acquire it again")]
+    /// The lock was lost before this call.
+    #[error("the lock of {path} was lost: {reason}; acquire it again")]
     LockLost {
         /// The full path of the holder's node.
         path: String,
+        /// How it was lost.
+        reason: LossReason,
+    },
+
+    /// Something failed, and then undoing what had been done before it failed, too: a part of a multi-lock was
+    /// not confirmed to be free. The background goes on trying.
+    #[error("{first}; and then: {}", all(.others))]
+    Several {
+        /// What failed first.
+        first: Box<Error>,
+        /// What failed after it, at least one.
+        others: Vec<Error>,
     },
 
     /// The client was closed.
@@ -92,7 +106,43 @@ pub enum Error {
     Closed,
 }
 
+/// How a lock was lost.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LossReason {
+    /// Its session is over.
+    Expired,
+    /// Its maximum hold time is over; see [`LockOptions::max_hold`](crate::LockOptions::max_hold).
+    Deadline,
+    /// Somebody has deleted its node.
+    Deleted,
+    /// The client was closed.
+    Closed,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its session is over",
+            Self::Deadline => "it was held for as long as it may be",
+            Self::Deleted => "somebody has deleted its node",
+            Self::Closed => "the client was closed",
+        })
+    }
+}
+
 impl Error {
+    /// The first error, and those that came after it, as one.
+    pub(crate) fn with(self, others: Vec<Self>) -> Self {
+        if others.is_empty() { self } else { Self::Several { first: Box::new(self), others } }
+    }
+
+    /// Errors of things done side by side, as one; `None` without any.
+    pub(crate) fn all(errors: Vec<Self>) -> Option<Self> {
+        let mut errors = errors.into_iter();
+        errors.next().map(|first| first.with(errors.collect()))
+    }
+
     /// Whether the session that was asked is over.
     pub(crate) fn ends_session(&self) -> bool {
         matches!(self, Self::ZooKeeper { source, .. } if Failure::of(source) == Failure::SessionOver)
@@ -109,9 +159,15 @@ impl Error {
         match self {
             Self::NotConnected { .. } => true,
             Self::ZooKeeper { source, .. } => Failure::of(source).is_passing(),
+            Self::Several { first, .. } => first.is_retryable(),
             _ => false,
         }
     }
+}
+
+fn all(errors: &[Error]) -> String {
+    let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
+    errors.join("; ")
 }
 
 fn cause(source: &Option<zk::Error>) -> String {

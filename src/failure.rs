@@ -35,6 +35,7 @@ impl Failure {
             | MarshallingError
             | Unimplemented
             | ReconfigDisabled
+            | RuntimeInconsistent
             | BadArguments(_) => Self::Refused,
             SessionMoved | Throttled | NotReadOnly => Self::Postponed,
             SessionExpired | AuthFailed | ClientClosed => Self::SessionOver,

@@ -7,6 +7,7 @@ mod error;
 mod failure;
 mod lock;
 mod queue;
+mod shared_count;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -14,5 +15,10 @@ pub use zookeeper_client;
 pub use zookeeper_client::{Acl, AuthId, Permission};
 
 pub use self::client::{Client, ClientBuilder, ConnectionState, RetryPolicy};
-pub use self::error::{Error, Result};
-pub use self::lock::{InterProcessLock, InterProcessMutex, LockGuard, Owner, Participant, Ticket};
+pub use self::error::{Error, LossReason, Result};
+pub use self::lock::{
+    InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, Participant, ReadLock,
+    ReadWriteLock, Revoker, Semaphore, SemaphoreMutex, Ticket, WriteLock, force_release,
+    force_release_participant,
+};
+pub use self::shared_count::SharedCount;

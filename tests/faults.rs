@@ -27,7 +27,7 @@ async fn state_is(client: &Client, wanted: ConnectionState) {
 }
 
 fn lock_lost(error: &Error) -> bool {
-    matches!(error, Error::LockLost { path } if path.starts_with(LOCK))
+    matches!(error, Error::LockLost { path, .. } if path.starts_with(LOCK))
 }
 
 /// Deletes the node of the contender at this position.

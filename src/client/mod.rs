@@ -25,7 +25,7 @@ use self::acl::AclProvider;
 pub use self::builder::ClientBuilder;
 use self::extensions::Extensions;
 use self::janitor::Janitor;
-pub(crate) use self::node::{CreateOutcome, EphemeralNode};
+pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm};
 pub(crate) use self::retry::Failures;
 pub use self::retry::RetryPolicy;
 pub(crate) use self::session::Session;
@@ -219,6 +219,47 @@ impl Client {
             Status::Over { source } => return Err(Error::SessionOver { source: source.clone() }),
         };
         Err(Error::NotConnected { hosts: hosts(), waited: *connection_timeout, source: failure })
+    }
+
+    /// Does a request on whatever session there is, again under the retry policy if it fails to get through.
+    /// It may be done twice.
+    pub(crate) async fn request<T, F>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        attempt: impl Fn(Arc<Session>) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T, zk::Error>>,
+    {
+        let mut failures = Failures::default();
+        loop {
+            let outcome = match self.session().await {
+                Ok(session) => attempt(session).await.map_err(|source| Error::ZooKeeper {
+                    operation,
+                    path: path.to_owned(),
+                    source,
+                }),
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(value) => return Ok(value),
+                Err(error) if error.ends_session() => {}
+                Err(error) => failures.pause_after(error, self.retry_policy()).await?,
+            }
+        }
+    }
+
+    /// Makes `path` and all its ancestors as containers.
+    ///
+    /// # Errors
+    /// Which one could not be made, and why.
+    pub(crate) async fn make_parents(
+        &self,
+        session: &Session,
+        path: &str,
+    ) -> Result<(), (String, zk::Error)> {
+        parents::make(self, session, path).await
     }
 
     /// Where the client's sessions come from; `None` if its session is adopted.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use zookeeper_client as zk;
 
 use super::retry::Failures;
-use super::session::{Created, Session};
+use super::session::{NewNode, Session};
 use super::{Client, parents};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -22,23 +22,33 @@ pub(crate) struct EphemeralNode {
     parent: Arc<str>,
     /// `_c_<uuid>-`
     id: String,
+    form: NodeForm,
     state: State,
+}
+
+/// What a node looks like, apart from its id.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeForm {
+    /// What the name says about the recipe.
+    pub(crate) marker: &'static str,
+    /// The number at the end of the name; `None` for the next one that the server has.
+    pub(crate) number: Option<i32>,
+    /// `None` for the client's identity.
+    pub(crate) data: Option<Arc<[u8]>>,
 }
 
 #[derive(Debug)]
 enum State {
     Unsent,
     Unknown,
-    Exists { name: String, czxid: i64 },
+    Exists { name: String, czxid: Option<i64> },
     Gone,
 }
 
 /// What became of a create.
 #[derive(Debug)]
 pub(crate) enum CreateOutcome {
-    Created {
-        name: String,
-    },
+    Created,
     ParentMissing,
     /// The reply was lost; the node may exist. [`EphemeralNode::settle`] tells.
     Unknown(zk::Error),
@@ -46,13 +56,18 @@ pub(crate) enum CreateOutcome {
 
 impl EphemeralNode {
     /// Prepares a node with a fresh id. Nothing is sent.
-    pub(crate) fn new(client: &Client, session: Arc<Session>, parent: &Arc<str>) -> Self {
+    pub(crate) fn new(client: &Client, session: Arc<Session>, parent: &Arc<str>, form: NodeForm) -> Self {
         let id = format!("_c_{}-", Uuid::new_v4());
-        Self { client: client.clone(), session, parent: parent.clone(), id, state: State::Unsent }
+        Self { client: client.clone(), session, parent: parent.clone(), id, form, state: State::Unsent }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
+    }
+
+    /// Whether nothing of it can be at the server, because its create was not sent yet.
+    pub(crate) fn is_unsent(&self) -> bool {
+        matches!(self.state, State::Unsent)
     }
 
     /// The name of the node, if it is known to have been created.
@@ -66,32 +81,66 @@ impl EphemeralNode {
     /// The transaction that created the node, if it is known.
     pub(crate) fn czxid(&self) -> Option<i64> {
         match self.state {
-            State::Exists { czxid, .. } => Some(czxid),
+            State::Exists { czxid, .. } => czxid,
             State::Unsent | State::Unknown | State::Gone => None,
         }
     }
 
-    /// Creates the node; its name is the id, the marker and the sequence number. The request is sent at the
-    /// first poll.
+    /// Creates the node; its name is the id, the marker and the number. The request is sent at the first poll.
     ///
     /// # Errors
     /// Why there is no node.
     ///
     /// # Cancel safety
     /// The node may exist; dropping `self` removes it.
-    pub(crate) async fn create(&mut self, marker: &str) -> Result<CreateOutcome, zk::Error> {
-        let name = format!("{}{marker}", self.id);
-        let path = format!("{}/{name}", self.parent);
-        let acl = self.client.acl_of(&path);
+    pub(crate) async fn create(&mut self) -> Result<CreateOutcome, zk::Error> {
         self.state = State::Unknown;
-        let error = match self.session.create_in_line(&path, self.client.identity(), &acl).await {
-            Ok(Created { sequence, czxid }) => {
-                let name = format!("{name}{sequence}");
-                self.state = State::Exists { name: name.clone(), czxid };
-                return Ok(CreateOutcome::Created { name });
+        let error = match self.session.create(&self.to_create()).await {
+            Ok(created) => {
+                self.exists(&created.path, created.czxid);
+                return Ok(CreateOutcome::Created);
             }
             Err(error) => error,
         };
+        self.not_created(error)
+    }
+
+    /// Creates nodes of one session in one transaction: all of them or none. The request is sent at the first
+    /// poll.
+    ///
+    /// # Errors
+    /// Why there is no node. [`RuntimeInconsistent`](zk::Error::RuntimeInconsistent) says that the guard, a
+    /// path that must exist, does not.
+    ///
+    /// # Cancel safety
+    /// The nodes may exist; dropping them removes them.
+    pub(crate) async fn create_together(
+        nodes: &mut [Self],
+        session: &Session,
+        guard: Option<&str>,
+    ) -> Result<CreateOutcome, zk::Error> {
+        for node in &mut *nodes {
+            node.state = State::Unknown;
+        }
+        let to_create: Vec<_> = nodes.iter().map(Self::to_create).collect();
+        let error = match session.create_together(guard, &to_create).await {
+            Ok(created) => {
+                for (node, created) in nodes.iter_mut().zip(created) {
+                    node.exists(&created.path, created.czxid);
+                }
+                return Ok(CreateOutcome::Created);
+            }
+            Err(error) => error,
+        };
+        let mut outcome = Err(error.clone());
+        for node in nodes {
+            outcome = node.not_created(error.clone());
+        }
+        outcome
+    }
+
+    /// What it means for the node that its create failed.
+    fn not_created(&mut self, error: zk::Error) -> Result<CreateOutcome, zk::Error> {
         if Failure::of(&error) == Failure::Unknown {
             return Ok(CreateOutcome::Unknown(error));
         }
@@ -100,6 +149,31 @@ impl EphemeralNode {
             zk::Error::NoNode => Ok(CreateOutcome::ParentMissing),
             error => Err(error),
         }
+    }
+
+    fn to_create(&self) -> NewNode<'_> {
+        let NodeForm { marker, number, data } = &self.form;
+        let mut path = format!("{}/{}{marker}", self.parent, self.id);
+        if let Some(number) = number {
+            path += &format!("{number:010}");
+        }
+        let acl = self.client.acl_of(&path);
+        let data = data.as_deref().unwrap_or(self.client.identity());
+        NewNode { acl, path, numbered: number.is_none(), data }
+    }
+
+    fn exists(&mut self, path: &str, czxid: Option<i64>) {
+        let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+        self.state = State::Exists { name, czxid };
+    }
+
+    /// Asks for the transaction that created the node, if its create did not tell.
+    pub(crate) async fn date(&mut self) -> Result<(), zk::Error> {
+        let path = self.path();
+        if let State::Exists { czxid: czxid @ None, .. } = &mut self.state {
+            *czxid = Some(self.session.stat(&path).await?.ok_or(zk::Error::NoNode)?.czxid);
+        }
+        Ok(())
     }
 
     /// Finds out whether the node exists whose create has an unknown outcome.
@@ -120,7 +194,7 @@ impl EphemeralNode {
         };
         let stat = self.session.stat(&format!("{}/{name}", self.parent)).await?;
         self.state = match stat {
-            Some(stat) => State::Exists { name, czxid: stat.czxid },
+            Some(stat) => State::Exists { name, czxid: Some(stat.czxid) },
             None => State::Gone,
         };
         Ok(())

@@ -1,5 +1,6 @@
 //! One ZooKeeper session, and the requests that recipes make on it.
 
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
@@ -14,13 +15,23 @@ pub(crate) struct Session {
     zookeeper: RwLock<Option<Arc<zk::Client>>>,
 }
 
-/// What a successful create of a sequential node tells.
+/// An ephemeral node to be created.
+#[derive(Debug)]
+pub(crate) struct NewNode<'a> {
+    pub(crate) path: String,
+    /// Whether the server appends the next number to the path.
+    pub(crate) numbered: bool,
+    pub(crate) data: &'a [u8],
+    pub(crate) acl: Cow<'a, [Acl]>,
+}
+
+/// What a successful create of a node tells.
 #[derive(Debug)]
 pub(crate) struct Created {
-    /// What the server has appended to the name.
-    pub(crate) sequence: zk::CreateSequence,
-    /// The transaction that created it.
-    pub(crate) czxid: i64,
+    /// The path, with what the server has appended.
+    pub(crate) path: String,
+    /// The transaction that created it. Old servers do not tell it of creates within a transaction.
+    pub(crate) czxid: Option<i64>,
 }
 
 impl Session {
@@ -54,17 +65,57 @@ impl Session {
         drop(zookeeper);
     }
 
-    /// Creates an ephemeral-sequential node.
-    pub(crate) async fn create_in_line(
+    /// Creates an ephemeral node.
+    pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
+        let zookeeper = self.zookeeper()?;
+        let (stat, sequence) = zookeeper.create(&node.path, node.data, &node.options()).await?;
+        let path = if node.numbered { format!("{}{sequence}", node.path) } else { node.path.clone() };
+        Ok(Created { path, czxid: Some(stat.czxid) })
+    }
+
+    /// Creates ephemeral nodes, all of them or none.
+    ///
+    /// # Errors
+    /// [`RuntimeInconsistent`](zk::Error::RuntimeInconsistent): the guard, a node that must exist, does not.
+    pub(crate) async fn create_together(
+        &self,
+        guard: Option<&str>,
+        nodes: &[NewNode<'_>],
+    ) -> Result<Vec<Created>, zk::Error> {
+        let zookeeper = self.zookeeper()?;
+        let mut writer = zookeeper.new_multi_writer();
+        if let Some(guard) = guard {
+            writer.add_check_version(guard, -1)?;
+        }
+        for node in nodes {
+            writer.add_create(&node.path, node.data, &node.options())?;
+        }
+        let results = writer.commit().await.map_err(|error| match error {
+            zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }
+                if guard.is_some() =>
+            {
+                zk::Error::RuntimeInconsistent
+            }
+            error => error.into(),
+        })?;
+        let created = results.into_iter().filter_map(|result| match result {
+            zk::MultiWriteResult::Create { path, stat } => {
+                Some(Created { path, czxid: (!stat.is_invalid()).then_some(stat.czxid) })
+            }
+            _ => None,
+        });
+        Ok(created.collect())
+    }
+
+    /// Creates a persistent node.
+    pub(crate) async fn create_persistent(
         &self,
         path: &str,
         data: &[u8],
         acl: &[Acl],
-    ) -> Result<Created, zk::Error> {
+    ) -> Result<(), zk::Error> {
         let zookeeper = self.zookeeper()?;
-        let options = CreateMode::EphemeralSequential.with_acls(Acls::new(acl));
-        let (stat, sequence) = zookeeper.create(path, data, &options).await?;
-        Ok(Created { sequence, czxid: stat.czxid })
+        zookeeper.create(path, data, &CreateMode::Persistent.with_acls(Acls::new(acl))).await.map(|_| ())
     }
 
     /// Creates a container node without data. That it exists already is no failure.
@@ -93,6 +144,16 @@ impl Session {
         self.zookeeper()?.get_data(path).await
     }
 
+    /// Reads the data of a node, and watches it for its deletion or a change of the data.
+    pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::OneshotWatcher), zk::Error> {
+        let (data, _, watcher) = self.zookeeper()?.get_and_watch_data(path).await?;
+        Ok((data, watcher))
+    }
+
+    pub(crate) async fn set_data(&self, path: &str, data: &[u8]) -> Result<(), zk::Error> {
+        self.zookeeper()?.set_data(path, data, None).await.map(|_| ())
+    }
+
     /// Watches a node for its deletion or a change of its data; `None` if it does not exist.
     pub(crate) async fn watch(&self, path: &str) -> Result<Option<zk::OneshotWatcher>, zk::Error> {
         // Exists rather than get: it needs no right on the nodes of others. The watch that it leaves on a
@@ -119,5 +180,12 @@ impl Session {
             Ok(zookeeper) => Box::pin(zookeeper.delete(path, None)),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
+    }
+}
+
+impl NewNode<'_> {
+    fn options(&self) -> zk::CreateOptions<'_> {
+        let mode = if self.numbered { CreateMode::EphemeralSequential } else { CreateMode::Ephemeral };
+        mode.with_acls(Acls::new(&self.acl))
     }
 }

@@ -2,73 +2,196 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::select_all;
 
 use super::hold::Hold;
-use crate::error::Result;
+use crate::error::{Error, LossReason, Result};
 
-/// A held lock. It is released when its last guard is dropped or [released](Self::release).
+/// A held lock, or a permit of a semaphore. It is released when its last guard is dropped or
+/// [released](Self::release).
 ///
 /// A guard belongs to no task and no thread: it can be moved anywhere and dropped anywhere, also outside of
 /// the runtime. A guard that is leaked (`std::mem::forget`) holds the lock until the session ends.
 #[must_use = "if unused, the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
-    hold: Arc<Hold>,
+    held: Held,
+}
+
+enum Held {
+    One(Arc<Hold>),
+    /// Of a multi-lock; at least one.
+    All(Vec<LockGuard>),
 }
 
 impl LockGuard {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        Self { hold }
+        Self { held: Held::One(hold) }
+    }
+
+    /// The guard of a multi-lock, from those of its members.
+    pub(crate) fn of_all(members: Vec<Self>) -> Self {
+        Self { held: Held::All(members) }
     }
 
     /// A number that grows with every grant of the lock: hand it to what the lock protects, and have that
     /// refuse numbers smaller than the greatest it has seen.
     ///
     /// It is the `czxid` of the holder's node: the transaction that created it. Guards of one hold have the
-    /// same token. Tokens of one ensemble can be compared across all paths and processes.
+    /// same token, as has the hold of a reader that was the writer before. That of a permit is the token of
+    /// the node by which its owner passed the semaphore's gate. Tokens of one ensemble can be compared across
+    /// all paths and processes. Of a multi-lock it is the greatest of its members' tokens; protect each thing
+    /// by the token of [its own member](Self::members).
     pub fn fencing_token(&self) -> i64 {
-        self.hold.token()
+        match &self.held {
+            Held::One(hold) => hold.token(),
+            Held::All(members) => members.iter().map(Self::fencing_token).max().unwrap_or_default(),
+        }
     }
 
-    /// The full path of the node by which the lock is held, namespace included.
+    /// The full path of the node by which the lock is held, namespace included. Of a multi-lock, that of its
+    /// first member.
     pub fn node_path(&self) -> &str {
-        self.hold.node_path()
+        match &self.held {
+            Held::One(hold) => hold.node().path(),
+            Held::All(members) => members[0].node_path(),
+        }
+    }
+
+    /// The guards of the members of a multi-lock, in the order of their paths; of any other lock, none.
+    pub fn members(&self) -> &[Self] {
+        match &self.held {
+            Held::One(_) => &[],
+            Held::All(members) => members,
+        }
     }
 
     /// How many guards there are on this hold. More than one after the owner has entered again.
     pub fn hold_count(&self) -> usize {
-        Arc::strong_count(&self.hold)
+        match &self.held {
+            Held::One(hold) => Arc::strong_count(hold),
+            Held::All(members) => members[0].hold_count(),
+        }
+    }
+
+    /// How the lock was lost, if it is known to be; then it is lost for good. No request is made: a session
+    /// that has ended at the servers is heard of later.
+    pub fn loss(&self) -> Option<LossReason> {
+        match &self.held {
+            Held::One(hold) => hold.node().loss(),
+            Held::All(members) => members.iter().find_map(Self::loss),
+        }
+    }
+
+    /// How long the lock is held at most from now on; `None` if it was acquired without
+    /// [`max_hold`](crate::LockOptions::max_hold). Zero when the time is over.
+    pub fn remaining_hold(&self) -> Option<Duration> {
+        match &self.held {
+            Held::One(hold) => hold.node().remaining(),
+            Held::All(members) => members.iter().filter_map(Self::remaining_hold).min(),
+        }
+    }
+
+    /// Lets the lock be held for this long from now on, instead of what is left of its
+    /// [`max_hold`](crate::LockOptions::max_hold); so it can also be shortened. A lock that is held without a
+    /// limit stays so. No request is made.
+    ///
+    /// # Errors
+    /// [`Error::LockLost`] and [`Error::Closed`]: the lock is lost.
+    pub fn extend(&self, max_hold: Duration) -> Result<()> {
+        match &self.held {
+            Held::One(hold) => hold.node().extend(max_hold),
+            Held::All(members) => members.iter().try_for_each(|member| member.extend(max_hold)),
+        }
+    }
+
+    /// Waits until somebody asks for the lock: by [`Revoker`](crate::Revoker), or by Curator's. Of a
+    /// multi-lock, for any of its members. Whether to give it back is up to the holder.
+    ///
+    /// It watches the holder's node from the first poll on, which is a request, and hears also of what was
+    /// asked before.
+    ///
+    /// ```no_run
+    /// # async fn example(guard: zk_recipes::LockGuard) -> zk_recipes::Result<()> {
+    /// # async fn work() {}
+    /// tokio::select! {
+    ///     () = work() => {}
+    ///     asked = guard.revoke_requested() => asked?,
+    /// }
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Source: Curator's `Revocable` and `Revoker`.
+    ///
+    /// # Errors
+    /// - [`Error::LockLost`]: the lock is lost.
+    /// - [`Error::ZooKeeper`]: the node cannot be read, as for a missing right, or the server cannot be reached
+    ///   under the client's retry policy.
+    /// - [`Error::Closed`]: the client is closed.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost, and no watch stays.
+    pub async fn revoke_requested(&self) -> Result<()> {
+        match &self.held {
+            Held::One(hold) => hold.node().revoke_requested().await,
+            Held::All(members) => {
+                let any = members.iter().map(|member| Box::pin(member.revoke_requested()));
+                select_all(any).await.0
+            }
+        }
     }
 
     /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its
-    /// hold only counts down, without a request.
+    /// hold only counts down, without a request. The members of a multi-lock are released all at once.
     ///
     /// Dropping a guard releases as well: the request is sent at once, and repeated in the background until
     /// it is done. Release explicitly to know when others can have the lock, or that it was lost before.
     ///
     /// # Errors
-    /// - [`Error::LockLost`](crate::Error::LockLost): the lock had been lost before.
-    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the server refuses, or cannot be reached under the
-    ///   client's retry policy; then the background goes on trying.
-    /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
+    /// - [`Error::LockLost`]: the lock had been lost before.
+    /// - [`Error::ZooKeeper`]: the server refuses, or cannot be reached under the client's retry policy; then
+    ///   the background goes on trying.
+    /// - [`Error::Closed`]: the client is closed.
+    /// - [`Error::Several`]: more than one of these, for members of a multi-lock.
     ///
     /// # Cancel safety
     /// The lock is released in any case, in the background if this is cancelled.
     pub async fn release(self) -> Result<()> {
-        // Exactly one of several guards that are released at the same time is the last.
-        match Arc::into_inner(self.hold) {
-            Some(hold) => hold.release().await,
-            None => Ok(()),
+        match self.held {
+            // Exactly one of several guards that are released at the same time is the last.
+            Held::One(hold) => match Arc::into_inner(hold) {
+                Some(hold) => hold.release().await,
+                None => Ok(()),
+            },
+            Held::All(members) => release_all(members).await,
         }
     }
 }
 
+/// Releases guards side by side.
+///
+/// # Cancel safety
+/// They are released in any case.
+pub(crate) async fn release_all(guards: Vec<LockGuard>) -> Result<()> {
+    let releases = guards.into_iter().rev().map(|guard| Box::pin(guard.release()));
+    let released = futures_util::future::join_all(releases).await;
+    Error::all(released.into_iter().filter_map(Result::err).collect()).map_or(Ok(()), Err)
+}
+
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockGuard")
-            .field("node_path", &self.node_path())
-            .field("fencing_token", &self.fencing_token())
-            .field("hold_count", &self.hold_count())
-            .finish_non_exhaustive()
+        match &self.held {
+            Held::One(_) => f
+                .debug_struct("LockGuard")
+                .field("node_path", &self.node_path())
+                .field("fencing_token", &self.fencing_token())
+                .field("hold_count", &self.hold_count())
+                .finish_non_exhaustive(),
+            Held::All(members) => f.debug_list().entries(members).finish(),
+        }
     }
 }

@@ -1,12 +1,21 @@
 //! What users hold, and how they come by it.
 
+mod attempt;
 mod books;
 mod guard;
+mod held_node;
 mod hold;
+mod methods;
+mod multi;
 mod mutex;
+mod options;
 mod owner;
 mod participant;
+mod read_write;
 mod reentrant;
+mod revoke;
+mod semaphore;
+mod semaphore_mutex;
 mod ticket;
 
 use std::fmt::Debug;
@@ -15,9 +24,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::guard::LockGuard;
+pub use self::multi::MultiLock;
 pub use self::mutex::InterProcessMutex;
+pub use self::options::LockOptions;
 pub use self::owner::Owner;
 pub use self::participant::Participant;
+pub use self::read_write::{ReadLock, ReadWriteLock, WriteLock};
+pub use self::revoke::{Revoker, force_release, force_release_participant};
+pub use self::semaphore::Semaphore;
+pub use self::semaphore_mutex::SemaphoreMutex;
 pub use self::ticket::Ticket;
 use crate::error::Result;
 
@@ -41,11 +56,17 @@ pub trait InterProcessLock: Debug + Send + Sync {
     /// Acquires the lock, waiting for as long as it takes.
     async fn acquire(&self) -> Result<LockGuard>;
 
-    /// Acquires the lock if nobody holds it or waits for it.
+    /// Acquires the lock if no other contender is to be waited for.
     async fn try_acquire(&self) -> Result<Option<LockGuard>>;
 
     /// Acquires the lock if that can be done within this time.
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
+
+    /// Whether anybody holds the lock, in whatever process.
+    async fn is_locked(&self) -> Result<bool>;
+
+    /// Who holds the lock, in whatever process; of several, the first.
+    async fn holder(&self) -> Result<Option<Participant>>;
 
     /// Whether somebody holds the lock through this object.
     fn is_acquired_in_this_process(&self) -> bool;

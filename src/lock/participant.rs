@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use zookeeper_client as zk;
 
 use crate::error::Result;
-use crate::queue::LockInternals;
+use crate::queue::{Kind, LockInternals, Queued, Verdict, verdict};
 
 /// A contender of a lock, of whatever process and library.
 #[derive(Clone, PartialEq, Eq)]
@@ -16,6 +16,7 @@ pub struct Participant {
     identity: Option<Vec<u8>>,
     session_id: i64,
     since: SystemTime,
+    fencing_token: i64,
     is_holder: bool,
 }
 
@@ -46,9 +47,19 @@ impl Participant {
         self.since.elapsed().unwrap_or_default()
     }
 
+    /// The transaction that created its node: the token by which it holds or will hold the lock.
+    pub fn fencing_token(&self) -> i64 {
+        self.fencing_token
+    }
+
     /// Whether it holds the lock.
     pub fn is_holder(&self) -> bool {
         self.is_holder
+    }
+
+    /// The same contender, seen as one that waits.
+    pub(crate) fn waiting(self) -> Self {
+        Self { is_holder: false, ..self }
     }
 }
 
@@ -59,39 +70,63 @@ impl fmt::Debug for Participant {
             .field("identity", &self.identity().map(String::from_utf8_lossy))
             .field("session_id", &format_args!("{:#x}", self.session_id))
             .field("since", &self.since)
+            .field("fencing_token", &self.fencing_token)
             .field("is_holder", &self.is_holder)
             .finish()
     }
 }
 
-/// The contenders of a queue, in order.
-pub(crate) async fn of(internals: &LockInternals) -> Result<Vec<Participant>> {
-    let names = internals.contenders().await?;
-    let nodes = join_all(names.iter().map(|name| {
-        let path = internals.child(name);
-        async move { (node(internals, &path).await, path) }
-    }))
-    .await;
-    let mut participants = Vec::with_capacity(nodes.len());
-    for (node, node_path) in nodes {
+/// The contenders of a queue, in order; all, or those of one kind.
+pub(crate) async fn of(internals: &LockInternals, kind: Option<Kind>) -> Result<Vec<Participant>> {
+    let queue = internals.contenders().await?;
+    let nodes = join_all(queue.iter().map(|queued| node(internals, queued))).await;
+    let mut present = Vec::with_capacity(queue.len());
+    let mut participants = Vec::with_capacity(queue.len());
+    for (queued, node) in queue.into_iter().zip(nodes) {
         // A contender may have left since the queue was listed: then the next one has its position.
-        let Some((identity, stat)) = node? else { continue };
-        participants.push(Participant {
-            node_path,
-            identity,
-            session_id: stat.ephemeral_owner,
-            since: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs()),
-            is_holder: internals.is_holder(participants.len()),
-        });
+        let Some(participant) = node? else { continue };
+        present.push(queued);
+        participants.push(participant);
     }
-    Ok(participants)
+    for (place, participant) in participants.iter_mut().enumerate() {
+        participant.is_holder = verdict(&present, place) == Verdict::Granted;
+    }
+    let is_wanted = |queued: &Queued| kind.is_none_or(|kind| queued.kind == kind);
+    Ok(participants
+        .into_iter()
+        .zip(&present)
+        .filter(|(_, queued)| is_wanted(queued))
+        .map(|(p, _)| p)
+        .collect())
 }
 
-type Node = (Option<Vec<u8>>, zk::Stat);
+/// The first of a kind that holds.
+pub(crate) async fn holder(internals: &LockInternals, kind: Kind) -> Result<Option<Participant>> {
+    loop {
+        let queue = internals.contenders().await?;
+        let holders = (0..queue.len()).filter(|place| verdict(&queue, *place) == Verdict::Granted);
+        let Some(holder) = holders.map(|place| &queue[place]).find(|queued| queued.kind == kind) else {
+            return Ok(None);
+        };
+        // Whoever has left since the queue was listed has made way for another.
+        if let Some(holder) = node(internals, holder).await? {
+            return Ok(Some(Participant { is_holder: true, ..holder }));
+        }
+    }
+}
 
-async fn node(internals: &LockInternals, path: &str) -> Result<Option<Node>> {
-    internals
-        .read("read the contenders of", |session| async move {
+/// Whether one of a kind holds.
+pub(crate) async fn is_held(internals: &LockInternals, kind: Kind) -> Result<bool> {
+    let queue = internals.contenders().await?;
+    Ok((0..queue.len()).any(|place| queue[place].kind == kind && verdict(&queue, place) == Verdict::Granted))
+}
+
+/// One contender, if it is still there.
+async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Participant>> {
+    let node_path = internals.child(&queued.name);
+    let path = &*node_path;
+    let node: Option<(Option<Vec<u8>>, zk::Stat)> = internals
+        .request("read the contenders of", |session| async move {
             match session.data(path).await {
                 Ok((data, stat)) => Ok(Some((Some(data), stat))),
                 Err(zk::Error::NoNode) => Ok(None),
@@ -99,5 +134,13 @@ async fn node(internals: &LockInternals, path: &str) -> Result<Option<Node>> {
                 Err(error) => Err(error),
             }
         })
-        .await
+        .await?;
+    Ok(node.map(|(identity, stat)| Participant {
+        node_path,
+        identity,
+        session_id: stat.ephemeral_owner,
+        since: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs()),
+        fencing_token: stat.czxid,
+        is_holder: false,
+    }))
 }

@@ -3,39 +3,53 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout, timeout_at};
-
+use super::attempt::{self, Entry, Queued};
 use super::books::Books;
 use super::guard::LockGuard;
+use super::held_node::HeldNode;
 use super::hold::Hold;
+use super::options::LockOptions;
 use super::owner::Owner;
 use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Grant, LockInternals, Place, Standing};
+use crate::queue::{Downgrade, Grant, Kind, LockInternals, Place, downgrade};
 
-/// How much longer than its deadline an acquire may take, to see its node gone from the queue.
-const LEAVE_GRACE: Duration = Duration::from_millis(100);
-
+/// One side of a lock: of those that exclude each other, or of those that share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Reentrant {
     internals: Arc<LockInternals>,
+    /// Of both sides.
     books: Arc<Books<Hold>>,
+    kind: Kind,
+    options: LockOptions,
 }
 
-/// What an owner gets that enters.
+/// An owner's place in the queue.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "an acquire should not allocate; it is taken apart at once")]
-pub(crate) enum Entry {
-    /// Another guard on what it holds already.
-    Again(LockGuard),
-    Queued(Place),
+pub(crate) struct Turn {
+    lock: Reentrant,
+    owner: Owner,
+    place: Place,
 }
 
 impl Reentrant {
-    pub(crate) fn new(internals: LockInternals) -> Self {
-        let books = Arc::new(Books::new(internals.client()));
-        Self { internals: Arc::new(internals), books }
+    pub(crate) fn new(internals: LockInternals, kind: Kind) -> Self {
+        let books = Arc::new(Books::new(internals.client(), internals.path()));
+        Self { internals: Arc::new(internals), books, kind, options: LockOptions::new() }
+    }
+
+    /// The same lock for contenders of another kind.
+    pub(crate) fn side(&self, kind: Kind) -> Self {
+        Self { kind, ..self.clone() }
+    }
+
+    /// The same lock, acquired with other options.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`].
+    pub(crate) fn with_options(&self, options: LockOptions) -> Result<Self> {
+        Ok(Self { options: options.validated()?, ..self.clone() })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -46,108 +60,146 @@ impl Reentrant {
         self.internals.path()
     }
 
-    pub(crate) fn internals(&self) -> &LockInternals {
+    pub(crate) fn options(&self) -> &LockOptions {
+        &self.options
+    }
+
+    pub(crate) fn internals(&self) -> &Arc<LockInternals> {
         &self.internals
     }
 
     /// Enters the queue, or a lock that the owner holds already.
     ///
+    /// # Errors
+    /// [`Error::WouldDeadlock`], among others.
+    ///
     /// # Cancel safety
     /// Nothing stays in the queue.
-    pub(crate) async fn enter(&self, owner: &Owner) -> Result<Entry> {
-        if let Some(hold) = self.books.hold_of(owner) {
-            hold.ensure_held()?;
-            return Ok(Entry::Again(LockGuard::new(hold)));
+    pub(crate) async fn enter(&self, owner: &Owner) -> Result<Entry<Turn>> {
+        if let Some(again) = self.enter_again(owner)? {
+            return Ok(Entry::Granted(again));
         }
-        Ok(Entry::Queued(Place::enter(&self.internals).await?))
+        if self.kind == Kind::Shared
+            && let Some(writing) = self.books.hold_of(owner, Kind::Exclusive)
+        {
+            return self.downgrade(owner, writing).await.map(Entry::Granted);
+        }
+        if self.kind == Kind::Exclusive
+            && let Some(reading) = self.books.hold_of(owner, Kind::Shared)
+        {
+            reading.node().ensure_held()?;
+            return Err(self.would_deadlock());
+        }
+        let session = self.client().session().await?;
+        let form = self.internals.form(self.kind, self.options.data());
+        let place = Place::enter(&self.internals, session, form).await?;
+        Ok(Entry::Queued(Turn { lock: self.clone(), owner: owner.clone(), place }))
+    }
+
+    /// Another guard on what the owner holds already, if it does.
+    ///
+    /// # Errors
+    /// [`Error::LockLost`].
+    pub(crate) fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
+        let Some(hold) = self.books.hold_of(owner, self.kind) else { return Ok(None) };
+        hold.node().ensure_held()?;
+        Ok(Some(LockGuard::new(hold)))
+    }
+
+    /// Lets a writer read, without a moment for the next writer in between, whichever guard goes first.
+    async fn downgrade(&self, owner: &Owner, writing: Arc<Hold>) -> Result<LockGuard> {
+        writing.node().ensure_held()?;
+        let form = self.internals.form(self.kind, self.options.data());
+        let writer = writing.node();
+        match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
+            // The token of the writer: it is smaller than that of every writer to come.
+            Downgrade::Reads(node) => Ok(self.hold(Grant { node, czxid: writing.token() }, owner)),
+            // It goes on as a writer for as long as it reads.
+            Downgrade::NoPlace => Ok(LockGuard::new(writing)),
+            Downgrade::WriterGone => Err(writer.deleted()),
+        }
+    }
+
+    /// # Errors
+    /// [`Error::WouldDeadlock`] if the owner of this waiting place holds what it waits for.
+    pub(crate) fn ensure_no_deadlock(&self, place: &Place, owner: &Owner) -> Result<()> {
+        tracing::debug!(path = self.path(), position = place.position(), "waiting");
+        // Through this very object the owner may have two contenders, started at the same time.
+        match place.czxid() {
+            Some(czxid) if self.books.holds_elsewhere(owner, czxid) => Err(self.would_deadlock()),
+            _ => Ok(()),
+        }
+    }
+
+    fn would_deadlock(&self) -> Error {
+        Error::WouldDeadlock { path: self.path().to_owned() }
+    }
+
+    pub(crate) fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
+        let Grant { node, czxid: token } = grant;
+        let node = HeldNode::new(self.client(), node, self.options.hold_limit());
+        tracing::debug!(node = &**node.path(), token, "acquired");
+        LockGuard::new(
+            self.books.enter(owner, self.kind, token, |registration| Hold::new(registration, node)),
+        )
     }
 
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
-        let acquire = async {
-            match self.enter(owner).await? {
-                Entry::Again(guard) => Ok(guard),
-                Entry::Queued(mut place) => self.turn(&mut place, owner).await,
-            }
-        };
-        self.client().unless_closed(acquire).await
+        attempt::acquire(self.client(), self.enter(owner)).await
     }
 
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        let acquire = async {
-            let mut place = match self.enter(owner).await? {
-                Entry::Again(guard) => return Ok(Some(guard)),
-                Entry::Queued(place) => place,
-            };
-            match place.take_grant() {
-                Some(grant) => Ok(Some(self.hold(grant, owner))),
-                None => place.leave().await.map(|()| None),
-            }
-        };
-        self.client().unless_closed(acquire).await
+        attempt::try_acquire(self.client(), self.enter(owner)).await
     }
 
     pub(crate) async fn try_acquire_for(&self, owner: &Owner, within: Duration) -> Result<Option<LockGuard>> {
-        if within.is_zero() {
-            return self.try_acquire(owner).await;
-        }
-        // A deadline beyond what the clock can tell is none.
-        let Some(deadline) = Instant::now().checked_add(within) else {
-            return self.acquire(owner).await.map(Some);
-        };
-        let acquire = async {
-            let Ok(entry) = timeout_at(deadline, self.enter(owner)).await else { return Ok(None) };
-            let mut place = match entry? {
-                Entry::Again(guard) => return Ok(Some(guard)),
-                Entry::Queued(place) => place,
-            };
-            if let Ok(turn) = timeout_at(deadline, self.turn(&mut place, owner)).await {
-                return turn.map(Some);
-            }
-            match timeout(LEAVE_GRACE, place.leave()).await {
-                Ok(left) => left.map(|()| None),
-                Err(_) => Ok(None),
-            }
-        };
-        self.client().unless_closed(acquire).await
-    }
-
-    /// Waits until a place is granted.
-    ///
-    /// # Cancel safety
-    /// Only to be followed by leaving the place.
-    pub(crate) async fn turn(&self, place: &mut Place, owner: &Owner) -> Result<LockGuard> {
-        loop {
-            if let Some(grant) = place.take_grant() {
-                return Ok(self.hold(grant, owner));
-            }
-            if let Standing::Waiting { holder, .. } = place.standing() {
-                tracing::debug!(path = self.path(), position = place.position(), holder, "waiting");
-                // Through this very object the owner may have two contenders, started at the same time.
-                if self.books.holds_elsewhere(owner, &self.internals.child(holder)) {
-                    return Err(Error::WouldDeadlock { path: self.path().to_owned() });
-                }
-            }
-            place.wait().await?;
-        }
-    }
-
-    fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
-        let node_path: Arc<str> = grant.node.path().into();
-        tracing::debug!(node = &*node_path, token = grant.czxid, "acquired");
-        LockGuard::new(self.books.enter(owner, node_path.clone(), |registration| {
-            Hold::new(self.client(), grant, node_path, registration)
-        }))
+        attempt::try_acquire_for(self.client(), within, self.enter(owner)).await
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
-        self.client().unless_closed(participant::of(&self.internals)).await
+        self.client().unless_closed(participant::of(&self.internals, Some(self.kind))).await
+    }
+
+    pub(crate) async fn is_locked(&self) -> Result<bool> {
+        self.client().unless_closed(participant::is_held(&self.internals, self.kind)).await
+    }
+
+    pub(crate) async fn holder(&self) -> Result<Option<Participant>> {
+        self.client().unless_closed(participant::holder(&self.internals, self.kind)).await
     }
 
     pub(crate) fn is_acquired_in_this_process(&self) -> bool {
-        !self.books.is_empty()
+        !self.books.is_empty(self.kind)
     }
 
     pub(crate) fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.books.hold_of(owner).is_some()
+        self.books.hold_of(owner, self.kind).is_some()
+    }
+}
+
+impl Turn {
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn place_mut(&mut self) -> &mut Place {
+        &mut self.place
+    }
+}
+
+impl Queued for Turn {
+    type Guard = LockGuard;
+
+    fn take(&mut self) -> Option<LockGuard> {
+        self.place.take_grant().map(|grant| self.lock.hold(grant, &self.owner))
+    }
+
+    async fn wait(&mut self) -> Result<()> {
+        self.lock.ensure_no_deadlock(&self.place, &self.owner)?;
+        self.place.wait().await
+    }
+
+    async fn leave(self) -> Result<()> {
+        self.place.leave().await
     }
 }

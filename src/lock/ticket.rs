@@ -2,9 +2,10 @@
 
 use tokio::sync::watch;
 
+use super::attempt::{self, Entry};
 use super::guard::LockGuard;
 use super::owner::Owner;
-use super::reentrant::{Entry, Reentrant};
+use super::reentrant::{Reentrant, Turn};
 use crate::error::Result;
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
@@ -24,8 +25,7 @@ use crate::error::Result;
 #[must_use = "if unused, the place in the queue is given up at once"]
 pub struct Ticket {
     lock: Reentrant,
-    owner: Owner,
-    entry: Box<Entry>,
+    entry: Box<Entry<Turn>>,
     positions: watch::Sender<usize>,
 }
 
@@ -33,10 +33,10 @@ impl Ticket {
     pub(crate) async fn enter(lock: &Reentrant, owner: &Owner) -> Result<Self> {
         let entry = Box::new(lock.client().unless_closed(lock.enter(owner)).await?);
         let position = match &*entry {
-            Entry::Queued(place) => place.position(),
-            Entry::Again(_) => 0,
+            Entry::Queued(turn) => turn.place().position(),
+            Entry::Granted(_) => 0,
         };
-        Ok(Self { lock: lock.clone(), owner: owner.clone(), entry, positions: watch::Sender::new(position) })
+        Ok(Self { lock: lock.clone(), entry, positions: watch::Sender::new(position) })
     }
 
     /// How many contenders are before this one, by a fresh look at the queue. Zero is the holder.
@@ -50,10 +50,10 @@ impl Ticket {
     /// # Cancel safety
     /// The place is kept.
     pub async fn position(&self) -> Result<usize> {
-        let Entry::Queued(place) = &*self.entry else { return Ok(0) };
+        let Entry::Queued(turn) = &*self.entry else { return Ok(0) };
         let queue = self.lock.client().unless_closed(self.lock.internals().contenders()).await?;
-        let own = place.node_name();
-        Ok(queue.iter().position(|name| Some(name.as_str()) == own).unwrap_or(queue.len()))
+        let own = turn.place().node_name();
+        Ok(queue.iter().position(|queued| Some(&*queued.name) == own).unwrap_or(queue.len()))
     }
 
     /// Follows the position while [`acquired`](Self::acquired) is awaited.
@@ -87,18 +87,18 @@ impl Ticket {
     /// The place is given up, and nothing stays in the queue. To wait with a bound and keep the place, pin
     /// the future and await a `&mut` to it.
     pub async fn acquired(self) -> Result<LockGuard> {
-        let Self { lock, owner, entry, positions } = self;
-        let mut place = match *entry {
-            Entry::Again(guard) => return Ok(guard),
-            Entry::Queued(place) => place,
+        let Self { lock, entry, positions } = self;
+        let mut turn = match *entry {
+            Entry::Granted(guard) => return Ok(guard),
+            Entry::Queued(turn) => turn,
         };
         if positions.receiver_count() > 0 {
-            place.publish_position(positions);
+            turn.place_mut().publish_position(positions);
         }
         let acquire = async {
             // Whatever became of the place while nobody awaited it.
-            place.look().await?;
-            lock.turn(&mut place, &owner).await
+            turn.place_mut().look().await?;
+            attempt::granted(&mut turn).await
         };
         lock.client().unless_closed(acquire).await
     }

@@ -4,8 +4,8 @@
 //! that decides who may believe to hold a lock is in here and in the pure files beside it.
 
 use super::name::Names;
-use super::order::{Contenders, in_order_of_creation};
-use super::rule::Verdict;
+use super::order::{Contenders, Queued, in_order_of_creation};
+use super::rule::{Verdict, verdict};
 
 /// What became of the last action, or what happened meanwhile.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) enum Event {
     /// The children of the queue.
     Listed(Vec<String>),
     /// When the contenders asked for were created; those that are gone by now are missing.
-    Dated(Vec<(String, i64)>),
+    Dated(Vec<(Queued, i64)>),
     /// The blocker exists and is watched.
     Watched,
     /// The blocker is gone, or its watch has fired.
@@ -48,7 +48,7 @@ pub(crate) enum Action {
     /// List the queue.
     List,
     /// Ask when these contenders were created.
-    Date(Vec<String>),
+    Date(Vec<Queued>),
     /// Tell the caller: it holds, or it must wait. In the latter case the caller goes on with
     /// [`Contender::park`] when it wants to wait.
     Report,
@@ -69,8 +69,6 @@ pub(crate) enum Standing {
     Waiting {
         /// How many contenders are before it.
         position: usize,
-        /// The contender at the head of the queue.
-        holder: String,
         /// The contender to watch.
         blocker: String,
     },
@@ -80,14 +78,13 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct Contender {
     names: &'static Names,
-    rule: fn(usize) -> Verdict,
     own: Option<String>,
     standing: Standing,
 }
 
 impl Contender {
-    pub(crate) fn new(names: &'static Names, rule: fn(usize) -> Verdict) -> Self {
-        Self { names, rule, own: None, standing: Standing::Outside }
+    pub(crate) fn new(names: &'static Names) -> Self {
+        Self { names, own: None, standing: Standing::Outside }
     }
 
     pub(crate) fn standing(&self) -> &Standing {
@@ -138,15 +135,14 @@ impl Contender {
         }
     }
 
-    fn judge(&mut self, mut queue: Vec<String>) -> Action {
-        let Some(position) = queue.iter().position(|name| Some(name) == self.own.as_ref()) else {
+    fn judge(&mut self, mut queue: Vec<Queued>) -> Action {
+        let Some(position) = queue.iter().position(|queued| Some(&queued.name) == self.own.as_ref()) else {
             return self.requeue();
         };
-        self.standing = match (self.rule)(position) {
+        self.standing = match verdict(&queue, position) {
             Verdict::Granted => Standing::Granted,
             Verdict::BlockedBy(place) => {
-                let blocker = queue[place].clone();
-                Standing::Waiting { position, holder: queue.swap_remove(0), blocker }
+                Standing::Waiting { position, blocker: queue.swap_remove(place).name }
             }
         };
         Action::Report
@@ -165,8 +161,7 @@ impl Contender {
 
 #[cfg(test)]
 mod tests {
-    use super::super::name::MUTEX;
-    use super::super::rule::exclusive;
+    use super::super::name::{Kind, MUTEX, READ_WRITE};
     use super::*;
 
     fn name(sequence: i32) -> String {
@@ -178,7 +173,7 @@ mod tests {
     }
 
     fn contender() -> Contender {
-        Contender::new(&MUTEX, exclusive)
+        Contender::new(&MUTEX)
     }
 
     fn on(contender: &mut Contender, event: Event) -> Action {
@@ -204,7 +199,7 @@ mod tests {
     #[test]
     fn it_waits_for_the_one_right_before_it() {
         let mut contender = waiting_behind(3, &[2, 3, 1, 4]);
-        let waiting = Standing::Waiting { position: 2, holder: name(1), blocker: name(2) };
+        let waiting = Standing::Waiting { position: 2, blocker: name(2) };
         assert_eq!(*contender.standing(), waiting);
         assert_eq!(contender.park(), Action::Watch(name(2)));
         assert_eq!(on(&mut contender, Event::Watched), Action::Await);
@@ -214,11 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn a_blocker_that_gave_up_is_not_the_holder() {
+    fn behind_a_blocker_that_gave_up_it_waits_for_the_next() {
         let mut contender = waiting_behind(3, &[1, 2, 3]);
         on(&mut contender, Event::BlockerChanged);
         on(&mut contender, Event::Listed(names(&[1, 3])));
-        let waiting = Standing::Waiting { position: 1, holder: name(1), blocker: name(1) };
+        let waiting = Standing::Waiting { position: 1, blocker: name(1) };
         assert_eq!(*contender.standing(), waiting);
     }
 
@@ -258,7 +253,7 @@ mod tests {
         // The server still shows the old node, and it is first.
         let created = Event::Created { name: name(3), children: Some(names(&[2, 3])) };
         assert_eq!(on(&mut contender, created), Action::Report);
-        let waiting = Standing::Waiting { position: 1, holder: name(2), blocker: name(2) };
+        let waiting = Standing::Waiting { position: 1, blocker: name(2) };
         assert_eq!(*contender.standing(), waiting);
     }
 
@@ -271,22 +266,40 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_whoever_is_before_it() {
+        let queue: Vec<String> =
+            ["WRIT__0000000001", "READ__0000000002", "WRIT__0000000003", "READ__0000000004"]
+                .map(|end| format!("_c_id-__{end}"))
+                .into();
+        let standing = |own: usize, first: usize| {
+            let mut contender = Contender::new(&READ_WRITE);
+            let children = Some(queue[first..].to_vec());
+            on(&mut contender, Event::Created { name: queue[own].clone(), children });
+            contender.standing().clone()
+        };
+        let waiting =
+            |position, blocker: usize| Standing::Waiting { position, blocker: queue[blocker].clone() };
+        assert_eq!(standing(3, 0), waiting(3, 2));
+        assert_eq!(standing(2, 0), waiting(2, 1));
+        assert_eq!(standing(1, 0), waiting(1, 0));
+        assert_eq!(standing(1, 1), Standing::Granted);
+    }
+
+    #[test]
     fn repeated_numbers_at_the_wrap_grant_one_only() {
         let children: Vec<String> = ["a", "b", "c"].map(|id| format!("_c_{id}-lock-2147483647")).into();
-        let dates: Vec<(String, i64)> = children.iter().cloned().zip([30, 10, 20]).collect();
+        let queued = |name: &String| Queued { name: name.clone(), kind: Kind::Exclusive, sequence: i32::MAX };
+        let undated: Vec<Queued> = children.iter().map(queued).collect();
+        let dates: Vec<(Queued, i64)> = undated.iter().cloned().zip([30, 10, 20]).collect();
         let standing = |own: &String| {
             let mut contender = contender();
             let created = Event::Created { name: own.clone(), children: Some(children.clone()) };
-            assert_eq!(on(&mut contender, created), Action::Date(children.clone()));
+            assert_eq!(on(&mut contender, created), Action::Date(undated.clone()));
             assert_eq!(on(&mut contender, Event::Dated(dates.clone())), Action::Report);
             contender.standing().clone()
         };
         let [a, b, c] = [standing(&children[0]), standing(&children[1]), standing(&children[2])];
-        let waiting = |position, blocker: &String| Standing::Waiting {
-            position,
-            holder: children[1].clone(),
-            blocker: blocker.clone(),
-        };
+        let waiting = |position, blocker: &String| Standing::Waiting { position, blocker: blocker.clone() };
         assert_eq!(b, Standing::Granted);
         assert_eq!(c, waiting(1, &children[1]));
         assert_eq!(a, waiting(2, &children[2]));
@@ -297,6 +310,7 @@ mod tests {
         let mut contender = contender();
         let children = vec!["_c_a-lock-2147483647".to_owned(), "_c_b-lock-2147483647".to_owned()];
         on(&mut contender, Event::Created { name: children[0].clone(), children: Some(children.clone()) });
-        assert_eq!(on(&mut contender, Event::Dated(vec![(children[1].clone(), 4)])), Action::Requeue);
+        let other = Queued { name: children[1].clone(), kind: Kind::Exclusive, sequence: i32::MAX };
+        assert_eq!(on(&mut contender, Event::Dated(vec![(other, 4)])), Action::Requeue);
     }
 }

@@ -7,34 +7,27 @@ use futures_util::future::{join, join_all};
 use zookeeper_client as zk;
 
 use super::contender::Contender;
-use super::name::Names;
-use super::order::{Contenders, in_order_of_creation};
-use super::rule::Verdict;
-use crate::client::{Client, Failures, Session};
+use super::name::{Kind, Names};
+use super::order::{Contenders, Queued, in_order_of_creation};
+use crate::client::{Client, NodeForm, Session};
 use crate::error::{Error, Result};
 
-/// One queue: the contenders under one path, and the rule by which they get their turn.
+/// One queue: the contenders under one path.
 #[derive(Debug)]
 pub(crate) struct LockInternals {
     client: Client,
     /// The full path.
     path: Arc<str>,
     names: &'static Names,
-    rule: fn(usize) -> Verdict,
     stranger_seen: AtomicBool,
 }
 
 impl LockInternals {
     /// # Errors
     /// [`Error::InvalidPath`].
-    pub(crate) fn new(
-        client: &Client,
-        path: &str,
-        names: &'static Names,
-        rule: fn(usize) -> Verdict,
-    ) -> Result<Self> {
+    pub(crate) fn new(client: &Client, path: &str, names: &'static Names) -> Result<Self> {
         let path = client.full_path(path)?;
-        Ok(Self { client: client.clone(), path, names, rule, stranger_seen: AtomicBool::new(false) })
+        Ok(Self { client: client.clone(), path, names, stranger_seen: AtomicBool::new(false) })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -46,29 +39,29 @@ impl LockInternals {
         &self.path
     }
 
-    /// Whether the contender at this position of the queue holds.
-    pub(crate) fn is_holder(&self, position: usize) -> bool {
-        (self.rule)(position) == Verdict::Granted
+    /// What our nodes look like.
+    pub(crate) fn form(&self, kind: Kind, data: Option<Arc<[u8]>>) -> NodeForm {
+        NodeForm { marker: self.names.marker(kind), number: None, data }
     }
 
-    /// The marker in the names of our nodes.
-    pub(crate) fn marker(&self) -> &'static str {
-        self.names.marker()
+    /// The number in the name of a contender.
+    pub(crate) fn sequence_of(&self, name: &str) -> Option<i32> {
+        self.names.read(name).map(|(_, sequence)| sequence)
     }
 
     /// A contender for this queue, outside of it so far.
     pub(crate) fn contender(&self) -> Contender {
-        Contender::new(self.names, self.rule)
+        Contender::new(self.names)
     }
 
     pub(crate) fn child(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
-    /// The names of the contenders, in order, with all that was done before this call: the server asked may
+    /// The contenders, in order, with all that was done before this call: the server asked may
     /// lag behind the others.
-    pub(crate) async fn contenders(&self) -> Result<Vec<String>> {
-        self.read("list the children of", |session| async move {
+    pub(crate) async fn contenders(&self) -> Result<Vec<Queued>> {
+        self.request("list the children of", |session| async move {
             let (synced, children) = join(session.sync(&self.path), self.list(&session)).await;
             let children = synced.and(children)?;
             self.in_order(&session, children).await
@@ -76,8 +69,8 @@ impl LockInternals {
         .await
     }
 
-    /// Does a read on whatever session there is, again under the retry policy if it fails to get through.
-    pub(crate) async fn read<T, F>(
+    /// Does a request on whatever session there is. See [`Client::request`].
+    pub(crate) async fn request<T, F>(
         &self,
         operation: &'static str,
         attempt: impl Fn(Arc<Session>) -> F,
@@ -85,18 +78,7 @@ impl LockInternals {
     where
         F: Future<Output = Result<T, zk::Error>>,
     {
-        let mut failures = Failures::default();
-        loop {
-            let outcome = match self.client.session().await {
-                Ok(session) => attempt(session).await.map_err(|source| self.error(operation, source)),
-                Err(error) => Err(error),
-            };
-            match outcome {
-                Ok(value) => return Ok(value),
-                Err(error) if error.ends_session() => {}
-                Err(error) => failures.pause_after(error, self.client.retry_policy()).await?,
-            }
-        }
+        self.client.request(operation, &self.path, attempt).await
     }
 
     pub(crate) async fn list(&self, session: &Session) -> Result<Vec<String>, zk::Error> {
@@ -111,27 +93,32 @@ impl LockInternals {
         &self,
         session: &Session,
         children: Vec<String>,
-    ) -> Result<Vec<String>, zk::Error> {
-        match Contenders::among(children, self.names, |name| self.on_stranger(name)).in_order() {
+    ) -> Result<Vec<Queued>, zk::Error> {
+        match self.among(children).in_order() {
             Ok(queue) => Ok(queue),
-            Err(names) => Ok(in_order_of_creation(self.dates(session, names).await?)),
+            Err(undated) => Ok(in_order_of_creation(self.dates(session, undated).await?)),
         }
+    }
+
+    /// The contenders among the children of the path.
+    pub(crate) fn among(&self, children: Vec<String>) -> Contenders {
+        Contenders::among(children, self.names, |name| self.on_stranger(name))
     }
 
     /// When each of these contenders was created; without those that are gone.
     pub(crate) async fn dates(
         &self,
         session: &Session,
-        names: Vec<String>,
-    ) -> Result<Vec<(String, i64)>, zk::Error> {
-        let dates = join_all(names.iter().map(|name| {
-            let path = self.child(name);
+        undated: Vec<Queued>,
+    ) -> Result<Vec<(Queued, i64)>, zk::Error> {
+        let dates = join_all(undated.iter().map(|queued| {
+            let path = self.child(&queued.name);
             async move { session.stat(&path).await }
         }))
         .await;
-        let mut created = Vec::with_capacity(names.len());
-        for (name, date) in names.into_iter().zip(dates) {
-            created.extend(date?.map(|stat| (name, stat.czxid)));
+        let mut created = Vec::with_capacity(undated.len());
+        for (queued, date) in undated.into_iter().zip(dates) {
+            created.extend(date?.map(|stat| (queued, stat.czxid)));
         }
         Ok(created)
     }

@@ -1,14 +1,20 @@
 //! How contenders line up under one path: the core that all locks share.
 
 mod contender;
+mod downgrade;
 mod internals;
+mod joint;
+mod leases;
 mod name;
 mod order;
 mod place;
 mod rule;
 
-pub(crate) use self::contender::Standing;
+pub(crate) use self::downgrade::{Downgrade, downgrade};
 pub(crate) use self::internals::LockInternals;
-pub(crate) use self::name::MUTEX;
+pub(crate) use self::joint::Joint;
+pub(crate) use self::leases::{Applicant, Leases, Limit};
+pub(crate) use self::name::{ANY_LOCK, Kind, LEASES, MUTEX, READ_WRITE};
+pub(crate) use self::order::Queued;
 pub(crate) use self::place::{Grant, Place};
-pub(crate) use self::rule::exclusive;
+pub(crate) use self::rule::{Verdict, verdict};

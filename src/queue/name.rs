@@ -1,35 +1,60 @@
 //! The names of the nodes in a queue: what we write, and what of others we recognise.
 
+/// Whom a contender excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    /// Everybody else.
+    Exclusive,
+    /// Those who exclude others.
+    Shared,
+}
+
 /// How the contenders of one recipe are named.
 ///
-/// A name ends in a marker and the ten-character sequence number that the server appends.
+/// A name ends in a marker and the ten-character sequence number that the server appends. Of the markers of
+/// one kind the first is ours; the others are those of other libraries.
 #[derive(Debug)]
-pub(crate) struct Names {
-    /// The marker of the nodes we create.
-    own: &'static str,
-    /// Markers of other libraries that stand for the same recipe.
-    foreign: &'static [&'static str],
-}
+pub(crate) struct Names(&'static [(Kind, &'static str)]);
 
 /// `InterProcessMutex`: `_c_<uuid>-lock-<sequence>` of Curator and go-zookeeper (whose uuid has no dashes),
 /// and kazoo's `<uuid>__lock__<sequence>`.
-pub(crate) const MUTEX: Names = Names { own: "lock-", foreign: &["__lock__"] };
+pub(crate) const MUTEX: Names = Names(&[(Kind::Exclusive, "lock-"), (Kind::Exclusive, "__lock__")]);
+
+/// `InterProcessReadWriteLock`: Curator's `__WRIT__` and `__READ__`, kazoo's `__lock__` and `__rlock__`.
+pub(crate) const READ_WRITE: Names = Names(&[
+    (Kind::Exclusive, "__WRIT__"),
+    (Kind::Exclusive, "__lock__"),
+    (Kind::Shared, "__READ__"),
+    (Kind::Shared, "__rlock__"),
+]);
+
+/// The leases of `InterProcessSemaphoreV2`. Whoever has one holds.
+pub(crate) const LEASES: Names = Names(&[(Kind::Shared, "lease-")]);
+
+/// Whatever can stand in a lock path, for those who do not know the recipe.
+pub(crate) const ANY_LOCK: Names = Names(&[
+    (Kind::Exclusive, "lock-"),
+    (Kind::Exclusive, "__WRIT__"),
+    (Kind::Exclusive, "__lock__"),
+    (Kind::Shared, "__READ__"),
+    (Kind::Shared, "__rlock__"),
+]);
 
 impl Names {
-    pub(crate) fn marker(&self) -> &'static str {
-        self.own
+    /// The marker in the names of our nodes.
+    pub(crate) fn marker(&self, kind: Kind) -> &'static str {
+        let own = self.0.iter().find(|(marked, _)| *marked == kind);
+        own.map(|(_, marker)| *marker).expect("a recipe is asked for kinds that it has")
     }
 
-    /// The sequence number of a contender of this recipe; `None` for a child that is none.
-    pub(crate) fn sequence_of(&self, name: &str) -> Option<i32> {
-        let own = || {
-            let (prefix, sequence) = name.rsplit_once(self.own)?;
+    /// What a contender of this recipe is, and its sequence number; `None` for a child that is none.
+    pub(crate) fn read(&self, name: &str) -> Option<(Kind, i32)> {
+        self.0.iter().find_map(|(kind, marker)| {
+            let (prefix, sequence) = name.rsplit_once(marker)?;
             // `clock-0000000001` is not `lock-0000000001`.
-            (prefix.is_empty() || prefix.ends_with('-')).then_some(sequence)
-        };
-        let foreign =
-            || self.foreign.iter().find_map(|marker| name.rsplit_once(marker).map(|(_, rest)| rest));
-        own().and_then(parse_sequence).or_else(|| foreign().and_then(parse_sequence))
+            let whole = prefix.is_empty() || prefix.ends_with('-') || marker.starts_with('_');
+            Some((*kind, parse_sequence(sequence).filter(|_| whole)?))
+        })
     }
 }
 
@@ -58,7 +83,7 @@ mod tests {
             ("3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__lock__-2147483647", i32::MIN + 1),
             ("_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock--000000005", -5),
         ] {
-            assert_eq!(MUTEX.sequence_of(name), Some(sequence), "{name}");
+            assert_eq!(MUTEX.read(name), Some((Kind::Exclusive, sequence)), "{name}");
         }
     }
 
@@ -80,20 +105,47 @@ mod tests {
             "3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__rlock__0000000001",
             "ключ-lock-000000000١",
         ] {
-            assert_eq!(MUTEX.sequence_of(name), None, "{name}");
+            assert_eq!(MUTEX.read(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn recipes_do_not_take_the_nodes_of_one_another() {
+        let lock = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-0000000001";
+        let read = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-__READ__0000000001";
+        let lease = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lease-0000000001";
+        for (names, others) in
+            [(&MUTEX, [read, lease]), (&READ_WRITE, [lock, lease]), (&LEASES, [lock, read])]
+        {
+            for name in others {
+                assert_eq!(names.read(name), None, "{name}");
+            }
+        }
+        assert_eq!(ANY_LOCK.read(lock), Some((Kind::Exclusive, 1)));
+        assert_eq!(ANY_LOCK.read(read), Some((Kind::Shared, 1)));
+        assert_eq!(ANY_LOCK.read(lease), None);
     }
 
     proptest! {
         #[test]
         fn reads_back_every_sequence(sequence in any::<i32>(), prefix in "[a-z0-9_-]{0,12}") {
-            prop_assert_eq!(MUTEX.sequence_of(&format!("{prefix}-lock-{sequence:010}")), Some(sequence));
-            prop_assert_eq!(MUTEX.sequence_of(&format!("{prefix}__lock__{sequence:010}")), Some(sequence));
+            for (names, marker, kind) in [
+                (&MUTEX, "-lock-", Kind::Exclusive),
+                (&MUTEX, "__lock__", Kind::Exclusive),
+                (&READ_WRITE, "-__WRIT__", Kind::Exclusive),
+                (&READ_WRITE, "-__READ__", Kind::Shared),
+                (&READ_WRITE, "__READ__", Kind::Shared),
+                (&READ_WRITE, "__rlock__", Kind::Shared),
+                (&LEASES, "-lease-", Kind::Shared),
+            ] {
+                let name = format!("{prefix}{marker}{sequence:010}");
+                prop_assert_eq!(names.read(&name), Some((kind, sequence)), "{}", name);
+            }
         }
 
         #[test]
         fn takes_any_text_without_panic(name in "\\PC*") {
-            let _ = MUTEX.sequence_of(&name);
+            let _ = (MUTEX.read(&name), READ_WRITE.read(&name), LEASES.read(&name));
         }
     }
 }

@@ -1,12 +1,25 @@
 //! The order of the contenders in a queue, also where sequence numbers end.
 
-use super::name::Names;
+use super::name::{Kind, Names};
 
 /// One recognised contender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queued {
     pub(crate) name: String,
+    pub(crate) kind: Kind,
     pub(crate) sequence: i32,
+}
+
+impl Queued {
+    /// Whether its number is one of those that do not tell the order: at 2^31 a server repeats the greatest
+    /// number or turns negative.
+    pub(crate) fn is_past_the_last_number(&self) -> bool {
+        is_past_the_last_number(self.sequence)
+    }
+}
+
+pub(crate) fn is_past_the_last_number(sequence: i32) -> bool {
+    sequence == i32::MAX || sequence < 0
 }
 
 /// The contenders among the children of a lock path, not yet in order.
@@ -16,8 +29,8 @@ pub(crate) struct Contenders(Vec<Queued>);
 impl Contenders {
     /// Picks the contenders out of a list of children, and hands the rest to `stranger`.
     pub(crate) fn among(children: Vec<String>, names: &Names, mut stranger: impl FnMut(&str)) -> Self {
-        let recognise = |name: String| match names.sequence_of(&name) {
-            Some(sequence) => Some(Queued { name, sequence }),
+        let recognise = |name: String| match names.read(&name) {
+            Some((kind, sequence)) => Some(Queued { name, kind, sequence }),
             None => {
                 stranger(&name);
                 None
@@ -26,37 +39,61 @@ impl Contenders {
         Self(children.into_iter().filter_map(recognise).collect())
     }
 
-    /// The names in queue order, if sequence numbers can tell it.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The contenders in queue order, if sequence numbers can tell it.
     ///
     /// # Errors
-    /// At 2^31 a server repeats the greatest number or turns negative: then the names come back, and their
-    /// creation transactions must tell the order. See [`in_order_of_creation`].
-    pub(crate) fn in_order(self) -> Result<Vec<String>, Vec<String>> {
+    /// If they cannot, the contenders come back, and their creation transactions must help. See
+    /// [`in_order_of_creation`].
+    pub(crate) fn in_order(self) -> Result<Vec<Queued>, Vec<Queued>> {
         let Self(mut queue) = self;
-        let at_the_wrap = queue.iter().any(|queued| queued.sequence == i32::MAX || queued.sequence < 0);
-        if !at_the_wrap {
-            queue.sort_unstable_by(|a, b| (a.sequence, &a.name).cmp(&(b.sequence, &b.name)));
+        if queue.iter().any(Queued::is_past_the_last_number) {
+            return Err(queue);
         }
-        let names = queue.into_iter().map(|queued| queued.name).collect();
-        if at_the_wrap { Err(names) } else { Ok(names) }
+        queue.sort_unstable_by(by_number);
+        Ok(queue)
     }
 }
 
-/// Orders names by the transaction that created each (its czxid).
-pub(crate) fn in_order_of_creation(mut created: Vec<(String, i64)>) -> Vec<String> {
-    created.sort_unstable_by(|(a, a_zxid), (b, b_zxid)| (a_zxid, a).cmp(&(b_zxid, b)));
-    created.into_iter().map(|(name, _)| name).collect()
+/// Orders contenders by the transaction that created each (its czxid).
+///
+/// Only a reader can be younger than its place: one that was the writer of that number before. So where there
+/// are readers, numbers tell the order as far as they go.
+pub(crate) fn in_order_of_creation(created: Vec<(Queued, i64)>) -> Vec<Queued> {
+    let readers = created.iter().any(|(queued, _)| queued.kind == Kind::Shared);
+    let (mut numbered, mut dated): (Vec<_>, Vec<_>) =
+        created.into_iter().partition(|(queued, _)| readers && !queued.is_past_the_last_number());
+    numbered.sort_unstable_by(|(a, _), (b, _)| by_number(a, b));
+    dated.sort_unstable_by(|(a, a_zxid), (b, b_zxid)| (a_zxid, &a.name).cmp(&(b_zxid, &b.name)));
+    numbered.into_iter().chain(dated).map(|(queued, _)| queued).collect()
 }
 
+/// What contenders are sorted by: their number. A writer and the reader that it has become have the same one; the
+/// reader is behind.
+fn by_number(a: &Queued, b: &Queued) -> std::cmp::Ordering {
+    (a.sequence, a.kind, &a.name).cmp(&(b.sequence, b.kind, &b.name))
+}
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::name::MUTEX;
+    use super::super::name::{MUTEX, READ_WRITE};
     use super::*;
 
     fn contenders(children: &[String]) -> Contenders {
         Contenders::among(children.to_vec(), &MUTEX, |_| ())
+    }
+
+    fn names(queue: Vec<Queued>) -> Vec<String> {
+        queue.into_iter().map(|queued| queued.name).collect()
+    }
+
+    /// The order, if numbers tell it.
+    fn ordered(children: &[String]) -> Option<Vec<String>> {
+        contenders(children).in_order().ok().map(names)
     }
 
     #[test]
@@ -65,7 +102,7 @@ mod tests {
         let children = vec!["zebra".to_owned(), "a-lock-0000000001".to_owned(), "0-foreign".to_owned()];
         let contenders = Contenders::among(children, &MUTEX, |name| strangers.push(name.to_owned()));
         assert_eq!(strangers, ["zebra", "0-foreign"]);
-        assert_eq!(contenders.in_order(), Ok(vec!["a-lock-0000000001".to_owned()]));
+        assert_eq!(contenders.in_order().map(names), Ok(vec!["a-lock-0000000001".to_owned()]));
     }
 
     #[test]
@@ -84,21 +121,42 @@ mod tests {
             "00__lock__0000000011",
         ]
         .map(str::to_owned);
-        assert_eq!(contenders(&children).in_order(), Ok(order.to_vec()));
+        assert_eq!(ordered(&children), Some(order.to_vec()));
     }
 
     #[test]
     fn the_number_before_the_greatest_is_still_in_order() {
         let children = vec!["a-lock-2147483646".to_owned(), "a-lock-2147483645".to_owned()];
-        assert_eq!(contenders(&children).in_order(), Ok(vec![children[1].clone(), children[0].clone()]));
+        assert_eq!(ordered(&children), Some(vec![children[1].clone(), children[0].clone()]));
     }
 
     #[test]
     fn repeated_and_negative_numbers_need_the_transactions() {
         for last in ["b-lock-2147483647", "b-lock--2147483648", "b-lock--000000001"] {
             let children = vec!["a-lock-2147483646".to_owned(), last.to_owned()];
-            assert_eq!(contenders(&children).in_order(), Err(children));
+            assert_eq!(contenders(&children).in_order().map_err(names), Err(children));
         }
+    }
+
+    #[test]
+    fn a_writer_that_has_become_a_reader_keeps_its_place() {
+        let children = [
+            "r-__READ__0000000005",
+            "w-__WRIT__0000000005",
+            "v-__WRIT__0000000006",
+            "u-__WRIT__2147483647",
+            "t-__WRIT__2147483647",
+        ]
+        .map(str::to_owned);
+        let queue = || Contenders::among(children[..3].to_vec(), &READ_WRITE, |_| ()).in_order();
+        assert_eq!(
+            queue().map(names),
+            Ok(vec![children[1].clone(), children[0].clone(), children[2].clone()])
+        );
+        // The reader was created after all others, and numbers below the end still tell its place.
+        let queue = Contenders::among(children.to_vec(), &READ_WRITE, |_| ()).in_order().unwrap_err();
+        let dated = queue.into_iter().zip([90, 10, 20, 40, 30]).collect();
+        assert_eq!(names(in_order_of_creation(dated)), [1, 0, 2, 4, 3].map(|i: usize| children[i].clone()));
     }
 
     proptest! {
@@ -123,12 +181,11 @@ mod tests {
             let expected: Vec<String> = created.iter().map(|(name, _)| name.clone()).collect();
             let mut listed = created.clone();
             fastrand::Rng::with_seed(shuffle).shuffle(&mut listed);
-            let names: Vec<String> = listed.iter().map(|(name, _)| name.clone()).collect();
-            let order = match contenders(&names).in_order() {
-                Ok(order) => order,
-                Err(_) => in_order_of_creation(listed),
-            };
-            prop_assert_eq!(order, expected);
+            let children: Vec<String> = listed.iter().map(|(name, _)| name.clone()).collect();
+            let order = contenders(&children).in_order().unwrap_or_else(|undated| {
+                in_order_of_creation(undated.into_iter().zip(listed.iter().map(|(_, czxid)| *czxid)).collect())
+            });
+            prop_assert_eq!(names(order), expected);
         }
     }
 }

@@ -9,7 +9,8 @@ use zookeeper_client::{self as zk, EventType, OneshotWatcher};
 
 use super::contender::{Action, Contender, Event, Standing};
 use super::internals::LockInternals;
-use crate::client::{CreateOutcome, EphemeralNode, Failures, Session};
+use super::order::Queued;
+use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
 use crate::error::{Error, Result};
 
 /// What the granted place in a queue leaves in the hands of the holder.
@@ -24,6 +25,11 @@ pub(crate) struct Grant {
 #[derive(Debug)]
 pub(crate) struct Place {
     internals: Arc<LockInternals>,
+    form: NodeForm,
+    /// Whether it goes back to the end of the queue by itself when it has lost its place.
+    returns: bool,
+    /// How many creates were sent.
+    creates: usize,
     contender: Contender,
     node: Option<EphemeralNode>,
     /// Failures in a row to reach the servers.
@@ -35,25 +41,52 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Enters a queue. The place has been told where it stands when this returns.
+    /// Enters a queue. The place has been told where it stands when this returns. The requests are sent at
+    /// the first poll, on the session given.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
-    pub(crate) async fn enter(internals: &Arc<LockInternals>) -> Result<Self> {
-        let mut place = Self {
-            internals: internals.clone(),
-            contender: internals.contender(),
-            node: None,
-            failures: Failures::default(),
-            losses: Failures::default(),
-            positions: None,
-        };
+    pub(crate) async fn enter(
+        internals: &Arc<LockInternals>,
+        session: Arc<Session>,
+        form: NodeForm,
+    ) -> Result<Self> {
+        let node = EphemeralNode::new(internals.client(), session, internals.path(), form.clone());
+        let mut place = Self::new(internals, form, true, node);
         place.drive(Action::Create).await?;
         Ok(place)
     }
 
-    pub(crate) fn standing(&self) -> &Standing {
-        self.contender.standing()
+    /// The place of a node that exists, with the children listed behind its create if that list came. It does
+    /// not enter the queue again by itself when the node is lost.
+    ///
+    /// # Cancel safety
+    /// Nothing stays in the queue.
+    pub(crate) async fn of(
+        internals: &Arc<LockInternals>,
+        node: EphemeralNode,
+        form: NodeForm,
+        children: Option<Vec<String>>,
+    ) -> Result<Self> {
+        let name = node.name().unwrap_or_default().to_owned();
+        let mut place = Self::new(internals, form, false, node);
+        let action = place.on(Event::Created { name, children });
+        place.drive(action).await?;
+        Ok(place)
+    }
+
+    fn new(internals: &Arc<LockInternals>, form: NodeForm, returns: bool, node: EphemeralNode) -> Self {
+        Self {
+            internals: internals.clone(),
+            form,
+            returns,
+            creates: 0,
+            contender: internals.contender(),
+            node: Some(node),
+            failures: Failures::default(),
+            losses: Failures::default(),
+            positions: None,
+        }
     }
 
     /// How many contenders were before it at its last look at the queue.
@@ -64,6 +97,16 @@ impl Place {
         }
     }
 
+    /// The transaction that created the node that stands in the queue.
+    pub(crate) fn czxid(&self) -> Option<i64> {
+        self.node.as_ref().and_then(EphemeralNode::czxid)
+    }
+
+    /// The full path of the node that stands in the queue.
+    pub(crate) fn node_path(&self) -> Option<String> {
+        self.node.as_ref().filter(|node| node.name().is_some()).map(EphemeralNode::path)
+    }
+
     /// The name of the node that stands in the queue.
     pub(crate) fn node_name(&self) -> Option<&str> {
         self.node.as_ref().and_then(EphemeralNode::name)
@@ -72,6 +115,20 @@ impl Place {
     /// From now on, tells how many contenders are before us whenever that changes while we wait.
     pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
         self.positions = Some(positions);
+    }
+
+    pub(crate) fn is_granted(&self) -> bool {
+        *self.contender.standing() == Standing::Granted
+    }
+
+    /// Whether it is known to be in the queue no longer.
+    pub(crate) fn is_outside(&self) -> bool {
+        *self.contender.standing() == Standing::Outside
+    }
+
+    /// Whether it is where its first create has put it.
+    pub(crate) fn is_where_it_entered(&self) -> bool {
+        self.creates == 1
     }
 
     /// Looks where it stands, and enters the queue again if its node or its session is gone.
@@ -93,7 +150,7 @@ impl Place {
 
     /// The grant, if there is one. What is left of the place then is nothing.
     pub(crate) fn take_grant(&mut self) -> Option<Grant> {
-        if *self.contender.standing() != Standing::Granted {
+        if !self.is_granted() {
             return None;
         }
         let czxid = self.node.as_ref()?.czxid()?;
@@ -116,6 +173,7 @@ impl Place {
         let mut watcher = None;
         loop {
             let outcome = match &action {
+                Action::Requeue | Action::Create if !self.returns => return Ok(()),
                 Action::Requeue => {
                     self.forget_node().await?;
                     Ok(Event::Start)
@@ -124,7 +182,7 @@ impl Place {
                 Action::MakeParents => self.make_parents().await,
                 Action::Settle => self.settle().await,
                 Action::List => self.list().await,
-                Action::Date(names) => self.date(names).await,
+                Action::Date(undated) => self.date(undated).await,
                 Action::Watch(name) => self.watch(name, &mut watcher).await,
                 Action::Await => Ok(self.woken(watcher.take()).await),
                 // Nothing of an old session may be believed, neither a grant nor a place.
@@ -144,11 +202,16 @@ impl Place {
                     continue;
                 }
             };
-            action = self.contender.on(event, |name| self.internals.on_stranger(name));
+            action = self.on(event);
         }
     }
 
-    fn session(&self) -> Option<&Arc<Session>> {
+    fn on(&mut self, event: Event) -> Action {
+        self.contender.on(event, |name| self.internals.on_stranger(name))
+    }
+
+    /// The session of our node.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
         self.node.as_ref().map(EphemeralNode::session)
     }
 
@@ -169,11 +232,18 @@ impl Place {
     /// Enters the queue on the present session: creates and lists, sent back to back.
     async fn create(&mut self) -> Result<Event> {
         let internals = &self.internals;
-        let session = internals.client().session().await?;
-        let node =
-            self.node.insert(EphemeralNode::new(internals.client(), session.clone(), internals.path()));
+        let node = match &mut self.node {
+            Some(unsent) if unsent.is_unsent() => unsent,
+            _ => {
+                let session = internals.client().session().await?;
+                let form = self.form.clone();
+                self.node.insert(EphemeralNode::new(internals.client(), session, internals.path(), form))
+            }
+        };
+        self.creates += 1;
+        let session = node.session().clone();
         // `join` polls in this order, and the first poll sends: the list shows our node already.
-        let (outcome, children) = join(node.create(internals.marker()), session.list(internals.path())).await;
+        let (outcome, children) = join(node.create(), session.list(internals.path())).await;
         match outcome.map_err(|source| internals.error("create a node in", source))? {
             CreateOutcome::ParentMissing => Ok(Event::ParentMissing),
             CreateOutcome::Unknown(source) => {
@@ -182,7 +252,10 @@ impl Place {
                 Ok(Event::CreateUnknown)
             }
             // Whatever kept the list away, a missing right or a lost connection, shows in the next one.
-            CreateOutcome::Created { name } => Ok(Event::Created { name, children: children.ok() }),
+            CreateOutcome::Created => {
+                let name = node.name().unwrap_or_default().to_owned();
+                Ok(Event::Created { name, children: children.ok() })
+            }
         }
     }
 
@@ -206,8 +279,8 @@ impl Place {
         listed.map(Event::Listed).map_err(|source| self.internals.error("list the children of", source))
     }
 
-    async fn date(&mut self, names: &[String]) -> Result<Event> {
-        let dated = self.internals.dates(self.own_session()?, names.to_vec()).await;
+    async fn date(&mut self, undated: &[Queued]) -> Result<Event> {
+        let dated = self.internals.dates(self.own_session()?, undated.to_vec()).await;
         dated.map(Event::Dated).map_err(|source| self.internals.error("date the contenders of", source))
     }
 
@@ -246,7 +319,7 @@ impl Place {
             // A queue that cannot be read, or no longer has us, has no position to tell.
             while let Ok((children, changed)) = session.watch_list(self.internals.path()).await {
                 let Ok(queue) = self.internals.in_order(session, children).await else { break };
-                let Some(position) = queue.iter().position(|name| name == own) else { break };
+                let Some(position) = queue.iter().position(|queued| queued.name == own) else { break };
                 positions.send_if_modified(|last| std::mem::replace(last, position) != position);
                 changed.changed().await;
             }

@@ -1,6 +1,9 @@
-//! Who holds, and whom the others watch: pure functions over a queue in order.
+//! Who holds, and whom the others watch: a pure function over a queue in order.
 
-/// What a rule says about one contender.
+use super::name::Kind;
+use super::order::Queued;
+
+/// What the rule says about one contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It holds.
@@ -9,12 +12,20 @@ pub(crate) enum Verdict {
     BlockedBy(usize),
 }
 
-/// One holder at a time: whoever is first holds, and each other waits for the one right before it.
-pub(crate) fn exclusive(place: usize) -> Verdict {
-    match place.checked_sub(1) {
-        None => Verdict::Granted,
-        Some(before) => Verdict::BlockedBy(before),
-    }
+/// An exclusive contender waits for whoever is right before it, a shared one for the nearest exclusive one.
+pub(crate) fn verdict(queue: &[Queued], place: usize) -> Verdict {
+    let contender = &queue[place];
+    let blocker = match contender.kind {
+        Kind::Exclusive => place.checked_sub(1),
+        Kind::Shared => queue[..place].iter().rposition(|before| excludes(before, contender)),
+    };
+    blocker.map_or(Verdict::Granted, Verdict::BlockedBy)
+}
+
+fn excludes(before: &Queued, shared: &Queued) -> bool {
+    // A reader with the number of a writer is that writer, which goes on as a reader.
+    let is_the_same = before.sequence == shared.sequence && !shared.is_past_the_last_number();
+    before.kind == Kind::Exclusive && !is_the_same
 }
 
 #[cfg(test)]
@@ -23,16 +34,70 @@ mod tests {
 
     use super::*;
 
+    fn queue(kinds: &[Kind]) -> Vec<Queued> {
+        let queued =
+            |(i, kind): (usize, &Kind)| Queued { name: String::new(), kind: *kind, sequence: i as i32 };
+        kinds.iter().enumerate().map(queued).collect()
+    }
+
+    #[test]
+    fn a_downgraded_writer_holds_beside_its_own_node_and_keeps_the_next_one_out() {
+        let mut queue = queue(&[Kind::Exclusive, Kind::Shared, Kind::Exclusive, Kind::Shared]);
+        queue[1].sequence = 0;
+        let verdicts =
+            |queue: &[Queued]| (0..queue.len()).map(|place| verdict(queue, place)).collect::<Vec<_>>();
+        let [granted, by_0, by_1, by_2] =
+            [Verdict::Granted, Verdict::BlockedBy(0), Verdict::BlockedBy(1), Verdict::BlockedBy(2)];
+        assert_eq!(verdicts(&queue), [granted, granted, by_1, by_2]);
+        queue.remove(0);
+        assert_eq!(verdicts(&queue), [granted, by_0, by_1]);
+    }
+
+    #[test]
+    fn where_numbers_repeat_a_reader_is_nobody_s_downgrade() {
+        let mut queue = queue(&[Kind::Exclusive, Kind::Shared]);
+        for queued in &mut queue {
+            queued.sequence = i32::MAX;
+        }
+        assert_eq!(verdict(&queue, 1), Verdict::BlockedBy(0));
+    }
+
     proptest! {
-        /// The slow, obvious rule: try everybody; whoever has nobody before it is the holder.
+        /// The slow, obvious rule: let one in after the other, in order, as long as nobody inside objects; and
+        /// then take one blocker after the other away, in any order, and see that nobody waits in vain.
         #[test]
-        fn one_holder_and_a_chain_of_waiters(queue in proptest::collection::vec(any::<u32>(), 0..50)) {
-            for place in 0..queue.len() {
-                let before = &queue[..place];
-                match exclusive(place) {
-                    Verdict::Granted => prop_assert!(before.is_empty()),
-                    Verdict::BlockedBy(blocker) => prop_assert_eq!(before[blocker..].len(), 1),
+        fn holders_get_along_and_waiters_wait_for_somebody_before_them(
+            shared in proptest::collection::vec(any::<bool>(), 1..30),
+            leaving in any::<u64>(),
+        ) {
+            let kinds: Vec<Kind> = shared.iter().map(|s| if *s { Kind::Shared } else { Kind::Exclusive }).collect();
+            let mut queue = queue(&kinds);
+            let mut random = fastrand::Rng::with_seed(leaving);
+            while !queue.is_empty() {
+                let mut inside: Vec<Kind> = Vec::new();
+                let mut closed = false;
+                for place in 0..queue.len() {
+                    let welcome = match queue[place].kind {
+                        Kind::Exclusive => inside.is_empty(),
+                        Kind::Shared => !inside.contains(&Kind::Exclusive),
+                    };
+                    closed |= !welcome;
+                    match verdict(&queue, place) {
+                        Verdict::Granted => {
+                            prop_assert!(!closed);
+                            inside.push(queue[place].kind);
+                        }
+                        Verdict::BlockedBy(before) => {
+                            prop_assert!(closed);
+                            prop_assert!(before < place);
+                            // Nobody between the two would have to go as well.
+                            let between = &queue[before + 1..place];
+                            prop_assert!(between.iter().all(|b| b.kind == Kind::Shared));
+                            prop_assert!(queue[place].kind == Kind::Shared || between.is_empty());
+                        }
+                    }
                 }
+                queue.remove(random.usize(..queue.len()));
             }
         }
     }

@@ -1,0 +1,114 @@
+//! An acquire, with and without a bound, of whatever has to queue.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+
+/// How much longer than its deadline an acquire may take, to see its nodes gone from the queues.
+const LEAVE_GRACE: Duration = Duration::from_millis(100);
+
+/// What has entered its queues.
+#[derive(Debug)]
+pub(crate) enum Entry<Q: Queued> {
+    /// Its owner holds already.
+    Granted(Q::Guard),
+    Queued(Q),
+}
+
+/// What waits in its queues. Dropping it leaves them.
+pub(crate) trait Queued: Debug {
+    type Guard: Debug;
+
+    /// What it waited for, if it was granted. What is left of it then is nothing.
+    fn take(&mut self) -> Option<Self::Guard>;
+
+    /// Waits until something has changed.
+    ///
+    /// # Cancel safety
+    /// Only to be followed by dropping or leaving.
+    async fn wait(&mut self) -> Result<()>;
+
+    /// Leaves the queues, and waits for the confirmation.
+    ///
+    /// # Cancel safety
+    /// They are left in any case, in the background if this is cancelled.
+    async fn leave(self) -> Result<()>;
+}
+
+/// Waits until it is granted.
+///
+/// # Cancel safety
+/// Only to be followed by dropping or leaving.
+pub(crate) async fn granted<Q: Queued>(queued: &mut Q) -> Result<Q::Guard> {
+    loop {
+        if let Some(guard) = queued.take() {
+            return Ok(guard);
+        }
+        queued.wait().await?;
+    }
+}
+
+pub(crate) async fn acquire<Q: Queued>(
+    client: &Client,
+    enter: impl Future<Output = Result<Entry<Q>>>,
+) -> Result<Q::Guard> {
+    let acquire = async {
+        match enter.await? {
+            Entry::Granted(guard) => Ok(guard),
+            Entry::Queued(mut queued) => granted(&mut queued).await,
+        }
+    };
+    client.unless_closed(acquire).await
+}
+
+pub(crate) async fn try_acquire<Q: Queued>(
+    client: &Client,
+    enter: impl Future<Output = Result<Entry<Q>>>,
+) -> Result<Option<Q::Guard>> {
+    let acquire = async {
+        match enter.await {
+            Ok(Entry::Granted(guard)) => Ok(Some(guard)),
+            Ok(Entry::Queued(mut queued)) => match queued.take() {
+                Some(guard) => Ok(Some(guard)),
+                None => queued.leave().await.map(|()| None),
+            },
+            // It is taken, whoever has it.
+            Err(Error::WouldDeadlock { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    client.unless_closed(acquire).await
+}
+
+pub(crate) async fn try_acquire_for<Q: Queued>(
+    client: &Client,
+    within: Duration,
+    enter: impl Future<Output = Result<Entry<Q>>>,
+) -> Result<Option<Q::Guard>> {
+    if within.is_zero() {
+        return try_acquire(client, enter).await;
+    }
+    // A deadline beyond what the clock can tell is none.
+    let Some(deadline) = Instant::now().checked_add(within) else {
+        return acquire(client, enter).await.map(Some);
+    };
+    let acquire = async {
+        let Ok(entry) = timeout_at(deadline, enter).await else { return Ok(None) };
+        let mut queued = match entry? {
+            Entry::Granted(guard) => return Ok(Some(guard)),
+            Entry::Queued(queued) => queued,
+        };
+        if let Ok(guard) = timeout_at(deadline, granted(&mut queued)).await {
+            return guard.map(Some);
+        }
+        match timeout(LEAVE_GRACE, queued.leave()).await {
+            Ok(left) => left.map(|()| None),
+            Err(_) => Ok(None),
+        }
+    };
+    client.unless_closed(acquire).await
+}

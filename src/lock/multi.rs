@@ -1,0 +1,300 @@
+//! Several locks as one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::InterProcessLock;
+use super::attempt::{self, Entry, Queued};
+use super::guard::{LockGuard, release_all};
+use super::methods::inter_process_lock;
+use super::options::LockOptions;
+use super::owner::Owner;
+use super::participant::Participant;
+use super::reentrant::Reentrant;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::queue::{Joint, Kind, LockInternals, MUTEX};
+
+/// Several locks that one holds all of, or none.
+///
+/// They are taken in the order of their paths, whatever the order they are given in, so that two multi-locks
+/// cannot wait for each other. One deadline bounds the whole acquire. What was taken is given back if the rest
+/// cannot be had.
+///
+/// A multi-lock of [plain paths](Self::new) enters all queues in one transaction, which is one round trip if
+/// nobody is to be waited for; with old servers (before 3.8.2) it is two. Where it has to wait, it leaves the
+/// queues after that one and enters them again when its turn has come. Curator needs two round trips for each
+/// path. A release is a delete for each, all sent at once.
+///
+/// Compatible with other users of each path, and with Curator's `InterProcessMultiLock` if that is given the
+/// paths in their order: it takes them in the order given.
+///
+/// ```no_run
+/// use zk_recipes::{Client, MultiLock};
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let both = MultiLock::new(&client, ["/accounts/17", "/accounts/4"])?;
+/// let guard = both.acquire().await?;
+/// for member in guard.members() {
+///     println!("{} with token {}", member.node_path(), member.fencing_token());
+/// }
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Source: Curator's `InterProcessMultiLock`.
+#[derive(Clone, Debug)]
+pub struct MultiLock {
+    members: Members,
+    /// All paths, separated by commas.
+    path: String,
+}
+
+#[derive(Clone, Debug)]
+enum Members {
+    /// Mutexes of one client; at least one.
+    Joint(Arc<[Reentrant]>),
+    /// Locks of any kind; at least one.
+    Mixed(Arc<[Arc<dyn InterProcessLock>]>),
+}
+
+impl MultiLock {
+    /// The locks at these paths, below the client's namespace, as those of an
+    /// [`InterProcessMutex`](crate::InterProcessMutex) each. Nothing is sent. Re-entrant, as they are: an
+    /// owner that holds them all through this object can acquire them again.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no paths, or one of them twice.
+    pub fn new<P: AsRef<str>>(client: &Client, paths: impl IntoIterator<Item = P>) -> Result<Self> {
+        let member = |path: P| {
+            let internals = LockInternals::new(client, path.as_ref(), &MUTEX)?;
+            Ok(Reentrant::new(internals, Kind::Exclusive))
+        };
+        let mut members = paths.into_iter().map(member).collect::<Result<Vec<_>>>()?;
+        let path = in_order(&mut members, Reentrant::path)?;
+        Ok(Self { members: Members::Joint(members.into()), path })
+    }
+
+    /// These locks, of whatever kind and of whatever client, taken one after the other in the order of their
+    /// paths.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`]: no locks, or two with the same path.
+    pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
+        let mut members: Vec<_> = locks.into_iter().collect();
+        let path = in_order(&mut members, |lock| lock.path())?;
+        Ok(Self { members: Members::Mixed(members.into()), path })
+    }
+
+    /// The same lock object, whose acquires have these options.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`]: a maximum hold time of zero; or the members are locks that were given, with
+    /// options of their own.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self> {
+        let Members::Joint(members) = &self.members else {
+            let reason = "set them on the locks that this one is made of".into();
+            return Err(Error::InvalidArgument { argument: "options", reason });
+        };
+        let members =
+            members.iter().map(|member| member.with_options(options.clone())).collect::<Result<_>>()?;
+        Ok(Self { members: Members::Joint(members), path: self.path.clone() })
+    }
+
+    /// Acquires all locks for the current task, waiting for as long as it takes.
+    ///
+    /// # Errors
+    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), or as the lock that failed.
+    /// [`Error::Several`]: and giving back what was taken failed as well, before it was confirmed.
+    ///
+    /// # Cancel safety
+    /// The places in the queues are lost, and nothing stays behind: no node and no watch.
+    pub async fn acquire(&self) -> Result<LockGuard> {
+        match &self.members {
+            Members::Joint(members) => attempt::acquire(members[0].client(), enter(members)).await,
+            Members::Mixed(locks) => {
+                let mut taken = Vec::with_capacity(locks.len());
+                for lock in &**locks {
+                    match lock.acquire().await {
+                        Ok(guard) => taken.push(guard),
+                        Err(error) => return Err(give_back(taken, error).await),
+                    }
+                }
+                Ok(LockGuard::of_all(taken))
+            }
+        }
+    }
+
+    /// Acquires all locks for the current task if nobody is to be waited for; `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        match &self.members {
+            Members::Joint(members) => attempt::try_acquire(members[0].client(), enter(members)).await,
+            Members::Mixed(locks) => take_in_time(locks, Some(Instant::now())).await,
+        }
+    }
+
+    /// Acquires all locks for the current task if that can be done within this time; `None` otherwise.
+    ///
+    /// The time bounds everything, also while the servers are down or silent. Giving back at its end may take
+    /// a round trip more, 100 ms at most for plain paths. Zero is [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        match &self.members {
+            Members::Joint(members) => {
+                attempt::try_acquire_for(members[0].client(), within, enter(members)).await
+            }
+            // A deadline beyond what the clock can tell is none.
+            Members::Mixed(locks) => take_in_time(locks, Instant::now().checked_add(within)).await,
+        }
+    }
+
+    /// Whether anybody holds any of the locks, in whatever process.
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when a queue cannot be read; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn is_locked(&self) -> Result<bool> {
+        Ok(self.holder().await?.is_some())
+    }
+
+    /// Who holds the first of the locks that anybody holds, in whatever process.
+    ///
+    /// # Errors
+    /// As [`is_locked`](Self::is_locked).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn holder(&self) -> Result<Option<Participant>> {
+        for member in 0..self.len() {
+            let holder = match &self.members {
+                Members::Joint(members) => members[member].holder().await?,
+                Members::Mixed(locks) => locks[member].holder().await?,
+            };
+            if holder.is_some() {
+                return Ok(holder);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether each of the locks is held through its lock object. No request is made.
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        match &self.members {
+            Members::Joint(members) => members.iter().all(Reentrant::is_acquired_in_this_process),
+            Members::Mixed(locks) => locks.iter().all(|lock| lock.is_acquired_in_this_process()),
+        }
+    }
+
+    /// The full paths of the locks in their order, namespaces included, separated by commas.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn len(&self) -> usize {
+        match &self.members {
+            Members::Joint(members) => members.len(),
+            Members::Mixed(locks) => locks.len(),
+        }
+    }
+}
+
+/// Brings members into the order of their paths, and answers the paths.
+///
+/// # Errors
+/// [`Error::InvalidArgument`]: there are none, or one is there twice.
+fn in_order<M>(members: &mut [M], path: impl Fn(&M) -> &str) -> Result<String> {
+    members.sort_by(|a, b| path(a).cmp(path(b)));
+    let paths: Vec<&str> = members.iter().map(path).collect();
+    let reason = match paths.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => format!("{} is there twice, and would wait for itself", pair[0]),
+        None if paths.is_empty() => "a multi-lock needs at least one lock".into(),
+        None => return Ok(paths.join(",")),
+    };
+    Err(Error::InvalidArgument { argument: "members of a multi-lock", reason })
+}
+
+/// The acquire of an owner who waits.
+#[derive(Debug)]
+struct Turn {
+    members: Arc<[Reentrant]>,
+    owner: Owner,
+    joint: Joint,
+}
+
+async fn enter(members: &Arc<[Reentrant]>) -> Result<Entry<Turn>> {
+    let owner = Owner::current();
+    let again =
+        members.iter().map(|member| member.enter_again(&owner)).collect::<Result<Option<Vec<_>>>>()?;
+    if let Some(again) = again {
+        return Ok(Entry::Granted(LockGuard::of_all(again)));
+    }
+    let queues = members.iter().map(|member| member.internals().clone()).collect();
+    let joint = Joint::enter(&queues, members[0].options().data()).await?;
+    Ok(Entry::Queued(Turn { members: members.clone(), owner, joint }))
+}
+
+impl Queued for Turn {
+    type Guard = LockGuard;
+
+    fn take(&mut self) -> Option<LockGuard> {
+        let grants = self.joint.take_grants()?.into_iter();
+        let guards = self.members.iter().zip(grants).map(|(member, grant)| member.hold(grant, &self.owner));
+        Some(LockGuard::of_all(guards.collect()))
+    }
+
+    async fn wait(&mut self) -> Result<()> {
+        if let Some((place, member)) = self.joint.waiting() {
+            self.members[member].ensure_no_deadlock(place, &self.owner)?;
+        }
+        self.joint.wait().await
+    }
+
+    async fn leave(self) -> Result<()> {
+        Error::all(self.joint.leave().await).map_or(Ok(()), Err)
+    }
+}
+
+/// Takes one lock after the other.
+async fn take_in_time(
+    locks: &[Arc<dyn InterProcessLock>],
+    deadline: Option<Instant>,
+) -> Result<Option<LockGuard>> {
+    let mut taken = Vec::with_capacity(locks.len());
+    for lock in locks {
+        let within =
+            deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        match lock.try_acquire_for(within).await {
+            Ok(Some(guard)) => taken.push(guard),
+            Ok(None) => return release_all(taken).await.map(|()| None),
+            Err(error) => return Err(give_back(taken, error).await),
+        }
+    }
+    Ok(Some(LockGuard::of_all(taken)))
+}
+
+/// Gives back what was taken when the rest could not be had. Answers why, and what failed of this as well.
+async fn give_back(taken: Vec<LockGuard>, error: Error) -> Error {
+    match release_all(taken).await {
+        Ok(()) => error,
+        Err(failed) => error.with(vec![failed]),
+    }
+}
+
+inter_process_lock!(MultiLock);

@@ -1,0 +1,67 @@
+//! How a lock is held.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// Settings of the acquires of a lock object, for its `with_options`.
+///
+/// ```
+/// # fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
+/// use std::time::Duration;
+/// use zk_recipes::LockOptions;
+///
+/// let brief = mutex.with_options(LockOptions::new().max_hold(Duration::from_secs(30)))?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LockOptions {
+    max_hold: Option<Duration>,
+    node_data: Option<Arc<[u8]>>,
+}
+
+impl LockOptions {
+    /// No limit, and the client's identity as node data.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// For how long the lock is held at most, from the grant on. Then this client releases it by itself, and
+    /// the guards on it are lost, for [`LossReason::Deadline`](crate::LossReason::Deadline).
+    ///
+    /// [`LockGuard::extend`](crate::LockGuard::extend) prolongs a hold. Entering again does not. Redisson's
+    /// `leaseTime`; without it the session keeps the lock, which takes the place of Redisson's watchdog.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// The data of the node by which the lock is held or waited for, for others to see who that is. Of a
+    /// semaphore, that of the permits.
+    ///
+    /// Curator's `getLockNodeBytes`, `lockData` and `setNodeData`.
+    pub fn node_data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.node_data = Some(data.into().into());
+        self
+    }
+
+    /// # Errors
+    /// [`Error::InvalidArgument`].
+    pub(crate) fn validated(self) -> Result<Self> {
+        if self.max_hold.is_some_and(|max_hold| max_hold.is_zero()) {
+            let reason = "a hold of no time is none; give more, or leave it out for no limit".into();
+            return Err(Error::InvalidArgument { argument: "max_hold", reason });
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn data(&self) -> Option<Arc<[u8]>> {
+        self.node_data.clone()
+    }
+
+    pub(crate) fn hold_limit(&self) -> Option<Duration> {
+        self.max_hold
+    }
+}

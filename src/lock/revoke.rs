@@ -1,0 +1,139 @@
+//! Asking a holder for its lock, and taking it away.
+
+use zookeeper_client as zk;
+
+use super::held_node::REVOKE_REQUEST;
+use super::participant::{self, Participant};
+use crate::client::Client;
+use crate::error::Result;
+use crate::queue::{ANY_LOCK, LEASES, LockInternals};
+
+/// Asks holders to give a lock back. It is up to them: with this library, who awaits
+/// [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested) hears of it; with Curator, who has
+/// called `makeRevocable`.
+///
+/// ```no_run
+/// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
+/// use zk_recipes::Revoker;
+///
+/// for holder in Revoker::request(&client, "/locks/orders").await? {
+///     println!("asked {holder:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Source: Curator's `Revoker`, which needs to know the path of the holder's node.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Revoker;
+
+impl Revoker {
+    /// Asks whoever holds the lock at `path`, below the client's namespace, of whatever kind it is: all of its
+    /// readers, or all who have a permit, if there are several. Answers who was asked; nobody if the lock is
+    /// free.
+    ///
+    /// It writes to the holder's node, whose data is then the request and no longer the holder's identity.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath).
+    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): no right to read the queue or to write to the node, or
+    ///   the server cannot be reached under the client's retry policy;
+    ///   [`Error::NotConnected`](crate::Error::NotConnected).
+    /// - [`Error::Closed`](crate::Error::Closed).
+    ///
+    /// # Cancel safety
+    /// Some may have been asked.
+    pub async fn request(client: &Client, path: &str) -> Result<Vec<Participant>> {
+        let mut asked = holders(client, path).await?;
+        for holder in std::mem::take(&mut asked) {
+            if Self::request_from(client, &holder).await? {
+                asked.push(holder);
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Asks one contender, be it a holder or one that waits. Answers whether its node was still there.
+    ///
+    /// # Errors
+    /// As [`request`](Self::request).
+    ///
+    /// # Cancel safety
+    /// It may have been asked.
+    pub async fn request_from(client: &Client, participant: &Participant) -> Result<bool> {
+        let path = participant.node_path();
+        let write = client.request("ask for the lock of", path, |session| async move {
+            was_there(session.set_data(path, REVOKE_REQUEST).await)
+        });
+        client.unless_closed(write).await
+    }
+}
+
+/// Takes the lock at `path`, below the client's namespace, away from whoever holds it, of whatever kind it is:
+/// from all of its readers, or all who have a permit, if there are several. For operators, when a holder does
+/// not work and does not end. Answers from whom it was taken; nobody if the lock is free.
+///
+/// It deletes the holder's node. A holder that still works does not notice at once: it must be protected by its
+/// [token](crate::LockGuard::fencing_token). Of this library it hears when it releases or enters again. For
+/// one of several holders see [`force_release_participant`].
+///
+/// Redisson's `forceUnlock`.
+///
+/// # Errors
+/// As [`Revoker::request`]; a right to delete is needed.
+///
+/// # Cancel safety
+/// The lock may have been taken from some.
+pub async fn force_release(client: &Client, path: &str) -> Result<Vec<Participant>> {
+    let mut released = holders(client, path).await?;
+    for holder in std::mem::take(&mut released) {
+        if force_release_participant(client, &holder).await? {
+            released.push(holder);
+        }
+    }
+    Ok(released)
+}
+
+/// Takes its lock, or its place in the queue, away from one contender. Answers whether it was still there: a
+/// node of the same name that was created by another transaction is left alone.
+///
+/// # Errors
+/// As [`force_release`].
+///
+/// # Cancel safety
+/// It may have been done.
+pub async fn force_release_participant(client: &Client, participant: &Participant) -> Result<bool> {
+    let path = participant.node_path();
+    let delete = client.request("delete", path, |session| async move {
+        match session.stat(path).await? {
+            Some(stat) if stat.czxid == participant.fencing_token() => was_there(session.delete(path).await),
+            _ => Ok(false),
+        }
+    });
+    client.unless_closed(delete).await
+}
+
+fn was_there(outcome: Result<(), zk::Error>) -> Result<bool, zk::Error> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(zk::Error::NoNode) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Who holds the lock at a path.
+async fn holders(client: &Client, path: &str) -> Result<Vec<Participant>> {
+    // A semaphore has its holders one level below.
+    let leases = LockInternals::new(client, &format!("{path}/leases"), &LEASES)?;
+    let lock = LockInternals::new(client, path, &ANY_LOCK)?;
+    let holders = async {
+        let mut participants = participant::of(&leases, None).await?;
+        if participants.is_empty() {
+            participants = participant::of(&lock, None).await?;
+        }
+        participants.retain(Participant::is_holder);
+        Ok(participants)
+    };
+    client.unless_closed(holders).await
+}

@@ -1,0 +1,293 @@
+//! The counting semaphore.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attempt::{self, Entry, Queued};
+use super::books::Books;
+use super::guard::LockGuard;
+use super::held_node::HeldNode;
+use super::hold::Hold;
+use super::options::LockOptions;
+use super::owner::Owner;
+use super::participant::{self, Participant};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::queue::{Applicant, Grant, Kind, Leases, Limit};
+use crate::shared_count::SharedCount;
+
+/// A number of permits, among all processes that use the same path.
+///
+/// Fair: first come, first served, whoever wants how many. Compatible with Curator's `InterProcessSemaphoreV2`
+/// on the same path, in both directions. All must agree on the number of permits, or
+/// [share it](Self::with_shared_count).
+///
+/// A permit is a [`LockGuard`]: it belongs to no task, and can be released anywhere. Nobody is known again:
+/// whoever acquires twice has two permits.
+///
+/// On the wire, an acquire of any number is two round trips if nobody is to be waited for: a node at the gate,
+/// with a look at what is free; and one transaction that makes all the leases if the node at the gate still
+/// exists. Its removal is not waited for. A release is a delete. A failed try is the first of the two and a
+/// delete. Curator needs five round trips for each lease.
+///
+/// ```no_run
+/// use zk_recipes::{Client, Semaphore};
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let licences = Semaphore::new(&client, "/semaphores/licences", 10)?;
+///
+/// let one = licences.acquire().await?;
+/// let three = licences.acquire_many(3).await?;
+/// one.release().await?;
+/// drop(three);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Source: Curator's `InterProcessSemaphoreV2`.
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    leases: Arc<Leases>,
+    /// The full path of the semaphore.
+    path: Arc<str>,
+    books: Arc<Books<Hold>>,
+    options: LockOptions,
+}
+
+/// An application for permits.
+#[derive(Debug)]
+struct Turn {
+    semaphore: Semaphore,
+    applicant: Applicant,
+}
+
+impl Semaphore {
+    /// A semaphore at `path`, below the client's namespace, with a fixed number of permits. Nothing is sent.
+    /// The path and its parents are made by the first acquire, as containers: the server removes them when
+    /// they have been empty for a while.
+    ///
+    /// The path must be used for nothing else, and by everybody with the same number of permits.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no permits.
+    pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self> {
+        if permits == 0 {
+            let reason = "a semaphore without permits lets nobody in; give at least 1".into();
+            return Err(Error::InvalidArgument { argument: "permits", reason });
+        }
+        Self::with_limit(client, path, Limit::Fixed(permits))
+    }
+
+    /// A semaphore at `path`, below the client's namespace, with as many permits as the count says. Nothing is
+    /// sent.
+    ///
+    /// Raising the count wakes those who wait. Lowering it takes no permit away; it keeps others from being
+    /// given out. Below one, nobody is let in.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`].
+    pub fn with_shared_count(client: &Client, path: &str, count: &SharedCount) -> Result<Self> {
+        Self::with_limit(client, path, Limit::Shared(count.clone()))
+    }
+
+    fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self> {
+        let full_path = client.full_path(path)?;
+        let leases = Arc::new(Leases::new(client, path, limit)?);
+        let books = Arc::new(Books::new(client, leases.leases().path()));
+        Ok(Self { leases, path: full_path, books, options: LockOptions::new() })
+    }
+
+    /// The same semaphore, whose permits have these options. Without them a permit has no maximum hold time
+    /// and the client's identity as node data.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`]: a maximum hold time of zero.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self> {
+        Ok(Self { options: options.validated()?, ..self.clone() })
+    }
+
+    /// Acquires a permit, waiting for as long as it takes.
+    ///
+    /// # Errors
+    /// - [`Error::ZooKeeper`]: the server refuses, as for a missing right; at once. Or it cannot be reached,
+    ///   and the client's [retry policy](crate::RetryPolicy) is exhausted.
+    /// - [`Error::NotConnected`]: the same before anything could be sent.
+    /// - [`Error::Closed`]: the client is closed, now or while waiting.
+    ///
+    /// A lost connection, an expired session or a deleted node do not end the wait. The place in the queue is
+    /// kept for as long as the session lives; otherwise the wait goes on from the end of the queue.
+    ///
+    /// # Cancel safety
+    /// The place in the queue is lost, and nothing stays behind: no node and no watch.
+    pub async fn acquire(&self) -> Result<LockGuard> {
+        attempt::acquire(self.client(), self.enter(1)).await.map(the_one)
+    }
+
+    /// Acquires several permits, all of them or none: while it waits it has none, so that two who want several
+    /// cannot wait for each other. Those behind it wait as well, also for fewer. Each is a guard of its own.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); [`Error::InvalidArgument`]: no permits, or more than there are.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_many(&self, permits: u32) -> Result<Vec<LockGuard>> {
+        self.validate(permits)?;
+        attempt::acquire(self.client(), self.enter(permits)).await
+    }
+
+    /// Acquires a permit if nobody is to be waited for; `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        Ok(attempt::try_acquire(self.client(), self.enter(1)).await?.map(the_one))
+    }
+
+    /// Acquires several permits, all of them or none, if nobody is to be waited for; `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<LockGuard>>> {
+        self.validate(permits)?;
+        attempt::try_acquire(self.client(), self.enter(permits)).await
+    }
+
+    /// Acquires a permit if that can be done within this time; `None` otherwise.
+    ///
+    /// The time bounds everything, also while the servers are down or silent. Leaving the queue at its end
+    /// may take a round trip more, 100 ms at most. Zero is [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        Ok(attempt::try_acquire_for(self.client(), within, self.enter(1)).await?.map(the_one))
+    }
+
+    /// Acquires several permits, all of them or none, if that can be done within this time; `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire_many_for(
+        &self,
+        permits: u32,
+        within: Duration,
+    ) -> Result<Option<Vec<LockGuard>>> {
+        self.validate(permits)?;
+        attempt::try_acquire_for(self.client(), within, self.enter(permits)).await
+    }
+
+    /// How many permits are free now. Who waits for some may be about to take them.
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when the leases cannot be read; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn available_permits(&self) -> Result<u32> {
+        let leases = self.leases.leases();
+        let free = leases.request("count the leases of", |session| async move {
+            session.sync(leases.path()).await?;
+            self.leases.free(&session).await
+        });
+        // More can be out than there are: the count was lowered.
+        self.client().unless_closed(free).await.map(|free| u32::try_from(free).unwrap_or(0))
+    }
+
+    /// Everybody who has a permit, in the order in which they were given out, and then everybody who waits for
+    /// some, in order. Clients of Curator are among them; the first of those who wait may have its lease
+    /// already, and then counts as a holder, too.
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when the queues cannot be read; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        let participants = async {
+            let mut participants = participant::of(self.leases.leases(), None).await?;
+            let waiting = participant::of(self.leases.gate(), None).await?;
+            participants.extend(waiting.into_iter().map(Participant::waiting));
+            Ok(participants)
+        };
+        self.client().unless_closed(participants).await
+    }
+
+    /// The full path of the semaphore, namespace included.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.leases.client()
+    }
+
+    pub(crate) fn is_acquired_in_this_process(&self) -> bool {
+        !self.books.is_empty(Kind::Shared)
+    }
+
+    pub(crate) async fn holder(&self) -> Result<Option<Participant>> {
+        self.client().unless_closed(participant::holder(self.leases.leases(), Kind::Shared)).await
+    }
+
+    /// # Errors
+    /// [`Error::InvalidArgument`]: as many cannot be had.
+    fn validate(&self, permits: u32) -> Result<()> {
+        let reason = match self.leases.limit() {
+            _ if permits == 0 => "acquire at least 1".into(),
+            Limit::Fixed(limit) if permits > *limit => format!("there are {limit} in all; acquire no more"),
+            _ => return Ok(()),
+        };
+        Err(Error::InvalidArgument { argument: "permits", reason })
+    }
+
+    async fn enter(&self, permits: u32) -> Result<Entry<Turn>> {
+        let applicant = self.leases.apply(permits, self.options.data()).await?;
+        Ok(Entry::Queued(Turn { semaphore: self.clone(), applicant }))
+    }
+
+    fn hold(&self, grants: Vec<Grant>) -> Vec<LockGuard> {
+        let hold = |Grant { node, czxid: token }| {
+            let node = HeldNode::new(self.client(), node, self.options.hold_limit());
+            tracing::debug!(node = &**node.path(), token, "acquired a permit");
+            // Each permit has an owner of its own: nobody is known again.
+            let hold = |registration| Hold::new(registration, node);
+            LockGuard::new(self.books.enter(&Owner::new(), Kind::Shared, token, hold))
+        };
+        grants.into_iter().map(hold).collect()
+    }
+}
+
+impl Queued for Turn {
+    type Guard = Vec<LockGuard>;
+
+    fn take(&mut self) -> Option<Vec<LockGuard>> {
+        self.applicant.take_grants().map(|grants| self.semaphore.hold(grants))
+    }
+
+    async fn wait(&mut self) -> Result<()> {
+        self.applicant.wait().await
+    }
+
+    async fn leave(self) -> Result<()> {
+        self.applicant.leave().await
+    }
+}
+
+/// The guard of an acquire of one permit.
+fn the_one(mut guards: Vec<LockGuard>) -> LockGuard {
+    guards.swap_remove(0)
+}

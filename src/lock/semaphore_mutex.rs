@@ -1,0 +1,142 @@
+//! The lock that knows no owner.
+
+use std::time::Duration;
+
+use super::guard::LockGuard;
+use super::methods::inter_process_lock;
+use super::options::LockOptions;
+use super::participant::Participant;
+use super::semaphore::Semaphore;
+use crate::client::Client;
+use crate::error::Result;
+
+/// A lock that one at a time holds, among all processes that use the same path, and that is not re-entrant:
+/// whoever acquires it twice waits for itself.
+///
+/// It is a [`Semaphore`] with one permit. Fair: first come, first served. Compatible with Curator's
+/// `InterProcessSemaphoreMutex` on the same path, in both directions. Where that is not needed,
+/// [`InterProcessMutex`](crate::InterProcessMutex) with an [owner](crate::Owner) for each acquire does the same
+/// for half the requests.
+///
+/// On the wire, an acquire is two round trips if nobody is to be waited for, and a release a delete. Curator
+/// needs five and one.
+///
+/// ```no_run
+/// use zk_recipes::{Client, SemaphoreMutex};
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let mutex = SemaphoreMutex::new(&client, "/locks/printer")?;
+/// let guard = mutex.acquire().await?;
+/// // Any task may release it.
+/// tokio::spawn(guard.release());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Source: Curator's `InterProcessSemaphoreMutex`.
+#[derive(Clone, Debug)]
+pub struct SemaphoreMutex {
+    semaphore: Semaphore,
+}
+
+impl SemaphoreMutex {
+    /// A lock at `path`, below the client's namespace. Nothing is sent. The path and its parents are made by
+    /// the first acquire, as containers: the server removes them when they have been empty for a while.
+    ///
+    /// The path must be used for nothing else, and by no other kind of recipe.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath).
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        Ok(Self { semaphore: Semaphore::new(client, path, 1)? })
+    }
+
+    /// The same lock, whose acquires have these options.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): a maximum hold time of zero.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self> {
+        Ok(Self { semaphore: self.semaphore.with_options(options)? })
+    }
+
+    /// Acquires the lock, waiting for as long as it takes.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Cancel safety
+    /// The place in the queue is lost, and nothing stays behind: no node and no watch.
+    pub async fn acquire(&self) -> Result<LockGuard> {
+        self.semaphore.acquire().await
+    }
+
+    /// Acquires the lock if nobody is to be waited for; `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Cancel safety
+    /// Nothing stays behind.
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        self.semaphore.try_acquire().await
+    }
+
+    /// Acquires the lock if that can be done within this time; `None` otherwise. As
+    /// [`Semaphore::try_acquire_for`].
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        self.semaphore.try_acquire_for(within).await
+    }
+
+    /// Whoever holds the lock, and then everybody who waits for it, in order. As [`Semaphore::participants`].
+    ///
+    /// # Errors
+    /// As [`Semaphore::participants`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        self.semaphore.participants().await
+    }
+
+    /// Whether anybody holds the lock, in whatever process.
+    ///
+    /// # Errors
+    /// As [`participants`](Self::participants).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn is_locked(&self) -> Result<bool> {
+        self.semaphore.available_permits().await.map(|free| free == 0)
+    }
+
+    /// Who holds the lock, in whatever process.
+    ///
+    /// # Errors
+    /// As [`participants`](Self::participants).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn holder(&self) -> Result<Option<Participant>> {
+        self.semaphore.holder().await
+    }
+
+    /// Whether somebody holds the lock through this object. No request is made: a lock that was lost counts
+    /// until its guard is gone.
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        self.semaphore.is_acquired_in_this_process()
+    }
+
+    /// The full path of the lock, namespace included.
+    pub fn path(&self) -> &str {
+        self.semaphore.path()
+    }
+}
+
+inter_process_lock!(SemaphoreMutex);

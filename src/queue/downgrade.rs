@@ -1,0 +1,62 @@
+//! The place of a writer that goes on as a reader.
+
+use std::sync::Arc;
+
+use zookeeper_client as zk;
+
+use super::internals::LockInternals;
+use super::order::is_past_the_last_number;
+use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
+use crate::error::Result;
+
+/// What came of a downgrade.
+#[derive(Debug)]
+pub(crate) enum Downgrade {
+    /// The node by which the writer reads.
+    Reads(EphemeralNode),
+    /// Where numbers repeat, no number is that of one writer.
+    NoPlace,
+    /// The writer's node is gone.
+    WriterGone,
+}
+
+/// Creates a reader's node with the number of a writer's node: queued writers stay behind it. It is created
+/// only if the writer's node exists.
+///
+/// Curator's form of it, of `InterProcessReadWriteLock`.
+///
+/// # Cancel safety
+/// No node stays.
+pub(crate) async fn downgrade(
+    internals: &LockInternals,
+    session: &Arc<Session>,
+    writer: &str,
+    form: NodeForm,
+) -> Result<Downgrade> {
+    let name = writer.rsplit('/').next().unwrap_or(writer);
+    let number = internals.sequence_of(name).filter(|number| !is_past_the_last_number(*number));
+    let Some(number) = number else { return Ok(Downgrade::NoPlace) };
+    let form = NodeForm { number: Some(number), ..form };
+    let retry = internals.client().retry_policy();
+    let mut failures = Failures::default();
+    loop {
+        let node = EphemeralNode::new(internals.client(), session.clone(), internals.path(), form.clone());
+        let mut nodes = [node];
+        let source = match EphemeralNode::create_together(&mut nodes, session, Some(writer)).await {
+            Ok(CreateOutcome::Created) => {
+                let [node] = nodes;
+                return Ok(Downgrade::Reads(node));
+            }
+            Ok(CreateOutcome::ParentMissing) | Err(zk::Error::RuntimeInconsistent) => {
+                return Ok(Downgrade::WriterGone);
+            }
+            // Done or not, it is undone.
+            Ok(CreateOutcome::Unknown(source)) | Err(source) => source,
+        };
+        let error = internals.error("create a node in", source);
+        if error.ends_session() {
+            return Ok(Downgrade::WriterGone);
+        }
+        failures.pause_after(error, retry).await?;
+    }
+}

@@ -1,0 +1,129 @@
+//! A number that processes share.
+
+use std::sync::Arc;
+
+use zookeeper_client::{self as zk, OneshotWatcher};
+
+use crate::client::{Client, Session};
+use crate::error::Result;
+
+/// A number in a node of its own, that all processes read and may change: the limit of a
+/// [`Semaphore`](crate::Semaphore), for one.
+///
+/// On the wire it is Curator's `SharedCount`: a persistent node with four bytes, big-endian. The node is made,
+/// with the seed in it, by the first who needs it.
+///
+/// ```no_run
+/// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
+/// use zk_recipes::SharedCount;
+///
+/// let limit = SharedCount::new(&client, "/licences/limit", 10)?;
+/// println!("{} licences", limit.get().await?);
+/// limit.set(12).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Sources: Curator's `SharedCount` and `SharedValue`.
+#[derive(Clone, Debug)]
+pub struct SharedCount {
+    client: Client,
+    /// The full path.
+    path: Arc<str>,
+    seed: i32,
+}
+
+impl SharedCount {
+    /// The number at `path`, below the client's namespace. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath).
+    pub fn new(client: &Client, path: &str, seed: i32) -> Result<Self> {
+        Ok(Self { client: client.clone(), path: client.full_path(path)?, seed })
+    }
+
+    /// The number as it is now: what was done before the call is seen, also through another server.
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) when it cannot be read, or the node holds something
+    /// else; [`Error::Closed`](crate::Error::Closed).
+    ///
+    /// # Cancel safety
+    /// The node may have been made.
+    pub async fn get(&self) -> Result<i32> {
+        let get = self.client.request("read the count at", &self.path, |session| async move {
+            session.sync(&self.path).await?;
+            self.read(&session).await
+        });
+        self.client.unless_closed(get).await
+    }
+
+    /// Changes the number, whatever it was.
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) when it cannot be written; [`Error::Closed`](crate::Error::Closed).
+    ///
+    /// # Cancel safety
+    /// The number may have been changed.
+    pub async fn set(&self, count: i32) -> Result<()> {
+        let set = self.client.request("write the count at", &self.path, |session| async move {
+            loop {
+                match session.set_data(&self.path, &count.to_be_bytes()).await {
+                    Err(zk::Error::NoNode) => self.make(&session).await?,
+                    written => return written,
+                }
+            }
+        });
+        self.client.unless_closed(set).await
+    }
+
+    /// The full path of the node, namespace included.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) async fn read(&self, session: &Session) -> Result<i32, zk::Error> {
+        loop {
+            match session.data(&self.path).await {
+                Err(zk::Error::NoNode) => self.make(session).await?,
+                read => return parse(&read?.0),
+            }
+        }
+    }
+
+    pub(crate) async fn watch(&self, session: &Session) -> Result<(i32, OneshotWatcher), zk::Error> {
+        loop {
+            match session.watch_data(&self.path).await {
+                Err(zk::Error::NoNode) => self.make(session).await?,
+                read => {
+                    let (data, watcher) = read?;
+                    return Ok((parse(&data)?, watcher));
+                }
+            }
+        }
+    }
+
+    /// Makes the node with the seed, and its parents.
+    async fn make(&self, session: &Session) -> Result<(), zk::Error> {
+        let acl = self.client.acl_of(&self.path);
+        loop {
+            match session.create_persistent(&self.path, &self.seed.to_be_bytes(), &acl).await {
+                Err(zk::Error::NoNode) => {
+                    let (parent, _) = self.path.rsplit_once('/').unwrap_or_default();
+                    self.client.make_parents(session, parent).await.map_err(|(_, source)| source)?;
+                }
+                Err(zk::Error::NodeExists) => return Ok(()),
+                made => return made,
+            }
+        }
+    }
+}
+
+fn parse(data: &[u8]) -> Result<i32, zk::Error> {
+    match data.try_into() {
+        Ok(bytes) => Ok(i32::from_be_bytes(bytes)),
+        Err(_) => {
+            Err(zk::Error::BadArguments(&"the node holds something else than the four bytes of a count"))
+        }
+    }
+}
