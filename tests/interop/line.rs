@@ -1,0 +1,175 @@
+//! Contenders of all kinds in one queue.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::task::JoinHandle;
+use zk_recipes::{LockGuard, Result};
+
+use crate::peer::Actor;
+use crate::stage::Stage;
+use crate::support::{children, queue_of, within};
+
+type Acquiring = Pin<Box<dyn Future<Output = Result<Vec<LockGuard>>> + Send>>;
+
+/// One that wants a lock.
+pub(crate) struct Contender {
+    name: &'static str,
+    state: State,
+}
+
+enum State {
+    /// Ours.
+    Coming(Acquiring),
+    Waiting(JoinHandle<Result<Vec<LockGuard>>>),
+    Holding(Vec<LockGuard>),
+    /// A peer's, whose commands these are.
+    Peer {
+        actor: Actor,
+        acquire: String,
+        release: String,
+        holds: bool,
+    },
+}
+
+impl Contender {
+    /// One of ours.
+    pub(crate) fn ours(
+        name: &'static str,
+        acquire: impl Future<Output = Result<LockGuard>> + Send + 'static,
+    ) -> Self {
+        Self::ours_with_several(name, async { Ok(vec![acquire.await?]) })
+    }
+
+    pub(crate) fn ours_with_several(
+        name: &'static str,
+        acquire: impl Future<Output = Result<Vec<LockGuard>>> + Send + 'static,
+    ) -> Self {
+        Self { name, state: State::Coming(Box::pin(acquire)) }
+    }
+
+    pub(crate) fn peer(name: &'static str, actor: Actor) -> Self {
+        Self::peer_on(name, actor, "")
+    }
+
+    /// On one side of a read/write lock, or with a number of leases.
+    pub(crate) fn peer_on(name: &'static str, actor: Actor, how: &str) -> Self {
+        let [acquire, release] = ["acquire", "release"].map(|op| format!("{op} {how}").trim_end().to_owned());
+        Self { name, state: State::Peer { actor, acquire, release, holds: false } }
+    }
+
+    /// A task of its own is also an owner of its own.
+    fn start(&mut self) {
+        match &mut self.state {
+            State::Coming(acquire) => {
+                let acquire = std::mem::replace(acquire, Box::pin(async { unreachable!() }));
+                self.state = State::Waiting(tokio::spawn(acquire));
+            }
+            State::Peer { actor, acquire, .. } => actor.send(acquire),
+            _ => panic!("{} is there already", self.name),
+        }
+    }
+
+    fn holds(&self) -> bool {
+        matches!(self.state, State::Holding(_) | State::Peer { holds: true, .. })
+    }
+
+    async fn granted(&mut self) {
+        match &mut self.state {
+            State::Waiting(acquiring) => {
+                let guards = tokio::time::timeout(crate::support::BOUND, acquiring).await;
+                let guards = guards.unwrap_or_else(|_| panic!("{} does not get it", self.name));
+                self.state = State::Holding(guards.unwrap().unwrap());
+            }
+            State::Peer { actor, holds, .. } => {
+                actor.answer().await;
+                *holds = true;
+            }
+            _ => panic!("{} has not asked for it", self.name),
+        }
+    }
+
+    async fn assert_waiting(&mut self) {
+        match &mut self.state {
+            State::Waiting(acquiring) => assert!(!acquiring.is_finished(), "{} should be waiting", self.name),
+            State::Peer { actor, .. } => actor.assert_waiting().await,
+            _ => panic!("{} is not waiting", self.name),
+        }
+    }
+
+    async fn release(mut self) {
+        assert!(self.holds(), "{} does not hold", self.name);
+        match &mut self.state {
+            State::Holding(guards) => {
+                for guard in guards.drain(..) {
+                    within(guard.release()).await.unwrap();
+                }
+            }
+            State::Peer { actor, release, .. } => {
+                actor.call(release).await;
+            }
+            _ => unreachable!(),
+        }
+    }
+}
+
+/// The contenders of the queue at one path.
+pub(crate) struct Line<'a> {
+    stage: &'a Stage,
+    path: &'static str,
+    contenders: Vec<Contender>,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn new(stage: &'a Stage, path: &'static str) -> Self {
+        Self { stage, path, contenders: Vec::new() }
+    }
+
+    /// Has a contender enter, and waits until its node is in the queue.
+    pub(crate) async fn enters(&mut self, contender: Contender) {
+        let before = children(&self.stage.zookeeper, self.path).await.len();
+        self.starts(contender);
+        queue_of(&self.stage.zookeeper, self.path, before + 1).await;
+    }
+
+    /// Has a contender enter that will not stay in the queue.
+    pub(crate) fn starts(&mut self, mut contender: Contender) {
+        contender.start();
+        self.contenders.push(contender);
+    }
+
+    /// Waits until these hold, and sees that nobody else does.
+    pub(crate) async fn only_holders_are(&mut self, names: &[&str]) {
+        for contender in &mut self.contenders {
+            if names.contains(&contender.name) && !contender.holds() {
+                contender.granted().await;
+            }
+        }
+        // One more round trip, in which another one might get it.
+        children(&self.stage.zookeeper, self.path).await;
+        for contender in &mut self.contenders {
+            if !names.contains(&contender.name) {
+                contender.assert_waiting().await;
+            }
+        }
+    }
+
+    pub(crate) async fn releases(&mut self, name: &str) {
+        self.remove(name).release().await;
+    }
+
+    /// Takes one out of it, as it is.
+    pub(crate) fn remove(&mut self, name: &str) -> Contender {
+        let at = self.contenders.iter().position(|contender| contender.name == name);
+        self.contenders.remove(at.unwrap_or_else(|| panic!("{name} is not in the line")))
+    }
+
+    /// Lets each in turn hold alone and release.
+    pub(crate) async fn is_served_in_order(&mut self) {
+        while let Some(first) = self.contenders.first() {
+            let first = first.name;
+            self.only_holders_are(&[first]).await;
+            self.releases(first).await;
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Curator, kazoo and this library on the same lock paths, step by step.
+//!
+//! The peers are installed by `tests/interop/install-peers`; without them the tests say so and do nothing. With
+//! `ZK_RECIPES_REQUIRE_PEERS` in the environment they fail instead.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod installed;
+mod line;
+mod multi;
+mod mutex;
+mod own_names;
+mod peer;
+mod read_write;
+mod revocation;
+mod semaphore;
+mod semaphore_mutex;
+mod stage;
+mod wire;
+
+use installed::Generation;
+
+/// Runs each scenario with both generations of Curator and ZooKeeper.
+macro_rules! with_each_generation {
+    ($($kind:ident: $($scenario:ident),+;)+) => {
+        mod debian {
+            $($(
+                #[tokio::test]
+                async fn $scenario() {
+                    crate::$kind::$scenario(crate::Generation::Debian).await;
+                }
+            )+)+
+        }
+
+        mod current {
+            $($(
+                #[tokio::test]
+                async fn $scenario() {
+                    crate::$kind::$scenario(crate::Generation::Current).await;
+                }
+            )+)+
+        }
+    };
+}
+
+with_each_generation! {
+    mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others;
+    read_write: read_write_excludes_in_order, a_writer_becomes_a_reader, read_write_outlives_the_death_of_others;
+    semaphore: semaphore_is_shared, semaphore_outlives_the_death_of_others, shared_count_is_shared;
+    semaphore_mutex: semaphore_mutex_excludes_in_order;
+    multi: multi_lock_excludes_in_order;
+    revocation: holders_are_asked_to_release;
+    own_names: kazoo_keeps_its_own_names;
+}

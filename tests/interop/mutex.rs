@@ -1,0 +1,142 @@
+//! `InterProcessMutex`.
+
+use std::time::Duration;
+
+use zk_recipes::{Client, Error, InterProcessMutex};
+
+use crate::installed::Generation;
+use crate::line::{Contender, Line};
+use crate::stage::{Stage, data_of};
+use crate::support::{queue_of, within};
+
+const PATH: &str = "/locks/a";
+
+fn ours(name: &'static str, client: &Client) -> Contender {
+    let mutex = InterProcessMutex::new(client, PATH).unwrap();
+    Contender::ours(name, async move { mutex.acquire().await })
+}
+
+pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
+    let client = stage.client("rust").await;
+    let mutex = InterProcessMutex::new(&client, PATH).unwrap();
+    let mut java_a = java.open("a", "mutex /locks/a").await;
+    let mut python_a = python.open("a", "mutex /locks/a").await;
+
+    // Whoever holds it, the others do not get it, whether they ask or wait.
+    let guard = mutex.acquire().await.unwrap();
+    for peer in [&mut java_a, &mut python_a] {
+        for attempt in ["try 0", "try 300"] {
+            assert_eq!(peer.call(attempt).await, "false");
+        }
+    }
+    guard.release().await.unwrap();
+    for turn in 0..2 {
+        let (holder, other) =
+            if turn == 0 { (&mut java_a, &mut python_a) } else { (&mut python_a, &mut java_a) };
+        holder.call("acquire").await;
+        assert_eq!(other.call("try 0").await, "false");
+        assert!(mutex.try_acquire().await.unwrap().is_none());
+        assert!(mutex.try_acquire_for(Duration::from_millis(300)).await.unwrap().is_none());
+        holder.call("release").await;
+    }
+    queue_of(&stage.zookeeper, PATH, 0).await;
+
+    // First come, first served.
+    let mut line = Line::new(&stage, PATH);
+    let java_b = java.open("b", "mutex /locks/a data=java-b").await;
+    let java_c = java.open("c", "mutex /locks/a").await;
+    let python_b = python.open("b", "mutex /locks/a data=python-b").await;
+    let python_c = python.open("c", "mutex /locks/a").await;
+    line.enters(ours("rust 1", &client)).await;
+    line.enters(Contender::peer("java b", java_b)).await;
+    line.enters(Contender::peer("python b", python_b)).await;
+    line.enters(ours("rust 2", &client)).await;
+    line.enters(ours("rust 3", &client)).await;
+    line.enters(Contender::peer("python c", python_c)).await;
+    line.enters(Contender::peer("java c", java_c)).await;
+    line.enters(ours("rust 4", &client)).await;
+
+    // Each sees all.
+    let participants = mutex.participants().await.unwrap();
+    let expected = "rust java-b python-b rust rust python java rust";
+    assert_eq!(data_of(&participants), expected);
+    assert_eq!(java_a.call("participants").await, expected);
+    assert_eq!(python_a.call("participants").await, expected);
+    let holders = participants.iter().map(|participant| participant.is_holder());
+    assert_eq!(holders.collect::<Vec<_>>(), [true, false, false, false, false, false, false, false]);
+
+    line.is_served_in_order().await;
+    queue_of(&stage.zookeeper, PATH, 0).await;
+
+    // One that Curator's thread has entered twice is free after two releases.
+    java_a.call("acquire").await;
+    java_a.call("acquire").await;
+    line.enters(ours("rust", &client)).await;
+    java_a.call("release").await;
+    line.only_holders_are(&[]).await;
+    java_a.call("release").await;
+    line.is_served_in_order().await;
+}
+
+pub(crate) async fn mutex_outlives_the_death_of_others(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let (java, python, doomed_java, doomed_python) = tokio::join!(
+        stage.curator("java"),
+        stage.kazoo("python"),
+        stage.mortal_curator("java"),
+        stage.mortal_kazoo("python")
+    );
+    let client = stage.client("rust").await;
+    let (doomed_client, wire) = stage.mortal_client("rust").await;
+
+    // Peers die, one while it holds and one while it waits, and each has another one's node in the queue, too.
+    let mut line = Line::new(&stage, PATH);
+    let open = "mutex /locks/a";
+    line.enters(Contender::peer("doomed java a", doomed_java.open("a", open).await)).await;
+    line.enters(ours("rust 1", &client)).await;
+    line.enters(Contender::peer("doomed java b", doomed_java.open("b", open).await)).await;
+    line.enters(Contender::peer("doomed python a", doomed_python.open("a", open).await)).await;
+    line.enters(ours("rust 2", &client)).await;
+    line.enters(Contender::peer("doomed python b", doomed_python.open("b", open).await)).await;
+    line.enters(ours("rust 3", &client)).await;
+    line.only_holders_are(&["doomed java a"]).await;
+    line.remove("doomed java a");
+    line.remove("doomed java b");
+    doomed_java.kill().await;
+    line.only_holders_are(&["rust 1"]).await;
+    queue_of(&stage.zookeeper, PATH, 5).await;
+    line.releases("rust 1").await;
+    line.only_holders_are(&["doomed python a"]).await;
+    line.remove("doomed python a");
+    line.remove("doomed python b");
+    doomed_python.kill().await;
+    line.only_holders_are(&["rust 2"]).await;
+    queue_of(&stage.zookeeper, PATH, 2).await;
+    line.is_served_in_order().await;
+
+    // A client of ours dies while it holds and waits.
+    let mutex = InterProcessMutex::new(&doomed_client, PATH).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    line.enters(Contender::peer("java a", java.open("a", open).await)).await;
+    line.enters(ours("doomed rust", &doomed_client)).await;
+    line.enters(Contender::peer("python a", python.open("a", open).await)).await;
+    line.enters(Contender::peer("java b", java.open("b", open).await)).await;
+    line.only_holders_are(&[]).await;
+    wire.cut();
+    line.only_holders_are(&["java a"]).await;
+    queue_of(&stage.zookeeper, PATH, 3).await;
+    line.releases("java a").await;
+    line.only_holders_are(&["python a"]).await;
+    // Back to life, what it held is lost, and what it waited for it gets after all that are there.
+    wire.mend();
+    queue_of(&stage.zookeeper, PATH, 3).await;
+    assert!(matches!(within(guard.release()).await, Err(Error::LockLost { .. })));
+    line.releases("python a").await;
+    line.only_holders_are(&["java b"]).await;
+    line.releases("java b").await;
+    line.only_holders_are(&["doomed rust"]).await;
+    line.releases("doomed rust").await;
+    queue_of(&stage.zookeeper, PATH, 0).await;
+}

@@ -1,0 +1,196 @@
+//! `Semaphore`, and the `SharedCount` that can limit it.
+
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use zk_recipes::{Client, LockOptions, Semaphore, SharedCount};
+
+use crate::installed::Generation;
+use crate::line::{Contender, Line};
+use crate::stage::{Stage, data_of};
+use crate::support::{eventually, queue_of};
+
+const PATH: &str = "/semaphore";
+const OPEN: &str = "semaphore /semaphore permits=3";
+/// Where those stand in line who do not hold yet.
+const GATE: &str = "/semaphore/locks";
+const LEASES: &str = "/semaphore/leases";
+
+fn semaphore(client: &Client) -> Semaphore {
+    Semaphore::new(client, PATH, 3).unwrap()
+}
+
+fn ours(name: &'static str, client: &Client, leases: u32) -> Contender {
+    let semaphore = semaphore(client);
+    Contender::ours_with_several(name, async move { semaphore.acquire_many(leases).await })
+}
+
+/// Leases have no order.
+fn sorted(data: &str) -> Vec<&str> {
+    let mut data: Vec<_> = data.split(' ').collect();
+    data.sort_unstable();
+    data
+}
+
+pub(crate) async fn semaphore_is_shared(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
+    let client = stage.client("rust").await;
+    let ours_is = LockOptions::new().node_data("rust-data");
+    let semaphore = semaphore(&client).with_options(ours_is).unwrap();
+    let mut java_a = java.open("a", &format!("{OPEN} data=java-data")).await;
+    let mut python_a = python.open("a", OPEN).await;
+
+    // One lease each, and there are no more.
+    let guard = semaphore.acquire().await.unwrap();
+    java_a.call("acquire").await;
+    python_a.call("acquire").await;
+    let mut java_b = java.open("b", OPEN).await;
+    let mut python_b = python.open("b", OPEN).await;
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    assert!(semaphore.try_acquire_for(Duration::from_millis(300)).await.unwrap().is_none());
+    assert_eq!(java_b.call("try 300").await, "false");
+    assert_eq!(python_b.call("try 300").await, "false");
+
+    // Each sees all.
+    let expected = ["java-data", "python", "rust-data"];
+    assert_eq!(sorted(&data_of(&semaphore.participants().await.unwrap())), expected);
+    assert_eq!(sorted(&java_a.call("participants").await), expected);
+    assert_eq!(sorted(&python_a.call("participants").await), expected);
+
+    // Several at once, or none of them.
+    java_a.call("release").await;
+    assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
+    python_a.call("release").await;
+    let two = semaphore.try_acquire_many(2).await.unwrap().expect("two are free");
+    assert_eq!(java_a.call("try 0").await, "false");
+    for guard in two {
+        guard.release().await.unwrap();
+    }
+    java_a.call("acquire 2").await;
+    assert!(semaphore.try_acquire_many_for(1, Duration::from_millis(300)).await.unwrap().is_none());
+    assert_eq!(python_a.call("try 0").await, "false");
+    guard.release().await.unwrap();
+    assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
+    python_a.call("acquire").await;
+    queue_of(&stage.zookeeper, GATE, 0).await;
+    queue_of(&stage.zookeeper, LEASES, 3).await;
+
+    // First come, first served, also for who wants several: Java has two of them, and Python one.
+    let mut line = Line::new(&stage, GATE);
+    line.enters(Contender::peer_on("python b", python_b, "1")).await;
+    line.enters(ours("rust 2", &client, 2)).await;
+    line.enters(Contender::peer_on("java b", java_b, "1")).await;
+    line.enters(ours("rust 1", &client, 1)).await;
+    line.only_holders_are(&[]).await;
+    java_a.call("release").await;
+    line.only_holders_are(&["python b"]).await;
+    python_a.call("release").await;
+    line.only_holders_are(&["python b", "rust 2"]).await;
+    line.releases("python b").await;
+    line.only_holders_are(&["rust 2", "java b"]).await;
+    line.releases("rust 2").await;
+    line.only_holders_are(&["java b", "rust 1"]).await;
+    line.releases("java b").await;
+    line.releases("rust 1").await;
+    queue_of(&stage.zookeeper, LEASES, 0).await;
+
+    // Curator takes several one by one; so it can wait for us with one in its hand.
+    let two = semaphore.acquire_many(2).await.unwrap();
+    java_a.send("acquire 2");
+    queue_of(&stage.zookeeper, LEASES, 4).await;
+    java_a.assert_waiting().await;
+    for guard in two {
+        guard.release().await.unwrap();
+    }
+    java_a.answer().await;
+    java_a.call("release").await;
+    queue_of(&stage.zookeeper, LEASES, 0).await;
+    queue_of(&stage.zookeeper, GATE, 0).await;
+}
+
+pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let (java, doomed_java, doomed_python) =
+        tokio::join!(stage.curator("java"), stage.mortal_curator("java"), stage.mortal_kazoo("python"));
+    let client = stage.client("rust").await;
+    let (doomed_client, wire) = stage.mortal_client("rust").await;
+    let mut line = Line::new(&stage, GATE);
+
+    // Peers die while they hold, and while they wait at the gate, in front and further back.
+    doomed_java.open("a", OPEN).await.call("acquire 2").await;
+    doomed_python.open("a", OPEN).await.call("acquire").await;
+    queue_of(&stage.zookeeper, GATE, 0).await;
+    line.enters(Contender::peer("doomed java b", doomed_java.open("b", OPEN).await)).await;
+    line.enters(ours("rust 2", &client, 2)).await;
+    line.enters(Contender::peer("doomed python b", doomed_python.open("b", OPEN).await)).await;
+    line.enters(ours("rust 1", &client, 1)).await;
+    line.only_holders_are(&[]).await;
+    line.remove("doomed java b");
+    line.remove("doomed python b");
+    doomed_java.kill().await;
+    doomed_python.kill().await;
+    line.only_holders_are(&["rust 2", "rust 1"]).await;
+    queue_of(&stage.zookeeper, LEASES, 3).await;
+    line.releases("rust 2").await;
+    line.releases("rust 1").await;
+
+    // A client of ours dies while it holds and while it waits.
+    let held = semaphore(&doomed_client).acquire_many(3).await.unwrap();
+    queue_of(&stage.zookeeper, GATE, 0).await;
+    line.enters(ours("doomed rust", &doomed_client, 3)).await;
+    line.enters(Contender::peer_on("java", java.open("a", OPEN).await, "2")).await;
+    line.only_holders_are(&[]).await;
+    wire.cut();
+    line.only_holders_are(&["java"]).await;
+    queue_of(&stage.zookeeper, LEASES, 2).await;
+    wire.mend();
+    queue_of(&stage.zookeeper, GATE, 1).await;
+    line.releases("java").await;
+    line.only_holders_are(&["doomed rust"]).await;
+    drop(held);
+    line.releases("doomed rust").await;
+    queue_of(&stage.zookeeper, LEASES, 0).await;
+}
+
+pub(crate) async fn shared_count_is_shared(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let java = stage.curator("java").await;
+    let client = stage.client("rust").await;
+
+    // Whoever comes first makes it.
+    let mut java_count = java.open("count", "count /count seed=2").await;
+    let count = SharedCount::new(&client, "/count", 7).unwrap();
+    assert_eq!(count.get().await.unwrap(), 2);
+    java_count.call("set -3").await;
+    assert_eq!(count.get().await.unwrap(), -3);
+    let count = SharedCount::new(&client, "/count-of-rust", 1).unwrap();
+    assert_eq!(count.get().await.unwrap(), 1);
+    let mut java_count = java.open("count2", "count /count-of-rust seed=7").await;
+    assert_eq!(java_count.call("get").await, "1");
+
+    // It limits a semaphore, and lets waiters in when it grows.
+    let semaphore = Semaphore::with_shared_count(&client, PATH, &count).unwrap();
+    let open = "semaphore /semaphore count=/count-of-rust";
+    let guard = semaphore.acquire().await.unwrap();
+    let mut line = Line::new(&stage, GATE);
+    line.enters(Contender::peer("java", java.open("a", open).await)).await;
+    line.enters(Contender::ours("rust", async move { semaphore.acquire().await })).await;
+    line.only_holders_are(&[]).await;
+    count.set(2).await.unwrap();
+    line.only_holders_are(&["java"]).await;
+    java_count.call("set 3").await;
+    line.only_holders_are(&["java", "rust"]).await;
+    line.releases("java").await;
+    line.releases("rust").await;
+    guard.release().await.unwrap();
+    queue_of(&stage.zookeeper, LEASES, 0).await;
+
+    // Curator hears of the change.
+    count.set(i32::MAX).await.unwrap();
+    let java_count = Mutex::new(java_count);
+    eventually("Curator's view of the count", || async {
+        (java_count.lock().await.call("get").await == i32::MAX.to_string()).then_some(())
+    })
+    .await;
+}

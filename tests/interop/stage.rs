@@ -1,0 +1,70 @@
+//! What a scenario plays on: a server of one generation, and all kinds of clients of it.
+
+use std::time::Duration;
+
+use zk_recipes::testing::TestingServer;
+use zk_recipes::{Client, ClientBuilder, Participant};
+use zookeeper_client as zk;
+
+use crate::installed::{Generation, Peers};
+use crate::peer::Peer;
+use crate::wire::Wire;
+
+/// A session that is not meant to end: long enough for a busy machine.
+const LASTING: Duration = Duration::from_secs(30);
+/// A session that is, without being asked to: the time that its death takes.
+const MORTAL: Duration = Duration::from_secs(4);
+
+pub(crate) struct Stage {
+    peers: Peers,
+    pub(crate) server: TestingServer,
+    /// A bystander, to look at the nodes.
+    pub(crate) zookeeper: zk::Client,
+}
+
+impl Stage {
+    /// `None` if the peers are not installed.
+    pub(crate) async fn set(generation: Generation) -> Option<Self> {
+        let peers = Peers::find(generation)?;
+        let server = TestingServer::builder().class_path(&peers.class_path).start().await.unwrap();
+        let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+        Some(Self { peers, server, zookeeper })
+    }
+
+    pub(crate) async fn curator(&self, data: &str) -> Peer {
+        Peer::curator(&self.peers, &self.server.connect_string(), LASTING, data).await
+    }
+
+    pub(crate) async fn kazoo(&self, data: &str) -> Peer {
+        Peer::kazoo(&self.peers, &self.server.connect_string(), LASTING, data).await
+    }
+
+    /// A client of ours.
+    pub(crate) async fn client(&self, identity: &str) -> Client {
+        builder(LASTING, identity).connect(&self.server.connect_string()).await.unwrap()
+    }
+
+    pub(crate) async fn mortal_curator(&self, data: &str) -> Peer {
+        Peer::curator(&self.peers, &self.server.connect_string(), MORTAL, data).await
+    }
+
+    pub(crate) async fn mortal_kazoo(&self, data: &str) -> Peer {
+        Peer::kazoo(&self.peers, &self.server.connect_string(), MORTAL, data).await
+    }
+
+    /// A client of ours that dies when the wire is cut.
+    pub(crate) async fn mortal_client(&self, identity: &str) -> (Client, Wire) {
+        let wire = Wire::to(&self.server).await;
+        (builder(MORTAL, identity).connect(wire.connect_string()).await.unwrap(), wire)
+    }
+}
+
+fn builder(session: Duration, identity: &str) -> ClientBuilder {
+    Client::builder().session_timeout(session).identity(identity)
+}
+
+/// The node data of participants, as the peers tell them.
+pub(crate) fn data_of(participants: &[Participant]) -> String {
+    let data = participants.iter().map(|participant| participant.identity().unwrap());
+    data.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+}
