@@ -17,7 +17,9 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
+use tokio_util::future::FutureExt as _;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zookeeper_client::{self as zk, Acl};
 
@@ -197,8 +199,12 @@ impl Client {
     }
 
     /// Runs an operation that ends with [`Error::Closed`] as soon as the client is closed.
-    pub(crate) async fn unless_closed<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
-        self.core.closed.run_until_cancelled(operation).await.unwrap_or(Err(Error::Closed))
+    pub(crate) fn unless_closed<T>(
+        &self,
+        operation: impl Future<Output = Result<T>>,
+    ) -> impl Future<Output = Result<T>> {
+        // Without an async block, which would take up the operation's room twice.
+        operation.with_cancellation_token(&self.core.closed).map(|done| done.unwrap_or(Err(Error::Closed)))
     }
 
     /// A session that is connected and takes writes, waited for at most for the connection timeout.

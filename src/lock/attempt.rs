@@ -52,12 +52,12 @@ pub(crate) async fn granted<Q: Queued>(queued: &mut Q) -> Result<Q::Guard> {
     }
 }
 
-pub(crate) async fn acquire<Q: Queued>(
+pub(crate) async fn acquire<Q: Queued, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
-    enter: impl Future<Output = Result<Entry<Q>>>,
+    enter: impl FnOnce() -> F,
 ) -> Result<Q::Guard> {
     let acquire = async {
-        match enter.await? {
+        match enter().await? {
             Entry::Granted(guard) => Ok(guard),
             Entry::Queued(mut queued) => granted(&mut queued).await,
         }
@@ -65,12 +65,12 @@ pub(crate) async fn acquire<Q: Queued>(
     client.unless_closed(acquire).await
 }
 
-pub(crate) async fn try_acquire<Q: Queued>(
+pub(crate) async fn try_acquire<Q: Queued, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
-    enter: impl Future<Output = Result<Entry<Q>>>,
+    enter: impl FnOnce() -> F,
 ) -> Result<Option<Q::Guard>> {
     let acquire = async {
-        match enter.await {
+        match enter().await {
             Ok(Entry::Granted(guard)) => Ok(Some(guard)),
             Ok(Entry::Queued(mut queued)) => match queued.take() {
                 Some(guard) => Ok(Some(guard)),
@@ -84,10 +84,10 @@ pub(crate) async fn try_acquire<Q: Queued>(
     client.unless_closed(acquire).await
 }
 
-pub(crate) async fn try_acquire_for<Q: Queued>(
+pub(crate) async fn try_acquire_for<Q: Queued, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
     within: Duration,
-    enter: impl Future<Output = Result<Entry<Q>>>,
+    enter: impl FnOnce() -> F,
 ) -> Result<Option<Q::Guard>> {
     if within.is_zero() {
         return try_acquire(client, enter).await;
@@ -97,7 +97,7 @@ pub(crate) async fn try_acquire_for<Q: Queued>(
         return acquire(client, enter).await.map(Some);
     };
     let acquire = async {
-        let Ok(entry) = timeout_at(deadline, enter).await else { return Ok(None) };
+        let Ok(entry) = timeout_at(deadline, enter()).await else { return Ok(None) };
         let mut queued = match entry? {
             Entry::Granted(guard) => return Ok(Some(guard)),
             Entry::Queued(queued) => queued,

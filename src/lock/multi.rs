@@ -115,7 +115,7 @@ impl MultiLock {
     /// The places in the queues are lost, and nothing stays behind: no node and no watch.
     pub async fn acquire(&self) -> Result<LockGuard> {
         match &self.members {
-            Members::Joint(members) => attempt::acquire(members[0].client(), enter(members)).await,
+            Members::Joint(members) => attempt::acquire(members[0].client(), || enter(members)).await,
             Members::Mixed(locks) => {
                 let mut taken = Vec::with_capacity(locks.len());
                 for lock in &**locks {
@@ -138,7 +138,7 @@ impl MultiLock {
     /// Nothing stays behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         match &self.members {
-            Members::Joint(members) => attempt::try_acquire(members[0].client(), enter(members)).await,
+            Members::Joint(members) => attempt::try_acquire(members[0].client(), || enter(members)).await,
             Members::Mixed(locks) => take_in_time(locks, Some(Instant::now())).await,
         }
     }
@@ -156,7 +156,7 @@ impl MultiLock {
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         match &self.members {
             Members::Joint(members) => {
-                attempt::try_acquire_for(members[0].client(), within, enter(members)).await
+                attempt::try_acquire_for(members[0].client(), within, || enter(members)).await
             }
             // A deadline beyond what the clock can tell is none.
             Members::Mixed(locks) => take_in_time(locks, Instant::now().checked_add(within)).await,

@@ -145,15 +145,15 @@ impl Reentrant {
     }
 
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
-        attempt::acquire(self.client(), self.enter(owner)).await
+        attempt::acquire(self.client(), || self.enter(owner)).await
     }
 
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        attempt::try_acquire(self.client(), self.enter(owner)).await
+        attempt::try_acquire(self.client(), || self.enter(owner)).await
     }
 
     pub(crate) async fn try_acquire_for(&self, owner: &Owner, within: Duration) -> Result<Option<LockGuard>> {
-        attempt::try_acquire_for(self.client(), within, self.enter(owner)).await
+        attempt::try_acquire_for(self.client(), within, || self.enter(owner)).await
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {

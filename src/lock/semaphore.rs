@@ -121,7 +121,7 @@ impl Semaphore {
     /// # Cancel safety
     /// The place in the queue is lost, and nothing stays behind: no node and no watch.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        attempt::acquire(self.client(), self.enter(1)).await.map(the_one)
+        attempt::acquire(self.client(), || self.enter(1)).await.map(the_one)
     }
 
     /// Acquires several permits, all of them or none: while it waits it has none, so that two who want several
@@ -134,7 +134,7 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<LockGuard>> {
         self.validate(permits)?;
-        attempt::acquire(self.client(), self.enter(permits)).await
+        attempt::acquire(self.client(), || self.enter(permits)).await
     }
 
     /// Acquires a permit if nobody is to be waited for; `None` otherwise.
@@ -145,7 +145,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Nothing stays behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        Ok(attempt::try_acquire(self.client(), self.enter(1)).await?.map(the_one))
+        Ok(attempt::try_acquire(self.client(), || self.enter(1)).await?.map(the_one))
     }
 
     /// Acquires several permits, all of them or none, if nobody is to be waited for; `None` otherwise.
@@ -157,7 +157,7 @@ impl Semaphore {
     /// Nothing stays behind.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<LockGuard>>> {
         self.validate(permits)?;
-        attempt::try_acquire(self.client(), self.enter(permits)).await
+        attempt::try_acquire(self.client(), || self.enter(permits)).await
     }
 
     /// Acquires a permit if that can be done within this time; `None` otherwise.
@@ -171,7 +171,7 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        Ok(attempt::try_acquire_for(self.client(), within, self.enter(1)).await?.map(the_one))
+        Ok(attempt::try_acquire_for(self.client(), within, || self.enter(1)).await?.map(the_one))
     }
 
     /// Acquires several permits, all of them or none, if that can be done within this time; `None` otherwise.
@@ -187,7 +187,7 @@ impl Semaphore {
         within: Duration,
     ) -> Result<Option<Vec<LockGuard>>> {
         self.validate(permits)?;
-        attempt::try_acquire_for(self.client(), within, self.enter(permits)).await
+        attempt::try_acquire_for(self.client(), within, || self.enter(permits)).await
     }
 
     /// How many permits are free now. Who waits for some may be about to take them.

@@ -49,7 +49,7 @@ with_each_generation! {
     read_write: read_write_excludes_in_order, a_writer_becomes_a_reader, read_write_outlives_the_death_of_others;
     semaphore: semaphore_is_shared, semaphore_outlives_the_death_of_others, shared_count_is_shared;
     semaphore_mutex: semaphore_mutex_excludes_in_order;
-    multi: multi_lock_excludes_in_order;
+    multi: multi_lock_excludes_in_order, multi_locks_taken_at_once_do_not_deadlock;
     revocation: holders_are_asked_to_release;
     own_names: kazoo_keeps_its_own_names;
 }

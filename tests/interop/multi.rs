@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use zk_recipes::{Client, InterProcessMutex, MultiLock};
 
 use crate::installed::Generation;
 use crate::line::{Contender, Line};
 use crate::stage::Stage;
-use crate::support::queue_of;
+use crate::support::{queue_of, within};
 
-const PATHS: [&str; 2] = ["/multi/a", "/multi/b"];
-const OPEN: &str = "multi /multi/a,/multi/b";
+const PATHS: [&str; 3] = ["/multi/a", "/multi/b", "/multi/c"];
+const OPEN: &str = "multi /multi/a,/multi/b,/multi/c";
 
 fn ours(name: &'static str, client: &Client) -> Contender {
     let lock = MultiLock::new(client, PATHS).unwrap();
@@ -66,12 +67,19 @@ pub(crate) async fn multi_lock_excludes_in_order(generation: Generation) {
     part.release().await.unwrap();
     line.is_served_in_order().await;
 
+    let part = InterProcessMutex::new(&client, PATHS[2]).unwrap().acquire().await.unwrap();
+    line.enters(ours("rust", &client)).await;
+    line.enters(Contender::peer("java", java.open("c", OPEN).await)).await;
+    line.only_holders_are(&[]).await;
+    part.release().await.unwrap();
+    line.is_served_in_order().await;
+
     // Nobody is kept waiting by the death of another one.
     line.enters(Contender::peer("doomed java 1", doomed_java.open("a", OPEN).await)).await;
     line.only_holders_are(&["doomed java 1"]).await;
     line.enters(ours("doomed rust 1", &doomed_client)).await;
     line.enters(Contender::peer("doomed java 2", doomed_java.open("b", OPEN).await)).await;
-    line.enters(Contender::peer("java", java.open("c", OPEN).await)).await;
+    line.enters(Contender::peer("java", java.open("d", OPEN).await)).await;
     line.enters(ours("doomed rust 2", &doomed_client)).await;
     line.enters(ours("rust", &client)).await;
     line.remove("doomed java 1");
@@ -82,6 +90,29 @@ pub(crate) async fn multi_lock_excludes_in_order(generation: Generation) {
     wire.cut();
     line.is_served_in_order().await;
     drop(lost);
+    for path in PATHS {
+        queue_of(&stage.zookeeper, path, 0).await;
+    }
+}
+
+/// The peers take one lock after the other, and we all at once: nobody waits for somebody who waits for it.
+pub(crate) async fn multi_locks_taken_at_once_do_not_deadlock(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
+    let mut peers = [java.open("a", OPEN).await, python.open("a", OPEN).await];
+    let client = stage.client("rust").await;
+    let lock = MultiLock::new(&client, PATHS.iter().rev()).unwrap();
+    for _ in 0..100 {
+        let by_peers = peers.iter_mut().map(|peer| async move {
+            peer.call("acquire").await;
+            peer.call("release").await;
+        });
+        let by_us = async {
+            let guard = within(lock.acquire()).await.unwrap();
+            guard.release().await.unwrap();
+        };
+        tokio::join!(join_all(by_peers), by_us);
+    }
     for path in PATHS {
         queue_of(&stage.zookeeper, path, 0).await;
     }
