@@ -61,9 +61,6 @@ impl HeldNode {
 
     /// Why it is lost, if it is known to be.
     pub(crate) fn loss(&self) -> Option<LossReason> {
-        if let Some(reason) = *self.loss.borrow() {
-            return Some(reason);
-        }
         if self.client.is_closed() {
             self.lose(LossReason::Closed);
         } else if self.session.is_over() {

@@ -1,6 +1,7 @@
 //! What the integration tests share.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+pub mod counter;
 pub mod proxy;
 
 use std::fmt::Debug;
@@ -48,25 +49,35 @@ impl Sandbox {
     /// Sees to it that every queue below the root becomes empty.
     pub async fn assert_nothing_left(&self) {
         let zookeeper = zk::Client::connect(&servers()).await.unwrap();
-        eventually("no node but empty containers is left", || {
-            nodes_below(&zookeeper, format!("/{}", self.root))
+        let root = format!("/{}", self.root);
+        eventually("no node but empty containers is left", || async {
+            ephemerals_below(&zookeeper, &root).await.is_empty().then_some(())
         })
         .await;
     }
 }
 
-/// `Some` when there are none but containers.
-async fn nodes_below(zookeeper: &zk::Client, root: String) -> Option<()> {
-    let mut paths = vec![root];
+/// All nodes below a path, parents first.
+pub async fn nodes_below(zookeeper: &zk::Client, path: &str) -> Vec<(String, zk::Stat)> {
+    let mut nodes = Vec::new();
+    let mut paths = vec![path.to_owned()];
     while let Some(path) = paths.pop() {
         match zookeeper.get_children(&path).await {
-            Ok((_, stat)) if stat.ephemeral_owner > 0 => return None,
-            Ok((children, _)) => paths.extend(children.iter().map(|name| format!("{path}/{name}"))),
+            Ok((children, stat)) => {
+                paths.extend(children.iter().map(|name| format!("{path}/{name}")));
+                nodes.push((path, stat));
+            }
             Err(zk::Error::NoNode) => {}
             Err(error) => panic!("{path}: {error}"),
         }
     }
-    Some(())
+    nodes
+}
+
+/// Those by which locks are held or waited for, in no order, and their sessions.
+pub async fn ephemerals_below(zookeeper: &zk::Client, path: &str) -> Vec<(String, i64)> {
+    let nodes = nodes_below(zookeeper, path).await.into_iter();
+    nodes.map(|(path, stat)| (path, stat.ephemeral_owner)).filter(|(_, session)| *session > 0).collect()
 }
 
 /// A client of a server of one's own, with a session that ends soon after contact is lost.
@@ -81,6 +92,12 @@ pub async fn connect(server: &TestingServer) -> Client {
 /// Several of them.
 pub async fn connect_many<const N: usize>(server: &TestingServer) -> [Client; N] {
     futures_util::future::join_all((0..N).map(|_| connect(server))).await.try_into().unwrap()
+}
+
+/// Somebody who looks at a server and is none of the clients.
+pub async fn bystander(server: &TestingServer) -> zk::Client {
+    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
+    connector.connect(&server.connect_string()).await.unwrap()
 }
 
 /// The one lock that most tests are about.

@@ -11,8 +11,10 @@ use zk_recipes::testing::TestingServer;
 /// Opcodes of requests.
 pub const DELETE: i32 = 2;
 pub const EXISTS: i32 = 3;
+pub const GET_DATA: i32 = 4;
 pub const GET_CHILDREN: i32 = 8;
 pub const PING: i32 = 11;
+pub const MULTI: i32 = 14;
 pub const CREATE2: i32 = 15;
 pub const REMOVE_WATCHES: i32 = 18;
 
@@ -28,6 +30,7 @@ struct Shared {
     requests: Mutex<Vec<i32>>,
     replies: AtomicUsize,
     holding: watch::Sender<bool>,
+    holding_from: Mutex<Option<i32>>,
     losing: Mutex<Option<(i32, oneshot::Sender<()>)>>,
 }
 
@@ -40,6 +43,7 @@ impl Proxy {
             requests: Mutex::default(),
             replies: AtomicUsize::new(0),
             holding: watch::Sender::new(false),
+            holding_from: Mutex::default(),
             losing: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone()));
@@ -68,6 +72,16 @@ impl Proxy {
     /// Holds all replies back, or lets them go.
     pub fn hold_replies(&self, hold: bool) {
         self.shared.holding.send_replace(hold);
+    }
+
+    /// Holds back the reply to the next request with this opcode, and all later ones.
+    pub fn hold_from_reply_to(&self, opcode: i32) {
+        *self.shared.holding_from.lock().unwrap() = Some(opcode);
+    }
+
+    /// Whether replies are held back.
+    pub fn is_holding(&self) -> bool {
+        *self.shared.holding.borrow()
     }
 
     /// Lets the next request with this opcode through, waits for the server's reply, and cuts the connection
@@ -102,6 +116,7 @@ async fn forward(client: TcpStream, server: TcpStream, shared: &Shared) -> std::
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let awaited = Mutex::new(None);
+    let held_from = Mutex::new(None);
     // The first frame of either side is the handshake.
     let requests = async {
         let handshake = read_frame(&mut from_client).await?;
@@ -111,6 +126,9 @@ async fn forward(client: TcpStream, server: TcpStream, shared: &Shared) -> std::
             let opcode = number_at(&frame, 4);
             if opcode != PING {
                 shared.requests.lock().unwrap().push(opcode);
+            }
+            if shared.holding_from.lock().unwrap().take_if(|from| *from == opcode).is_some() {
+                *held_from.lock().unwrap() = Some(number_at(&frame, 0));
             }
             let lost = shared.losing.lock().unwrap().take_if(|(losing, _)| *losing == opcode);
             if let Some((_, lost)) = lost {
@@ -129,6 +147,9 @@ async fn forward(client: TcpStream, server: TcpStream, shared: &Shared) -> std::
             if let Some((_, lost)) = awaited.lock().unwrap().take_if(|(awaited, _)| *awaited == xid) {
                 let _ = lost.send(());
                 return Ok(());
+            }
+            if held_from.lock().unwrap().take_if(|from| *from == xid).is_some() {
+                shared.holding.send_replace(true);
             }
             shared.replies.fetch_add(1, SeqCst);
             let _ = given.send(frame);
