@@ -125,7 +125,7 @@ pub(crate) struct Applicant {
 /// What came of a try to take leases.
 enum Try {
     Taken,
-    /// There are not enough. The watchers tell of changes.
+    /// There are not enough. If it is patient, the watchers tell of changes.
     Full(Vec<OneshotWatcher>),
     /// Something was in the way that is no longer.
     Again,
@@ -191,8 +191,7 @@ impl Applicant {
         let (free, watchers) =
             seen.map_err(|source| self.leases.leases.error("count the leases of", source))?;
         if free < i64::from(self.wanted) {
-            // Without a watcher it was not looked at with the intention to wait.
-            return Ok(if patient && watchers.is_empty() { Try::Again } else { Try::Full(watchers) });
+            return Ok(Try::Full(watchers));
         }
         self.take(&session).await
     }
