@@ -176,7 +176,8 @@ macro_rules! reentrant_lock {
                 self.is_owned_by(&Owner::current())
             }
 
-            /// Whether this owner holds the lock through this object.
+            /// Whether this owner holds the lock through this object. No request is made: a lock that was lost
+            /// counts until its last guard is gone.
             pub fn is_owned_by(&self, owner: &Owner) -> bool {
                 self.lock.is_owned_by(owner)
             }

@@ -90,6 +90,15 @@ impl ReadWriteLock {
         &self.write
     }
 
+    /// The same lock object, with these options on both sides. See
+    /// [`ReadLock::with_options`] and [`WriteLock::with_options`] for those of one side.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): a maximum hold time of zero.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self> {
+        Ok(Self { read: self.read.with_options(options.clone())?, write: self.write.with_options(options)? })
+    }
+
     /// The full path of the lock, namespace included.
     pub fn path(&self) -> &str {
         self.write.path()

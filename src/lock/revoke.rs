@@ -75,8 +75,9 @@ impl Revoker {
 /// not work and does not end. Answers from whom it was taken; nobody if the lock is free.
 ///
 /// It deletes the holder's node. A holder that still works does not notice at once: it must be protected by its
-/// [token](crate::LockGuard::fencing_token). Of this library it hears when it releases or enters again. For
-/// one of several holders see [`force_release_participant`].
+/// [token](crate::LockGuard::fencing_token). Of this library it hears when it releases, or at once if it awaits
+/// [`revoke_requested`](crate::LockGuard::revoke_requested). For one of several holders see
+/// [`force_release_participant`].
 ///
 /// Redisson's `forceUnlock`.
 ///

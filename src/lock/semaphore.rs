@@ -8,6 +8,7 @@ use super::books::Books;
 use super::guard::LockGuard;
 use super::held_node::HeldNode;
 use super::hold::Hold;
+use super::methods::inter_process_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
 use super::participant::{self, Participant};
@@ -24,6 +25,9 @@ use crate::shared_count::SharedCount;
 ///
 /// A permit is a [`LockGuard`]: it belongs to no task, and can be released anywhere. Nobody is known again:
 /// whoever acquires twice has two permits.
+///
+/// Curator takes several permits one after the other, and waits for the next with the first in its hand. Where
+/// clients of Curator do that, give those who want several here a deadline, as among themselves.
 ///
 /// On the wire, an acquire of any number is two round trips if nobody is to be waited for: a node at the gate,
 /// with a look at what is free; and one transaction that makes all the leases if the node at the gate still
@@ -54,6 +58,8 @@ pub struct Semaphore {
     books: Arc<Books<Hold>>,
     options: LockOptions,
 }
+
+inter_process_lock!(Semaphore);
 
 /// An application for permits.
 #[derive(Debug)]
@@ -128,7 +134,8 @@ impl Semaphore {
     /// cannot wait for each other. Those behind it wait as well, also for fewer. Each is a guard of its own.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); [`Error::InvalidArgument`]: no permits, or more than there are.
+    /// As [`acquire`](Self::acquire); [`Error::InvalidArgument`]: no permits, or more than the fixed number that
+    /// there are. More than a shared count says are waited for until that is raised.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -226,21 +233,41 @@ impl Semaphore {
         self.client().unless_closed(participants).await
     }
 
+    /// Whether no permit is free.
+    ///
+    /// # Errors
+    /// As [`available_permits`](Self::available_permits).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn is_locked(&self) -> Result<bool> {
+        self.available_permits().await.map(|free| free == 0)
+    }
+
+    /// Who has had its permit for longest, in whatever process.
+    ///
+    /// # Errors
+    /// As [`participants`](Self::participants).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn holder(&self) -> Result<Option<Participant>> {
+        self.client().unless_closed(participant::holder(self.leases.leases(), Kind::Shared)).await
+    }
+
+    /// Whether somebody has a permit through this object. No request is made: a permit that was lost counts
+    /// until its guard is gone.
+    pub fn is_acquired_in_this_process(&self) -> bool {
+        !self.books.is_empty(Kind::Shared)
+    }
+
     /// The full path of the semaphore, namespace included.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    pub(crate) fn client(&self) -> &Client {
+    fn client(&self) -> &Client {
         self.leases.client()
-    }
-
-    pub(crate) fn is_acquired_in_this_process(&self) -> bool {
-        !self.books.is_empty(Kind::Shared)
-    }
-
-    pub(crate) async fn holder(&self) -> Result<Option<Participant>> {
-        self.client().unless_closed(participant::holder(self.leases.leases(), Kind::Shared)).await
     }
 
     /// # Errors

@@ -113,7 +113,7 @@ impl SemaphoreMutex {
     /// # Cancel safety
     /// Nothing is changed by it.
     pub async fn is_locked(&self) -> Result<bool> {
-        self.semaphore.available_permits().await.map(|free| free == 0)
+        self.semaphore.is_locked().await
     }
 
     /// Who holds the lock, in whatever process.
