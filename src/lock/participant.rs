@@ -47,7 +47,8 @@ impl Participant {
         self.since.elapsed().unwrap_or_default()
     }
 
-    /// The transaction that created its node: the token by which it holds or will hold the lock.
+    /// The transaction that created its node: the token by which it holds or will hold the lock. Permits, and
+    /// readers who were the writer before, have the token of an earlier node of theirs.
     pub fn fencing_token(&self) -> i64 {
         self.fencing_token
     }
