@@ -80,7 +80,10 @@ impl MultiLock {
     }
 
     /// These locks, of whatever kind and of whatever client, taken one after the other in the order of their
-    /// paths.
+    /// paths. Those of the same path are refused, also where their clients have different servers.
+    ///
+    /// A lock that is known to be lost before the last one is granted makes it start anew. That somebody has
+    /// deleted a node is not known.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`]: no locks, or two with the same path.
@@ -116,16 +119,11 @@ impl MultiLock {
     pub async fn acquire(&self) -> Result<LockGuard> {
         match &self.members {
             Members::Joint(members) => attempt::acquire(members[0].client(), || enter(members)).await,
-            Members::Mixed(locks) => {
-                let mut taken = Vec::with_capacity(locks.len());
-                for lock in &**locks {
-                    match lock.acquire().await {
-                        Ok(guard) => taken.push(guard),
-                        Err(error) => return Err(give_back(taken, error).await),
-                    }
+            Members::Mixed(locks) => loop {
+                if let Some(guard) = take_each(locks, None).await? {
+                    return Ok(guard);
                 }
-                Ok(LockGuard::of_all(taken))
-            }
+            },
         }
     }
 
@@ -139,7 +137,7 @@ impl MultiLock {
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         match &self.members {
             Members::Joint(members) => attempt::try_acquire(members[0].client(), || enter(members)).await,
-            Members::Mixed(locks) => take_in_time(locks, Some(Instant::now())).await,
+            Members::Mixed(locks) => take_each(locks, Some(Instant::now())).await,
         }
     }
 
@@ -159,7 +157,7 @@ impl MultiLock {
                 attempt::try_acquire_for(members[0].client(), within, || enter(members)).await
             }
             // A deadline beyond what the clock can tell is none.
-            Members::Mixed(locks) => take_in_time(locks, Instant::now().checked_add(within)).await,
+            Members::Mixed(locks) => take_each(locks, Instant::now().checked_add(within)).await,
         }
     }
 
@@ -271,22 +269,30 @@ impl Queued for Turn {
     }
 }
 
-/// Takes one lock after the other.
-async fn take_in_time(
+/// Takes one lock after the other, and all of them anew if one was lost while waiting for another.
+async fn take_each(
     locks: &[Arc<dyn InterProcessLock>],
     deadline: Option<Instant>,
 ) -> Result<Option<LockGuard>> {
-    let mut taken = Vec::with_capacity(locks.len());
-    for lock in locks {
-        let within =
-            deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-        match lock.try_acquire_for(within).await {
-            Ok(Some(guard)) => taken.push(guard),
-            Ok(None) => return release_all(taken).await.map(|()| None),
-            Err(error) => return Err(give_back(taken, error).await),
+    loop {
+        let mut taken = Vec::with_capacity(locks.len());
+        for lock in locks {
+            let outcome = match deadline {
+                Some(deadline) => {
+                    lock.try_acquire_for(deadline.saturating_duration_since(Instant::now())).await
+                }
+                None => lock.acquire().await.map(Some),
+            };
+            match outcome {
+                Ok(Some(guard)) => taken.push(guard),
+                Ok(None) => return release_all(taken).await.map(|()| None),
+                Err(error) => return Err(give_back(taken, error).await),
+            }
+        }
+        if taken.iter().all(|guard| guard.loss().is_none()) {
+            return Ok(Some(LockGuard::of_all(taken)));
         }
     }
-    Ok(Some(LockGuard::of_all(taken)))
 }
 
 /// Gives back what was taken when the rest could not be had. Answers why, and what failed of this as well.
