@@ -5,7 +5,9 @@ use std::sync::Arc;
 use zookeeper_client::{self as zk, OneshotWatcher};
 
 use crate::client::{Client, Session};
-use crate::error::Result;
+use crate::error::{Error, Result};
+
+const READ: &str = "read the count at";
 
 /// A number in a node of its own, that all processes read and may change: the limit of a
 /// [`Semaphore`](crate::Semaphore), for one.
@@ -51,7 +53,7 @@ impl SharedCount {
     /// # Cancel safety
     /// The node may have been made.
     pub async fn get(&self) -> Result<i32> {
-        let get = self.client.request("read the count at", &self.path, |session| async move {
+        let get = self.client.request(READ, &self.path, |session| async move {
             session.sync(&self.path).await?;
             self.read(&session).await
         });
@@ -80,6 +82,10 @@ impl SharedCount {
     /// The full path of the node, namespace included.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    pub(crate) fn cannot_read(&self, source: zk::Error) -> Error {
+        Error::ZooKeeper { operation: READ, path: self.path.to_string(), source }
     }
 
     pub(crate) async fn read(&self, session: &Session) -> Result<i32, zk::Error> {

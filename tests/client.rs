@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use support::*;
 use zk_recipes::testing::{TestingServer, kill_session};
 use zk_recipes::{
-    Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, InterProcessMutex, Permission, RetryPolicy,
+    Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, InterProcessMutex, Owner, Permission,
+    RetryPolicy,
 };
 use zookeeper_client as zk;
 
@@ -334,4 +335,28 @@ async fn end(zookeeper: zk::Client, server: &TestingServer) {
     let mut state = zookeeper.state_watcher();
     while !within(state.changed()).await.is_terminated() {}
     server.resume().unwrap();
+}
+
+/// A server does not tell of the end of a node that one may not read.
+#[tokio::test]
+async fn the_nodes_of_others_need_not_be_readable() {
+    let sandbox = Sandbox::new();
+    let private = async |who: &str| {
+        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+        let builder = sandbox.builder().auth("digest", format!("{who}:secret"));
+        let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
+        builder.connect(&servers()).await.unwrap()
+    };
+    let (alice, bob) = (private("alice").await, private("bob").await);
+    let held = mutex(&alice).acquire().await.unwrap();
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let path = sandbox.lock_path();
+    let waiter = acquire_in_task(&mutex(&bob));
+    queue_of(&zookeeper, &path, 2).await;
+    // Others come and go, and wake it for nothing.
+    assert!(mutex(&bob).try_acquire_as(&Owner::new()).await.unwrap().is_none());
+    let participants = mutex(&bob).participants().await.unwrap();
+    assert_eq!([participants[0].identity(), participants[1].identity()], [None, Some(bob.identity())]);
+    held.release().await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
 }

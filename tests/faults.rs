@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::proxy::{CREATE2, DELETE, EXISTS, GET_CHILDREN, Proxy};
+use support::proxy::{CREATE2, DELETE, GET_CHILDREN, GET_DATA, Proxy};
 use support::*;
 use zk_recipes::testing::{TestingServer, kill_session};
 use zk_recipes::{Client, ConnectionState, Error, InterProcessMutex, Owner, RetryPolicy};
@@ -387,7 +387,7 @@ async fn exclusion_and_order_survive_lost_replies() {
         tokio::spawn(async move {
             let mut losses = 0;
             loop {
-                for opcode in [CREATE2, DELETE, GET_CHILDREN, EXISTS] {
+                for opcode in [CREATE2, DELETE, GET_CHILDREN, GET_DATA] {
                     // Whichever request of the kind comes next. The last one may wait for none.
                     match tokio::time::timeout(Duration::from_secs(1), proxy.lose_reply_to(opcode)).await {
                         Ok(_) => losses += 1,

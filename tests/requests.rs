@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::proxy::{CREATE2, DELETE, EXISTS, GET_CHILDREN, Proxy, REMOVE_WATCHES};
+use support::proxy::{CREATE2, DELETE, GET_CHILDREN, GET_DATA, Proxy};
 use support::*;
 use zk_recipes::testing::TestingServer;
 use zk_recipes::{Client, InterProcessMutex};
@@ -83,7 +83,7 @@ async fn a_waiter_watches_only_its_predecessor() {
     };
     let waiter = acquire_in_task(&mutex);
     watches_of(&server, 1).await;
-    assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, EXISTS]);
+    assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, GET_DATA]);
     // The holder goes: that does not concern the last in the queue.
     holder.release().await.unwrap();
     let second = ticket.acquired().await.unwrap();
@@ -115,8 +115,7 @@ async fn a_predecessor_that_is_gone_before_it_is_watched_leaves_no_watch() {
     holder.release().await.unwrap();
     proxy.hold_replies(false);
     let guard = within(waiter).await.unwrap().unwrap();
-    // A watch on a missing node waits for its creation: it is taken back.
-    assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, EXISTS, REMOVE_WATCHES, GET_CHILDREN]);
+    assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, GET_DATA, GET_CHILDREN]);
     assert_eq!(server.watch_count().await.unwrap(), 0);
     drop(guard);
 }

@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::future::FutureExt as _;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -63,6 +64,7 @@ struct Core {
     identity: Arc<OnceLock<Vec<u8>>>,
     link: Arc<Link>,
     janitor: Janitor,
+    runtime: Handle,
     extensions: Extensions,
     closed: CancellationToken,
     /// Cancelled when the session was let go of.
@@ -115,10 +117,10 @@ impl Client {
     }
 
     fn start(config: Config, identity: Option<Vec<u8>>, source: Source) -> Result<Self> {
-        if tokio::runtime::Handle::try_current().is_err() {
+        let Ok(runtime) = Handle::try_current() else {
             let reason = "a client needs a running tokio runtime; make it within one".into();
             return Err(Error::InvalidArgument { argument: "runtime", reason });
-        }
+        };
         let link = Arc::new(Link::new());
         let closed = CancellationToken::new();
         let ended = CancellationToken::new();
@@ -136,6 +138,7 @@ impl Client {
             identity,
             link,
             janitor: Janitor::start(),
+            runtime,
             extensions: Extensions::default(),
             closed,
             ended,
@@ -266,6 +269,11 @@ impl Client {
         path: &str,
     ) -> Result<(), (String, zk::Error)> {
         parents::make(self, session, path).await
+    }
+
+    /// Runs a task on the client's runtime, wherever the caller is.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.core.runtime.spawn(task);
     }
 
     /// Where the client's sessions come from; `None` if its session is adopted.

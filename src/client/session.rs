@@ -154,14 +154,6 @@ impl Session {
         self.zookeeper()?.set_data(path, data, None).await.map(|_| ())
     }
 
-    /// Watches a node for its deletion or a change of its data; `None` if it does not exist.
-    pub(crate) async fn watch(&self, path: &str) -> Result<Option<zk::OneshotWatcher>, zk::Error> {
-        // Exists rather than get: it needs no right on the nodes of others. The watch that it leaves on a
-        // missing node goes with the watcher.
-        let (stat, watcher) = self.zookeeper()?.check_and_watch_stat(path).await?;
-        Ok(stat.map(|_| watcher))
-    }
-
     /// Lists children and watches for changes among them.
     pub(crate) async fn watch_list(
         &self,

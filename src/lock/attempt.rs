@@ -3,13 +3,14 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
+use super::deadline::from_now;
 use crate::client::Client;
 use crate::error::{Error, Result};
 
 /// How much longer than its deadline an acquire may take, to see its nodes gone from the queues.
-const LEAVE_GRACE: Duration = Duration::from_millis(100);
+pub(crate) const LEAVE_GRACE: Duration = Duration::from_millis(100);
 
 /// What has entered its queues.
 #[derive(Debug)]
@@ -92,10 +93,7 @@ pub(crate) async fn try_acquire_for<Q: Queued, F: Future<Output = Result<Entry<Q
     if within.is_zero() {
         return try_acquire(client, enter).await;
     }
-    // A deadline beyond what the clock can tell is none.
-    let Some(deadline) = Instant::now().checked_add(within) else {
-        return acquire(client, enter).await.map(Some);
-    };
+    let deadline = from_now(within);
     let acquire = async {
         let Ok(entry) = timeout_at(deadline, enter()).await else { return Ok(None) };
         let mut queued = match entry? {

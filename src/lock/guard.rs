@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::select_all;
+use futures_util::future::{join_all, select_all};
 
 use super::hold::Hold;
 use crate::error::{Error, LossReason, Result};
@@ -145,6 +145,16 @@ impl LockGuard {
         }
     }
 
+    /// Asks the server whether the lock is still held. What is lost then shows in [`loss`](Self::loss).
+    pub(crate) async fn look(&self) {
+        match &self.held {
+            Held::One(hold) => hold.node().look().await,
+            Held::All(members) => {
+                join_all(members.iter().map(|member| Box::pin(member.look()))).await;
+            }
+        }
+    }
+
     /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its
     /// hold only counts down, without a request. The members of a multi-lock are released all at once.
     ///
@@ -167,19 +177,18 @@ impl LockGuard {
                 Some(hold) => hold.release().await,
                 None => Ok(()),
             },
-            Held::All(members) => release_all(members).await,
+            Held::All(members) => Error::all(release_all(members).await).map_or(Ok(()), Err),
         }
     }
 }
 
-/// Releases guards side by side.
+/// Releases guards side by side, and answers what went wrong.
 ///
 /// # Cancel safety
 /// They are released in any case.
-pub(crate) async fn release_all(guards: Vec<LockGuard>) -> Result<()> {
-    let releases = guards.into_iter().rev().map(|guard| Box::pin(guard.release()));
-    let released = futures_util::future::join_all(releases).await;
-    Error::all(released.into_iter().filter_map(Result::err).collect()).map_or(Ok(()), Err)
+pub(crate) async fn release_all(guards: Vec<LockGuard>) -> Vec<Error> {
+    let released = join_all(guards.into_iter().rev().map(|guard| Box::pin(guard.release()))).await;
+    released.into_iter().filter_map(Result::err).collect()
 }
 
 impl fmt::Debug for LockGuard {

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use zookeeper_client as zk;
 
+use super::deadline::from_now;
 use crate::client::{Client, EphemeralNode, Failures, Session};
 use crate::error::{Error, LossReason, Result};
 
@@ -28,7 +29,7 @@ pub(crate) struct HeldNode {
 impl HeldNode {
     pub(crate) fn new(client: &Client, node: EphemeralNode, max_hold: Option<Duration>) -> Arc<Self> {
         let path = node.path().into();
-        let until = max_hold.and_then(from_now).map(watch::Sender::new);
+        let until = max_hold.map(from_now).map(watch::Sender::new);
         let timer = until.as_ref().map(watch::Sender::subscribe);
         let held = Arc::new(Self {
             client: client.clone(),
@@ -39,7 +40,7 @@ impl HeldNode {
             until,
         });
         if let Some(until) = timer {
-            tokio::spawn(give_up_in_time(Arc::downgrade(&held), until));
+            client.spawn(give_up_in_time(Arc::downgrade(&held), until));
         }
         held
     }
@@ -89,8 +90,8 @@ impl HeldNode {
     /// [`Error::LockLost`].
     pub(crate) fn extend(&self, max_hold: Duration) -> Result<()> {
         self.ensure_held()?;
-        if let (Some(until), Some(end)) = (&self.until, from_now(max_hold)) {
-            until.send_replace(end);
+        if let Some(until) = &self.until {
+            until.send_replace(from_now(max_hold));
         }
         Ok(())
     }
@@ -111,19 +112,29 @@ impl HeldNode {
 
     /// Waits until somebody asks for the lock by writing to the node.
     pub(crate) async fn revoke_requested(&self) -> Result<()> {
-        let mut failures = Failures::default();
+        self.ensure_held()?;
         let mut loss = self.loss.subscribe();
+        let lost = async {
+            // The sender is ours. What it answers is a lock on the value, which must not be kept.
+            let _ = loss.wait_for(Option::is_some).await;
+        };
+        let asked = async {
+            tokio::select! {
+                asked = self.request_written() => asked,
+                () = lost => self.ensure_held(),
+            }
+        };
+        self.client.unless_closed(asked).await
+    }
+
+    async fn request_written(&self) -> Result<()> {
+        let mut failures = Failures::default();
         loop {
-            self.ensure_held()?;
             let error = match self.session.watch_data(&self.path).await {
                 Ok((data, _)) if data == REVOKE_REQUEST => return Ok(()),
                 Ok((_, watcher)) => {
                     failures.reset();
-                    tokio::select! {
-                        _ = watcher.changed() => {}
-                        // The sender is ours.
-                        _ = loss.wait_for(Option::is_some) => {}
-                    }
+                    watcher.changed().await;
                     continue;
                 }
                 Err(zk::Error::NoNode) => return Err(self.deleted()),
@@ -133,6 +144,13 @@ impl HeldNode {
                 return Err(self.deleted());
             }
             failures.pause_after(error, self.client.retry_policy()).await?;
+        }
+    }
+
+    /// Asks the server whether the node is still there. That it cannot be reached is no answer, and no error.
+    pub(crate) async fn look(&self) {
+        if matches!(self.session.stat(&self.path).await, Ok(None)) {
+            self.lose(LossReason::Deleted);
         }
     }
 
@@ -156,11 +174,6 @@ impl HeldNode {
             reason => Error::LockLost { path: self.path.to_string(), reason },
         }
     }
-}
-
-/// `None` beyond what the clock can tell.
-fn from_now(time: Duration) -> Option<Instant> {
-    Instant::now().checked_add(time)
 }
 
 async fn give_up_in_time(held: Weak<HeldNode>, mut until: watch::Receiver<Instant>) {

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod books;
+mod deadline;
 mod guard;
 mod held_node;
 mod hold;

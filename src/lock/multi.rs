@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::InterProcessLock;
-use super::attempt::{self, Entry, Queued};
+use super::attempt::{self, Entry, LEAVE_GRACE, Queued};
+use super::deadline::from_now;
 use super::guard::{LockGuard, release_all};
 use super::methods::inter_process_lock;
 use super::options::LockOptions;
@@ -82,8 +83,8 @@ impl MultiLock {
     /// These locks, of whatever kind and of whatever client, taken one after the other in the order of their
     /// paths. Those of the same path are refused, also where their clients have different servers.
     ///
-    /// A lock that is known to be lost before the last one is granted makes it start anew. That somebody has
-    /// deleted a node is not known.
+    /// When the last one is granted, the servers are asked whether all are still held, which is one round trip
+    /// more. If one was lost meanwhile, it starts anew.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`]: no locks, or two with the same path.
@@ -120,7 +121,7 @@ impl MultiLock {
         match &self.members {
             Members::Joint(members) => attempt::acquire(members[0].client(), || enter(members)).await,
             Members::Mixed(locks) => loop {
-                if let Some(guard) = take_each(locks, None).await? {
+                if let Some(guard) = take_each(locks, Patience::Endless).await? {
                     return Ok(guard);
                 }
             },
@@ -137,7 +138,7 @@ impl MultiLock {
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         match &self.members {
             Members::Joint(members) => attempt::try_acquire(members[0].client(), || enter(members)).await,
-            Members::Mixed(locks) => take_each(locks, Some(Instant::now())).await,
+            Members::Mixed(locks) => take_each(locks, Patience::None).await,
         }
     }
 
@@ -156,8 +157,8 @@ impl MultiLock {
             Members::Joint(members) => {
                 attempt::try_acquire_for(members[0].client(), within, || enter(members)).await
             }
-            // A deadline beyond what the clock can tell is none.
-            Members::Mixed(locks) => take_each(locks, Instant::now().checked_add(within)).await,
+            Members::Mixed(_) if within.is_zero() => self.try_acquire().await,
+            Members::Mixed(locks) => take_each(locks, Patience::Until(from_now(within))).await,
         }
     }
 
@@ -269,38 +270,61 @@ impl Queued for Turn {
     }
 }
 
-/// Takes one lock after the other, and all of them anew if one was lost while waiting for another.
-async fn take_each(
-    locks: &[Arc<dyn InterProcessLock>],
-    deadline: Option<Instant>,
-) -> Result<Option<LockGuard>> {
-    loop {
-        let mut taken = Vec::with_capacity(locks.len());
-        for lock in locks {
-            let outcome = match deadline {
-                Some(deadline) => {
-                    lock.try_acquire_for(deadline.saturating_duration_since(Instant::now())).await
-                }
-                None => lock.acquire().await.map(Some),
-            };
-            match outcome {
-                Ok(Some(guard)) => taken.push(guard),
-                Ok(None) => return release_all(taken).await.map(|()| None),
-                Err(error) => return Err(give_back(taken, error).await),
+/// For how long others are waited for.
+#[derive(Clone, Copy)]
+enum Patience {
+    None,
+    Until(Instant),
+    Endless,
+}
+
+impl Patience {
+    async fn take(self, lock: &dyn InterProcessLock) -> Result<Option<LockGuard>> {
+        match self {
+            Self::None => lock.try_acquire().await,
+            Self::Until(deadline) => {
+                lock.try_acquire_for(deadline.saturating_duration_since(Instant::now())).await
             }
+            Self::Endless => lock.acquire().await.map(Some),
         }
-        if taken.iter().all(|guard| guard.loss().is_none()) {
-            return Ok(Some(LockGuard::of_all(taken)));
+    }
+
+    /// What is to be done in the end, as far as there is time for it.
+    async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
+        match self {
+            Self::None | Self::Endless => Some(last.await),
+            Self::Until(deadline) => timeout_at(deadline.max(Instant::now()) + LEAVE_GRACE, last).await.ok(),
         }
     }
 }
 
-/// Gives back what was taken when the rest could not be had. Answers why, and what failed of this as well.
-async fn give_back(taken: Vec<LockGuard>, error: Error) -> Error {
-    match release_all(taken).await {
-        Ok(()) => error,
-        Err(failed) => error.with(vec![failed]),
+/// Takes one lock after the other, and all of them anew if one was lost while waiting for another.
+async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> Result<Option<LockGuard>> {
+    loop {
+        let mut taken = Vec::with_capacity(locks.len());
+        for lock in locks {
+            match patience.take(&**lock).await {
+                Ok(Some(guard)) => taken.push(guard),
+                Ok(None) => return Error::all(give_back(taken, patience).await).map_or(Ok(None), Err),
+                Err(error) => return Err(error.with(give_back(taken, patience).await)),
+            }
+        }
+        let guard = LockGuard::of_all(taken);
+        if patience.finish(guard.look()).await.is_none() {
+            return Ok(None);
+        }
+        if guard.loss().is_none() {
+            return Ok(Some(guard));
+        }
     }
+}
+
+/// Gives back what was taken when the rest could not be had, and answers what went wrong. What is lost already
+/// needs no giving back.
+async fn give_back(taken: Vec<LockGuard>, patience: Patience) -> Vec<Error> {
+    let mut failed = patience.finish(release_all(taken)).await.unwrap_or_default();
+    failed.retain(|error| !matches!(error, Error::LockLost { .. } | Error::Closed));
+    failed
 }
 
 inter_process_lock!(MultiLock);

@@ -79,7 +79,15 @@ impl fmt::Debug for Participant {
 
 /// The contenders of a queue, in order; all, or those of one kind.
 pub(crate) async fn of(internals: &LockInternals, kind: Option<Kind>) -> Result<Vec<Participant>> {
-    let queue = internals.contenders().await?;
+    read(internals, internals.contenders().await?, kind).await
+}
+
+/// Those of these contenders who are still there; all, or those of one kind.
+pub(crate) async fn read(
+    internals: &LockInternals,
+    queue: Vec<Queued>,
+    kind: Option<Kind>,
+) -> Result<Vec<Participant>> {
     let nodes = join_all(queue.iter().map(|queued| node(internals, queued))).await;
     let mut present = Vec::with_capacity(queue.len());
     let mut participants = Vec::with_capacity(queue.len());

@@ -1,5 +1,7 @@
 //! Asking a holder for its lock, and taking it away.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use zookeeper_client as zk;
 
 use super::held_node::REVOKE_REQUEST;
@@ -56,6 +58,8 @@ impl Revoker {
 
     /// Asks one contender, be it a holder or one that waits. Answers whether its node was still there.
     ///
+    /// Who waits hears of it as a holder; but not who waits for a permit: that will be held by another node.
+    ///
     /// # Errors
     /// As [`request`](Self::request).
     ///
@@ -63,8 +67,10 @@ impl Revoker {
     /// It may have been asked.
     pub async fn request_from(client: &Client, participant: &Participant) -> Result<bool> {
         let path = participant.node_path();
-        let write = client.request("ask for the lock of", path, |session| async move {
-            was_there(session.set_data(path, REVOKE_REQUEST).await)
+        let done = Done::default();
+        let write = client.request("ask for the lock of", path, |session| {
+            let done = &done;
+            async move { done.after(session.set_data(path, REVOKE_REQUEST).await) }
         });
         client.unless_closed(write).await
     }
@@ -106,20 +112,36 @@ pub async fn force_release(client: &Client, path: &str) -> Result<Vec<Participan
 /// It may have been done.
 pub async fn force_release_participant(client: &Client, participant: &Participant) -> Result<bool> {
     let path = participant.node_path();
-    let delete = client.request("delete", path, |session| async move {
-        match session.stat(path).await? {
-            Some(stat) if stat.czxid == participant.fencing_token() => was_there(session.delete(path).await),
-            _ => Ok(false),
+    let done = Done::default();
+    let delete = client.request("delete", path, |session| {
+        let done = &done;
+        async move {
+            let stat = session.stat(path).await?;
+            let is_the_same = stat.is_some_and(|stat| stat.czxid == participant.fencing_token());
+            done.after(if is_the_same { session.delete(path).await } else { Err(zk::Error::NoNode) })
         }
     });
     client.unless_closed(delete).await
 }
 
-fn was_there(outcome: Result<(), zk::Error>) -> Result<bool, zk::Error> {
-    match outcome {
-        Ok(()) => Ok(true),
-        Err(zk::Error::NoNode) => Ok(false),
-        Err(error) => Err(error),
+/// Whether a request was done that may be sent several times.
+#[derive(Default)]
+struct Done {
+    /// The reply to one of them was lost.
+    in_doubt: AtomicBool,
+}
+
+impl Done {
+    /// What it comes to when the node is gone: if one of them may have been done, it counts as done.
+    fn after(&self, outcome: Result<(), zk::Error>) -> Result<bool, zk::Error> {
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(zk::Error::NoNode) => Ok(self.in_doubt.load(Ordering::Relaxed)),
+            Err(error) => {
+                self.in_doubt.store(true, Ordering::Relaxed);
+                Err(error)
+            }
+        }
     }
 }
 

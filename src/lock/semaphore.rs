@@ -205,13 +205,14 @@ impl Semaphore {
     /// # Cancel safety
     /// Nothing is changed by it.
     pub async fn available_permits(&self) -> Result<u32> {
-        let leases = self.leases.leases();
-        let free = leases.request("count the leases of", |session| async move {
-            session.sync(leases.path()).await?;
-            self.leases.free(&session).await
-        });
+        let limit = match self.leases.limit() {
+            Limit::Fixed(limit) => *limit,
+            // Below zero there are none, as at zero.
+            Limit::Shared(count) => u32::try_from(count.get().await?).unwrap_or(0),
+        };
+        let leases = self.client().unless_closed(self.leases.leases().contenders()).await?;
         // More can be out than there are: the count was lowered.
-        self.client().unless_closed(free).await.map(|free| u32::try_from(free).unwrap_or(0))
+        Ok(limit.saturating_sub(u32::try_from(leases.len()).unwrap_or(u32::MAX)))
     }
 
     /// Everybody who has a permit, in the order in which they were given out, and then everybody who waits for
@@ -225,8 +226,10 @@ impl Semaphore {
     /// Nothing is changed by it.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         let participants = async {
+            // In this order, who passes the gate meanwhile is not overlooked.
+            let waiting = self.leases.gate().contenders().await?;
             let mut participants = participant::of(self.leases.leases(), None).await?;
-            let waiting = participant::of(self.leases.gate(), None).await?;
+            let waiting = participant::read(self.leases.gate(), waiting, None).await?;
             participants.extend(waiting.into_iter().map(Participant::waiting));
             Ok(participants)
         };

@@ -65,6 +65,9 @@ impl Joint {
     pub(crate) async fn wait(&mut self) -> Result<()> {
         let Some(last) = self.places.last_mut() else { return self.enter_rest().await };
         last.wait().await?;
+        if !last.is_outside() {
+            self.losses.reset();
+        }
         if last.is_granted() {
             if !self.is_everywhere() {
                 self.enter_rest().await?;

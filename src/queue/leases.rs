@@ -72,19 +72,21 @@ impl Leases {
     }
 
     /// How many leases are free; negative if there are more than the limit.
-    pub(crate) async fn free(&self, session: &Session) -> Result<i64, zk::Error> {
+    async fn free(&self, session: &Session) -> Result<i64> {
         let (children, limit) = join(self.leases.list(session), self.read_limit(session)).await;
-        Ok(i64::from(limit?) - self.count(children?))
+        let children = children.map_err(|source| self.cannot_count(source))?;
+        Ok(i64::from(limit?) - self.count(children))
     }
 
     /// The same, and what tells of changes.
-    async fn watch_free(&self, session: &Session) -> Result<(i64, Vec<OneshotWatcher>), zk::Error> {
+    async fn watch_free(&self, session: &Session) -> Result<(i64, Vec<OneshotWatcher>)> {
         let (listed, limit) = join(session.watch_list(self.leases.path()), self.watch_limit(session)).await;
         let (limit, limit_watcher) = limit?;
         let (children, children_watcher) = match listed {
             // Without a lease there is nothing to wait for, but for the limit.
             Err(zk::Error::NoNode) => (Vec::new(), None),
-            listed => listed.map(|(children, watcher)| (children, Some(watcher)))?,
+            Err(source) => return Err(self.cannot_count(source)),
+            Ok((children, watcher)) => (children, Some(watcher)),
         };
         let watchers = children_watcher.into_iter().chain(limit_watcher).collect();
         Ok((i64::from(limit) - self.count(children), watchers))
@@ -94,18 +96,23 @@ impl Leases {
         self.leases.among(children).len() as i64
     }
 
-    async fn read_limit(&self, session: &Session) -> Result<i32, zk::Error> {
+    async fn read_limit(&self, session: &Session) -> Result<i32> {
         match &self.limit {
             Limit::Fixed(limit) => Ok(i32::try_from(*limit).unwrap_or(i32::MAX)),
-            Limit::Shared(count) => count.read(session).await,
+            Limit::Shared(count) => count.read(session).await.map_err(|source| count.cannot_read(source)),
         }
     }
 
-    async fn watch_limit(&self, session: &Session) -> Result<(i32, Option<OneshotWatcher>), zk::Error> {
-        match &self.limit {
-            Limit::Fixed(_) => Ok((self.read_limit(session).await?, None)),
-            Limit::Shared(count) => count.watch(session).await.map(|(count, watcher)| (count, Some(watcher))),
-        }
+    async fn watch_limit(&self, session: &Session) -> Result<(i32, Option<OneshotWatcher>)> {
+        let Limit::Shared(count) = &self.limit else {
+            return Ok((self.read_limit(session).await?, None));
+        };
+        let (limit, watcher) = count.watch(session).await.map_err(|source| count.cannot_read(source))?;
+        Ok((limit, Some(watcher)))
+    }
+
+    fn cannot_count(&self, source: zk::Error) -> Error {
+        self.leases.error("count the leases of", source)
     }
 }
 
@@ -171,6 +178,7 @@ impl Applicant {
                 Ok(Try::Again) => {}
                 Ok(Try::Full(watchers)) if patient => {
                     self.failures.reset();
+                    self.place.has_settled();
                     any_changed(watchers).await;
                 }
                 Ok(Try::Full(_)) => break,
@@ -188,8 +196,7 @@ impl Applicant {
             None if patient => self.leases.watch_free(&session).await,
             None => self.leases.free(&session).await.map(|free| (free, Vec::new())),
         };
-        let (free, watchers) =
-            seen.map_err(|source| self.leases.leases.error("count the leases of", source))?;
+        let (free, watchers) = seen?;
         if free < i64::from(self.wanted) {
             return Ok(Try::Full(watchers));
         }

@@ -28,8 +28,8 @@ pub(crate) struct Place {
     form: NodeForm,
     /// Whether it goes back to the end of the queue by itself when it has lost its place.
     returns: bool,
-    /// How many creates were sent.
-    creates: usize,
+    /// How often it has asked the server for something.
+    asked: usize,
     contender: Contender,
     node: Option<EphemeralNode>,
     /// Failures in a row to reach the servers.
@@ -80,7 +80,7 @@ impl Place {
             internals: internals.clone(),
             form,
             returns,
-            creates: 0,
+            asked: 0,
             contender: internals.contender(),
             node: Some(node),
             failures: Failures::default(),
@@ -126,9 +126,15 @@ impl Place {
         *self.contender.standing() == Standing::Outside
     }
 
-    /// Whether it is where its first create has put it.
+    /// Whether it stands where the first create, and the list behind it, have put it.
     pub(crate) fn is_where_it_entered(&self) -> bool {
-        self.creates == 1
+        self.asked == 1
+    }
+
+    /// Forgets past failures and losses: it has been in order for a while.
+    pub(crate) fn has_settled(&mut self) {
+        self.failures.reset();
+        self.losses.reset();
     }
 
     /// Looks where it stands, and enters the queue again if its node or its session is gone.
@@ -172,6 +178,7 @@ impl Place {
     async fn drive(&mut self, mut action: Action) -> Result<()> {
         let mut watcher = None;
         loop {
+            self.asked += usize::from(action != Action::Report);
             let outcome = match &action {
                 Action::Requeue | Action::Create if !self.returns => return Ok(()),
                 Action::Requeue => {
@@ -240,7 +247,6 @@ impl Place {
                 self.node.insert(EphemeralNode::new(internals.client(), session, internals.path(), form))
             }
         };
-        self.creates += 1;
         let session = node.session().clone();
         // `join` polls in this order, and the first poll sends: the list shows our node already.
         let (outcome, children) = join(node.create(), session.list(internals.path())).await;
@@ -286,15 +292,20 @@ impl Place {
 
     async fn watch(&mut self, name: &str, watcher: &mut Option<OneshotWatcher>) -> Result<Event> {
         let path = self.internals.child(name);
-        *watcher = match self.own_session()?.watch(&path).await {
-            Ok(watcher) => watcher,
-            Err(source) => return Err(Error::ZooKeeper { operation: "watch", path, source }),
-        };
-        if watcher.is_none() {
-            return Ok(Event::BlockerChanged);
+        let session = self.own_session()?;
+        let mut watched = session.watch_data(&path).await.map(|(_, watcher)| Some(watcher));
+        if matches!(watched, Err(zk::Error::NoAuth)) {
+            // Who may not read a node does not hear of its end, either; but of changes around it.
+            let listed = session.watch_list(self.internals.path()).await;
+            watched = listed
+                .map(|(children, watcher)| children.iter().any(|child| child == name).then_some(watcher));
         }
-        self.failures.reset();
-        self.losses.reset();
+        match watched {
+            Ok(Some(set)) => *watcher = Some(set),
+            Ok(None) | Err(zk::Error::NoNode) => return Ok(Event::BlockerChanged),
+            Err(source) => return Err(Error::ZooKeeper { operation: "watch", path, source }),
+        }
+        self.has_settled();
         Ok(Event::Watched)
     }
 
