@@ -305,8 +305,17 @@ async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> R
         for lock in locks {
             match patience.take(&**lock).await {
                 Ok(Some(guard)) => taken.push(guard),
-                Ok(None) => return Error::all(give_back(taken, patience).await).map_or(Ok(None), Err),
-                Err(error) => return Err(error.with(give_back(taken, patience).await)),
+                Ok(None) => {
+                    let mut failed = give_back(taken, patience).await;
+                    // What is lost already needs no giving back.
+                    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
+                    return Error::all(failed).map_or(Ok(None), Err);
+                }
+                Err(error) => {
+                    let mut failed = give_back(taken, patience).await;
+                    failed.retain(|other| *other != error);
+                    return Err(error.with(failed));
+                }
             }
         }
         let guard = LockGuard::of_all(taken);
@@ -319,12 +328,9 @@ async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> R
     }
 }
 
-/// Gives back what was taken when the rest could not be had, and answers what went wrong. What is lost already
-/// needs no giving back.
+/// Gives back what was taken when the rest could not be had, and answers what went wrong.
 async fn give_back(taken: Vec<LockGuard>, patience: Patience) -> Vec<Error> {
-    let mut failed = patience.finish(release_all(taken)).await.unwrap_or_default();
-    failed.retain(|error| !matches!(error, Error::LockLost { .. } | Error::Closed));
-    failed
+    patience.finish(release_all(taken)).await.unwrap_or_default()
 }
 
 inter_process_lock!(MultiLock);
