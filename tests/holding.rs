@@ -1,0 +1,858 @@
+//! What is done about held locks: an end to their time, requests to give them back, taking them away, data.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join, join_all};
+use support::proxy::{DELETE, GET_DATA, Proxy};
+use support::*;
+use tokio::task::JoinHandle;
+use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::{
+    Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason,
+    MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Revoker, Semaphore,
+    SemaphoreMutex, force_release, force_release_participant,
+};
+use zookeeper_client as zk;
+
+/// A time to hold that is over soon.
+const SOON: Duration = Duration::from_millis(400);
+
+/// Much later, for a machine that is busy.
+const LATE: Duration = Duration::from_secs(10);
+
+type Lock = Arc<dyn InterProcessLock>;
+
+/// A kind of lock, at a path of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Mutex,
+    Read,
+    Write,
+    Permit,
+    /// Its second member is the one that others want.
+    Multi,
+}
+
+const KINDS: [Kind; 5] = [Kind::Mutex, Kind::Read, Kind::Write, Kind::Permit, Kind::Multi];
+
+impl Kind {
+    /// What others want.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Mutex => "/locks/mutex",
+            Self::Read => "/locks/read",
+            Self::Write => "/locks/write",
+            Self::Permit => "/locks/permit",
+            Self::Multi => "/locks/multi-b",
+        }
+    }
+
+    /// Where others wait.
+    fn queue(self) -> String {
+        match self {
+            Self::Permit => format!("{}/locks", self.path()),
+            _ => self.path().to_owned(),
+        }
+    }
+
+    fn lock(self, client: &Client, options: LockOptions) -> Result<Lock> {
+        let path = self.path();
+        Ok(match self {
+            Self::Mutex => Arc::new(InterProcessMutex::new(client, path)?.with_options(options)?),
+            Self::Read => Arc::new(ReadWriteLock::new(client, path)?.read().with_options(options)?),
+            Self::Write => Arc::new(ReadWriteLock::new(client, path)?.write().with_options(options)?),
+            Self::Permit => Arc::new(SemaphoreMutex::new(client, path)?.with_options(options)?),
+            Self::Multi => Arc::new(MultiLock::new(client, ["/locks/multi-a", path])?.with_options(options)?),
+        })
+    }
+
+    fn unlimited(self, client: &Client) -> Lock {
+        self.lock(client, LockOptions::new()).unwrap()
+    }
+
+    fn limited(self, client: &Client, max_hold: Duration) -> Lock {
+        self.lock(client, LockOptions::new().max_hold(max_hold)).unwrap()
+    }
+
+    /// What the lock excludes.
+    fn rival(self, client: &Client) -> Lock {
+        match self {
+            Self::Read => Arc::new(ReadWriteLock::new(client, self.path()).unwrap().write().clone()),
+            Self::Multi => Arc::new(InterProcessMutex::new(client, self.path()).unwrap()),
+            kind => kind.unlimited(client),
+        }
+    }
+
+    /// The node of the lock that others want.
+    fn node(self, guard: &LockGuard) -> &str {
+        guard.members().last().unwrap_or(guard).node_path()
+    }
+
+    /// How many nodes it is held by.
+    fn nodes(self) -> usize {
+        if self == Self::Multi { 2 } else { 1 }
+    }
+}
+
+fn in_task(lock: Lock) -> JoinHandle<Result<LockGuard>> {
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// The nodes that an error says to be lost, and how.
+fn losses(error: &Error) -> Vec<(&str, LossReason)> {
+    match error {
+        Error::LockLost { path, reason } => vec![(path, *reason)],
+        Error::Several { first, others } => {
+            losses(first).into_iter().chain(others.iter().flat_map(losses)).collect()
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn assert_lost(error: &Error, reason: LossReason) {
+    assert!(losses(error).iter().all(|loss| loss.1 == reason), "{error}");
+}
+
+fn node_paths(participants: &[Participant]) -> Vec<&str> {
+    participants.iter().map(Participant::node_path).collect()
+}
+
+// --- An end to the time ---
+
+#[tokio::test]
+async fn when_its_time_is_over_the_next_has_the_lock() {
+    let sandbox = Sandbox::new();
+    let [holding, other] = [sandbox.client().await, sandbox.client().await];
+    within(join_all(KINDS.map(async |kind| {
+        let lock = kind.limited(&holding, SOON);
+        let start = Instant::now();
+        let guard = lock.acquire().await.unwrap();
+        let next = in_task(kind.rival(&other)).await.unwrap().unwrap();
+        let elapsed = start.elapsed();
+        assert!(elapsed >= SOON && elapsed < LATE, "{kind:?}: {elapsed:?}");
+
+        assert_eq!(guard.loss(), Some(LossReason::Deadline), "{kind:?}");
+        assert_eq!(guard.remaining_hold(), Some(Duration::ZERO));
+        assert_lost(&guard.extend(BOUND).unwrap_err(), LossReason::Deadline);
+        if kind != Kind::Permit {
+            // Entering again is not acquiring again.
+            assert_lost(&lock.acquire().await.unwrap_err(), LossReason::Deadline);
+            assert_lost(&lock.try_acquire().await.unwrap_err(), LossReason::Deadline);
+        }
+        let members = if guard.members().is_empty() { std::slice::from_ref(&guard) } else { guard.members() };
+        let mut nodes: Vec<_> = members.iter().map(|member| member.node_path().to_owned()).collect();
+        let error = guard.release().await.unwrap_err();
+        let mut lost = losses(&error);
+        nodes.sort();
+        lost.sort_by_key(|loss| loss.0);
+        assert!(lost.into_iter().eq(nodes.iter().map(|node| (&**node, LossReason::Deadline))), "{error}");
+        next.release().await.unwrap();
+        // Nothing of the loss stays.
+        lock.acquire().await.unwrap().release().await.unwrap();
+    })))
+    .await;
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn the_time_that_is_left_counts_down() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    for kind in KINDS {
+        let lock = kind.limited(&client, BOUND);
+        let guard = lock.acquire().await.unwrap();
+        let left = guard.remaining_hold().unwrap();
+        assert!(left <= BOUND && left > BOUND - LATE, "{kind:?}: {left:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let less = guard.remaining_hold().unwrap();
+        assert!(less + Duration::from_millis(20) <= left, "{kind:?}: {left:?}, then {less:?}");
+        if kind != Kind::Permit {
+            let again = lock.acquire().await.unwrap();
+            assert_eq!(again.hold_count(), 2);
+            assert!(again.remaining_hold().unwrap() <= less, "entering again prolongs nothing");
+        }
+        guard.extend(2 * BOUND).unwrap();
+        assert!(guard.remaining_hold().unwrap() > BOUND, "{kind:?}");
+        guard.extend(LATE).unwrap();
+        assert!(guard.remaining_hold().unwrap() <= LATE, "{kind:?}");
+        guard.release().await.unwrap();
+
+        let guard = kind.unlimited(&client).acquire().await.unwrap();
+        assert_eq!(guard.remaining_hold(), None);
+        guard.extend(Duration::from_nanos(1)).unwrap();
+        assert_eq!((guard.remaining_hold(), guard.loss()), (None, None), "without a limit it stays so");
+        guard.release().await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn the_time_can_be_prolonged_and_shortened() {
+    let sandbox = Sandbox::new();
+    let [holding, other] = [sandbox.client().await, sandbox.client().await];
+    within(join_all(KINDS.map(async |kind| {
+        let rival = kind.rival(&other);
+        let guard = kind.limited(&holding, SOON).acquire().await.unwrap();
+        guard.extend(BOUND).unwrap();
+        let early = tokio::spawn({
+            let rival = rival.clone();
+            async move { rival.try_acquire_for(2 * SOON).await }
+        });
+        assert!(early.await.unwrap().unwrap().is_none(), "{kind:?}");
+        assert_eq!(guard.loss(), None, "{kind:?}");
+
+        let waiter = in_task(rival.clone());
+        let start = Instant::now();
+        guard.extend(SOON).unwrap();
+        let next = waiter.await.unwrap().unwrap();
+        let elapsed = start.elapsed();
+        assert!(elapsed >= SOON && elapsed < LATE, "{kind:?}: {elapsed:?}");
+        assert_eq!(guard.loss(), Some(LossReason::Deadline));
+        next.release().await.unwrap();
+
+        let guard = kind.limited(&other, BOUND).acquire().await.unwrap();
+        guard.extend(Duration::ZERO).unwrap();
+        assert_eq!(guard.loss(), Some(LossReason::Deadline), "{kind:?}: at once");
+    })))
+    .await;
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn each_permit_has_a_time_of_its_own() {
+    let sandbox = Sandbox::new();
+    let path = Kind::Permit.path();
+    let semaphore = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
+    let other = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
+    let brief = semaphore.with_options(LockOptions::new().max_hold(SOON)).unwrap();
+    let guards = brief.acquire_many(2).await.unwrap();
+    guards[1].extend(BOUND).unwrap();
+    let next = within(other.acquire()).await.unwrap();
+    assert_eq!(guards[0].loss(), Some(LossReason::Deadline));
+    assert_eq!(guards[1].loss(), None);
+    assert!(other.try_acquire().await.unwrap().is_none(), "the other one is held");
+    drop(guards);
+    next.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_hold_of_no_time_is_refused() {
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    for kind in KINDS {
+        let error = kind.lock(&client, LockOptions::new().max_hold(Duration::ZERO)).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { argument: "max_hold", .. }), "{kind:?}: {error}");
+    }
+    // Locks that a multi-lock was given have options of their own.
+    let multi = MultiLock::of([Kind::Mutex.unlimited(&client)]).unwrap();
+    let error = multi.with_options(LockOptions::new()).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { argument: "options", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_hold_that_has_ended_is_ended_once() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = Proxy::start(&server).await;
+    let client = Client::connect(proxy.connect_string()).await.unwrap();
+    let nodes: usize = KINDS.into_iter().map(Kind::nodes).sum();
+    let acquire_all = async |max_hold: Option<Duration>| {
+        let lock = |kind: Kind| match max_hold {
+            Some(max_hold) => kind.limited(&client, max_hold),
+            None => kind.unlimited(&client),
+        };
+        join_all(KINDS.map(async |kind| lock(kind).acquire().await.unwrap())).await
+    };
+    // The opcodes since the last call. Replies come in order: also what nobody waits for has been sent.
+    let requests = async || {
+        client.zookeeper().await.unwrap().sync("/").await.unwrap();
+        proxy.take_requests()
+    };
+    let deletes = |requests: Vec<i32>| requests.into_iter().filter(|opcode| *opcode == DELETE).count();
+
+    // By its guard, before its time is over.
+    for confirmed in [true, false] {
+        let start = loop {
+            let start = Instant::now();
+            let guards = acquire_all(Some(2 * SOON)).await;
+            requests().await;
+            let mut outcomes = Vec::new();
+            if confirmed {
+                outcomes = join_all(guards.into_iter().map(LockGuard::release)).await;
+            } else {
+                drop(guards);
+            }
+            let deletes = deletes(requests().await);
+            // Otherwise the machine was too busy.
+            if start.elapsed() < 2 * SOON {
+                assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+                assert_eq!(deletes, nodes);
+                break start;
+            }
+        };
+        // The next hold is not meant.
+        let guards = acquire_all(None).await;
+        requests().await;
+        tokio::time::sleep(3 * SOON - start.elapsed().min(2 * SOON)).await;
+        assert_eq!(proxy.take_requests(), []);
+        for guard in guards {
+            assert_eq!(guard.loss(), None);
+            guard.release().await.unwrap();
+        }
+    }
+
+    // By the end of its time.
+    requests().await;
+    let guards = acquire_all(Some(SOON)).await;
+    for guard in &guards {
+        eventually("its time is over", || async { guard.loss() }).await;
+    }
+    const AT_THE_GATE: usize = 1;
+    assert_eq!(deletes(requests().await), nodes + AT_THE_GATE);
+    for guard in guards {
+        assert_lost(&guard.release().await.unwrap_err(), LossReason::Deadline);
+    }
+    assert_eq!(deletes(requests().await), 0);
+}
+
+#[tokio::test]
+async fn the_time_is_over_also_while_the_server_is_silent() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = Client::builder().session_timeout(BOUND).connect(&server.connect_string()).await.unwrap();
+    let guard = Kind::Mutex.limited(&client, BOUND).acquire().await.unwrap();
+    let session = session_id(&client).await;
+    let pausing = async {
+        watches_of(&server, 1).await;
+        server.pause().unwrap();
+        guard.extend(SOON).unwrap();
+    };
+    let (asked, ()) = within(join(guard.revoke_requested(), pausing)).await;
+    assert_lost(&asked.unwrap_err(), LossReason::Deadline);
+    assert_eq!(guard.loss(), Some(LossReason::Deadline));
+    // Without a word of the server.
+    assert_lost(&within(guard.release()).await.unwrap_err(), LossReason::Deadline);
+    server.resume().unwrap();
+    queue_of(&zookeeper, Kind::Mutex.path(), 0).await;
+    assert_eq!(session_id(&client).await, session, "it did not end with the session");
+}
+
+// --- Requests to give it back ---
+
+#[tokio::test]
+async fn a_holder_hears_that_its_lock_is_asked_for() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [holding, other] = connect_many(&server).await;
+    for kind in KINDS {
+        let guard = kind.unlimited(&holding).acquire().await.unwrap();
+        let node = kind.node(&guard);
+        let asking = async {
+            watches_of(&server, kind.nodes() as u64).await;
+            Revoker::request(&other, kind.path()).await.unwrap()
+        };
+        let (asked, holders) = within(join(guard.revoke_requested(), asking)).await;
+        assert_eq!(asked, Ok(()), "{kind:?}");
+        assert_eq!(node_paths(&holders), [node], "{kind:?}");
+        assert!(holders[0].is_holder());
+        assert_eq!(zookeeper.get_data(node).await.unwrap().0, b"__REVOKE__", "Curator's word for it");
+        watches_of(&server, 0).await;
+        // To do it is up to the holder.
+        assert!(kind.rival(&other).try_acquire().await.unwrap().is_none());
+        assert_eq!(within(guard.revoke_requested()).await, Ok(()), "it has been asked");
+        guard.release().await.unwrap();
+
+        // Asked before anybody awaits it.
+        let guard = kind.unlimited(&holding).acquire().await.unwrap();
+        Revoker::request(&other, kind.path()).await.unwrap();
+        assert_eq!(within(guard.revoke_requested()).await, Ok(()), "{kind:?}");
+        guard.release().await.unwrap();
+
+        // A new hold is not asked for.
+        let guard = kind.unlimited(&holding).acquire().await.unwrap();
+        tokio::select! {
+            asked = guard.revoke_requested() => panic!("{kind:?}: {asked:?}"),
+            () = watches_of(&server, kind.nodes() as u64) => {}
+        }
+        guard.release().await.unwrap();
+        watches_of(&server, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn all_holders_are_asked_and_only_they() {
+    let sandbox = Sandbox::new();
+    let clients = [sandbox.client().await, sandbox.client().await, sandbox.client().await];
+    let [one, two, three] = &clients;
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let identity = async |node: &str| zookeeper.get_data(node).await.unwrap().0;
+
+    let path = Kind::Read.path();
+    let locks = clients.each_ref().map(|client| ReadWriteLock::new(client, path).unwrap());
+    let readers = [locks[0].read().acquire().await.unwrap(), locks[1].read().acquire().await.unwrap()];
+    let writing = locks[2].write().enqueue().await.unwrap();
+    let behind = locks[2].read().enqueue_as(&Owner::new()).await.unwrap();
+    let asked = Revoker::request(three, path).await.unwrap();
+    assert_eq!(node_paths(&asked), readers.each_ref().map(LockGuard::node_path));
+    for reader in readers {
+        assert_eq!(within(reader.revoke_requested()).await, Ok(()));
+        reader.release().await.unwrap();
+    }
+    let writer = within(writing.acquired()).await.unwrap();
+    assert_eq!(identity(writer.node_path()).await, three.identity());
+    writer.release().await.unwrap();
+    let reader = within(behind.acquired()).await.unwrap();
+    assert_eq!(identity(reader.node_path()).await, three.identity());
+    reader.release().await.unwrap();
+
+    let path = Kind::Permit.path();
+    let semaphores = [one, two, three].map(|client| Semaphore::new(client, path, 3).unwrap());
+    let mut permits = semaphores[0].acquire_many(2).await.unwrap();
+    permits.push(semaphores[1].acquire().await.unwrap());
+    let waiter = tokio::spawn({
+        let semaphore = semaphores[2].clone();
+        async move { semaphore.acquire().await }
+    });
+    queue_of(&zookeeper, &format!("/{}{path}/locks", sandbox.root), 1).await;
+    let asked = Revoker::request(one, path).await.unwrap();
+    let mut nodes = node_paths(&asked);
+    let mut expected: Vec<_> = permits.iter().map(LockGuard::node_path).collect();
+    nodes.sort();
+    expected.sort();
+    assert_eq!(nodes, expected);
+    for permit in permits {
+        assert_eq!(within(permit.revoke_requested()).await, Ok(()));
+        permit.release().await.unwrap();
+    }
+    let permit = within(waiter).await.unwrap().unwrap();
+    assert_eq!(identity(permit.node_path()).await, three.identity());
+    permit.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_asked_hears_of_it_when_it_holds() {
+    let sandbox = Sandbox::new();
+    let [holding, waiting] = [sandbox.client().await, sandbox.client().await];
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let lock = mutex(&holding);
+    let held = lock.acquire().await.unwrap();
+    let ticket = mutex(&waiting).enqueue().await.unwrap();
+    let participants = lock.participants().await.unwrap();
+    assert_eq!(Revoker::request_from(&holding, &participants[1]).await, Ok(true));
+    assert_eq!(zookeeper.get_data(held.node_path()).await.unwrap().0, holding.identity());
+    held.release().await.unwrap();
+    let guard = within(ticket.acquired()).await.unwrap();
+    assert_eq!(guard.node_path(), participants[1].node_path());
+    assert_eq!(within(guard.revoke_requested()).await, Ok(()));
+    guard.release().await.unwrap();
+    for gone in &participants {
+        assert_eq!(Revoker::request_from(&holding, gone).await, Ok(false));
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn of_a_free_lock_there_is_nobody_to_ask_and_nobody_to_take_it_from() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    for kind in KINDS {
+        for used in [false, true] {
+            if used {
+                kind.unlimited(&client).acquire().await.unwrap().release().await.unwrap();
+            }
+            assert_eq!(Revoker::request(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
+            assert_eq!(force_release(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
+        }
+    }
+    let error = Revoker::request(&client, "locks").await.unwrap_err();
+    assert!(matches!(error, Error::InvalidPath { .. }), "{error}");
+    let error = force_release(&client, "/locks/").await.unwrap_err();
+    assert!(matches!(error, Error::InvalidPath { .. }), "{error}");
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn other_data_is_no_request() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = Proxy::start(&server).await;
+    let zookeeper = bystander(&server).await;
+    let client = Client::connect(proxy.connect_string()).await.unwrap();
+    let guard = Arc::new(mutex(&client).acquire().await.unwrap());
+    let asked = tokio::spawn({
+        let guard = guard.clone();
+        async move { guard.revoke_requested().await }
+    });
+    watches_of(&server, 1).await;
+    for data in [&b""[..], b"hello", b"__REVOKE", b"__REVOKE__ ", b"__revoke__"] {
+        proxy.take_requests();
+        zookeeper.set_data(guard.node_path(), data, None).await.unwrap();
+        eventually("it reads the data", || async { (proxy.take_requests() == [GET_DATA]).then_some(()) })
+            .await;
+        // Replies come in order: when this one is here, it has read them.
+        client.zookeeper().await.unwrap().sync("/").await.unwrap();
+        watches_of(&server, 1).await;
+        assert!(!asked.is_finished(), "{data:?}");
+    }
+    zookeeper.set_data(guard.node_path(), b"__REVOKE__", None).await.unwrap();
+    assert_eq!(within(asked).await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn whoever_no_longer_waits_for_a_request_leaves_no_watch() {
+    let server = TestingServer::start().await.unwrap();
+    let [holding, other] = connect_many(&server).await;
+    for kind in KINDS {
+        let guard = kind.unlimited(&holding).acquire().await.unwrap();
+        for awaits in 1.. {
+            let is_parked = tokio::select! {
+                biased;
+                asked = poll_times(guard.revoke_requested(), awaits) => {
+                    assert!(asked.is_none(), "{kind:?}");
+                    false
+                }
+                () = watches_of(&server, kind.nodes() as u64) => true,
+            };
+            watches_of(&server, 0).await;
+            if is_parked {
+                assert!(awaits > 1);
+                break;
+            }
+        }
+        // Nothing is lost by it.
+        assert_eq!(Revoker::request(&other, kind.path()).await.unwrap().len(), 1);
+        assert_eq!(within(guard.revoke_requested()).await, Ok(()));
+        guard.release().await.unwrap();
+    }
+}
+
+/// How a lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Deleted,
+    Taken,
+    Overdue,
+    Killed,
+    Closed,
+}
+
+impl End {
+    fn reason(self) -> LossReason {
+        match self {
+            Self::Deleted | Self::Taken => LossReason::Deleted,
+            Self::Overdue => LossReason::Deadline,
+            Self::Killed => LossReason::Expired,
+            Self::Closed => LossReason::Closed,
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let other = connect(&server).await;
+    for kind in KINDS {
+        for end in [End::Deleted, End::Taken, End::Overdue, End::Killed, End::Closed] {
+            let client = connect(&server).await;
+            let lock = match end {
+                End::Overdue => kind.limited(&client, SOON),
+                _ => kind.unlimited(&client),
+            };
+            let guard = lock.acquire().await.unwrap();
+            let losing = async {
+                if end != End::Overdue {
+                    watches_of(&server, kind.nodes() as u64).await;
+                }
+                match end {
+                    End::Deleted => zookeeper.delete(kind.node(&guard), None).await.unwrap(),
+                    End::Taken => {
+                        let taken = force_release(&other, kind.path()).await.unwrap();
+                        assert_eq!(node_paths(&taken), [kind.node(&guard)]);
+                    }
+                    End::Overdue => {}
+                    End::Killed => kill_session(&client).await.unwrap(),
+                    End::Closed => client.close().await,
+                }
+            };
+            let (asked, ()) = within(join(guard.revoke_requested(), losing)).await;
+            let error = asked.unwrap_err();
+            match end {
+                End::Closed => assert_eq!(error, Error::Closed, "{kind:?}"),
+                _ => assert_lost(&error, end.reason()),
+            }
+            assert_eq!(guard.loss(), Some(end.reason()), "{kind:?}, {end:?}");
+            let later = within(guard.revoke_requested()).await;
+            assert!(later.is_err(), "{kind:?}, {end:?}");
+            watches_of(&server, 0).await;
+            let error = guard.release().await.unwrap_err();
+            match (end, kind) {
+                (End::Closed, Kind::Multi) => {
+                    assert_eq!(
+                        error.to_string(),
+                        "the client is closed; make a new one; and then: the client is closed; make a new one"
+                    );
+                }
+                (End::Closed, _) => assert_eq!(error, Error::Closed, "{kind:?}"),
+                _ => assert_lost(&error, end.reason()),
+            }
+        }
+    }
+}
+
+/// What only Alice may do, whose password is "secret": the server keeps base64(sha1("alice:secret")).
+fn only_alice(permission: Permission) -> Acl {
+    Acl::new(permission, AuthId::new("digest", "alice:aYXlLOpEooaV1cRAvUL1fp9Qt7E="))
+}
+
+#[tokio::test]
+async fn a_missing_right_is_an_error_that_names_the_node() {
+    let sandbox = Sandbox::new();
+    let holder = async |of_nodes: Permission| {
+        let acl = [Acl::new(of_nodes, AuthId::anyone()), only_alice(Permission::ALL)];
+        let path = format!("/{}{}/", sandbox.root, Kind::Mutex.path());
+        sandbox
+            .builder()
+            .acl_for_path(move |node| node.starts_with(&path).then(|| acl.to_vec()))
+            // A retry would be noticed.
+            .retry_policy(RetryPolicy::forever(BOUND))
+            .connect(&servers())
+            .await
+            .unwrap()
+    };
+    let refused = |error: Error, wanted: &str, node: &str| match &error {
+        Error::ZooKeeper { operation, path, source: zk::Error::NoAuth } => {
+            assert_eq!((*operation, path.as_str()), (wanted, node));
+            assert!(error.to_string().contains("lack a right"), "{error}");
+        }
+        other => panic!("{other}"),
+    };
+    let path = Kind::Mutex.path();
+    let alice = sandbox.builder().auth("digest", "alice:secret").connect(&servers()).await.unwrap();
+
+    // May be read, but not written to.
+    let client = holder(Permission::READ).await;
+    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+    let error = within(Revoker::request(&client, path)).await.unwrap_err();
+    refused(error, "ask for the lock of", guard.node_path());
+    assert_eq!(node_paths(&Revoker::request(&alice, path).await.unwrap()), [guard.node_path()]);
+    assert_eq!(within(guard.revoke_requested()).await, Ok(()));
+    guard.release().await.unwrap();
+
+    // May be written to, but its owner may not read the answer.
+    let client = holder(Permission::WRITE).await;
+    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+    assert_eq!(node_paths(&Revoker::request(&alice, path).await.unwrap()), [guard.node_path()]);
+    refused(within(guard.revoke_requested()).await.unwrap_err(), "watch", guard.node_path());
+    assert_eq!(guard.loss(), None);
+    guard.release().await.unwrap();
+
+    // May not be taken away.
+    let path = "/locks/closed";
+    let full_path = format!("/{}{path}", sandbox.root);
+    let all_but_delete = Permission::READ | Permission::WRITE | Permission::CREATE;
+    let acl = [Acl::new(all_but_delete, AuthId::anyone()), only_alice(Permission::ALL)];
+    let zookeeper = alice.zookeeper().await.unwrap();
+    zookeeper
+        .create(&full_path, b"", &zk::CreateMode::Container.with_acls(zk::Acls::new(&acl)))
+        .await
+        .unwrap();
+    let guard = InterProcessMutex::new(&client, path).unwrap().acquire().await.unwrap();
+    refused(within(force_release(&client, path)).await.unwrap_err(), "delete", guard.node_path());
+    assert_eq!(force_release(&alice, path).await.unwrap().len(), 1);
+    drop(guard);
+    sandbox.assert_nothing_left().await;
+}
+
+// --- Taking it away ---
+
+#[tokio::test]
+async fn the_next_gets_what_was_taken_from_the_holder() {
+    let sandbox = Sandbox::new();
+    let [holding, waiting, operator] =
+        [sandbox.client().await, sandbox.client().await, sandbox.client().await];
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    for kind in KINDS {
+        let guard = kind.unlimited(&holding).acquire().await.unwrap();
+        let node = kind.node(&guard).to_owned();
+        let waiter = in_task(kind.rival(&waiting));
+        let queue = format!("/{}{}", sandbox.root, kind.queue());
+        let place = eventually("it waits", || async {
+            let mut places: Vec<_> = children(&zookeeper, &queue)
+                .await
+                .into_iter()
+                .map(|name| format!("{queue}/{name}"))
+                .collect();
+            places.retain(|place| *place != node);
+            zookeeper.check_stat(places.first()?).await.unwrap()
+        })
+        .await;
+        let taken = force_release(&operator, kind.path()).await.unwrap();
+        assert_eq!(node_paths(&taken), [&node], "{kind:?}");
+        assert!(taken[0].is_holder());
+        let next = within(waiter).await.unwrap().unwrap();
+        assert_eq!(next.fencing_token(), place.czxid, "{kind:?}: who waited has kept its place");
+
+        // No request has told the holder yet.
+        assert_eq!(guard.loss(), None);
+        let error = guard.release().await.unwrap_err();
+        let reason = LossReason::Deleted;
+        assert_eq!(error, Error::LockLost { path: node.clone(), reason }, "{kind:?}");
+        assert_eq!(
+            error.to_string(),
+            format!("the lock of {node} was lost: somebody has deleted its node; acquire it again")
+        );
+        next.release().await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_from_all_who_hold_it() {
+    let sandbox = Sandbox::new();
+    let [one, two] = [sandbox.client().await, sandbox.client().await];
+    let path = Kind::Read.path();
+    let locks = [&one, &two].map(|client| ReadWriteLock::new(client, path).unwrap());
+    let readers = [locks[0].read().acquire().await.unwrap(), locks[1].read().acquire().await.unwrap()];
+    let writing = locks[0].write().enqueue_as(&Owner::new()).await.unwrap();
+    let taken = force_release(&two, path).await.unwrap();
+    assert_eq!(node_paths(&taken), readers.each_ref().map(LockGuard::node_path));
+    let writer = within(writing.acquired()).await.unwrap();
+    for reader in readers {
+        assert_lost(&reader.release().await.unwrap_err(), LossReason::Deleted);
+    }
+    // The writer that reads has two nodes.
+    let owner = Owner::new();
+    writer.release().await.unwrap();
+    let writer = locks[0].write().acquire_as(&owner).await.unwrap();
+    let reader = locks[0].read().acquire_as(&owner).await.unwrap();
+    let taken = force_release(&two, path).await.unwrap();
+    assert_eq!(node_paths(&taken), [writer.node_path(), reader.node_path()]);
+    assert!(locks[1].write().try_acquire().await.unwrap().is_some());
+    for guard in [writer, reader] {
+        assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+    }
+
+    let path = Kind::Permit.path();
+    let permits = Semaphore::new(&one, path, 3).unwrap().acquire_many(3).await.unwrap();
+    assert_eq!(force_release(&two, path).await.unwrap().len(), 3);
+    let all = Semaphore::new(&two, path, 3).unwrap().try_acquire_many(3).await.unwrap();
+    for permit in permits {
+        assert_lost(&permit.release().await.unwrap_err(), LossReason::Deleted);
+    }
+    drop(all.unwrap());
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn one_contender_can_be_removed() {
+    let sandbox = Sandbox::new();
+    let [one, two] = [sandbox.client().await, sandbox.client().await];
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+
+    // One of several permits.
+    let path = Kind::Permit.path();
+    let [semaphore, other] = [&one, &two].map(|client| Semaphore::new(client, path, 3).unwrap());
+    let permits = [
+        semaphore.acquire().await.unwrap(),
+        semaphore.acquire().await.unwrap(),
+        other.acquire().await.unwrap(),
+    ];
+    let participants = other.participants().await.unwrap();
+    assert_eq!(force_release_participant(&two, &participants[1]).await, Ok(true));
+    assert_eq!(force_release_participant(&two, &participants[1]).await, Ok(false), "it is gone");
+    assert_eq!(other.available_permits().await, Ok(1));
+    let [first, second, third] = permits;
+    assert_eq!(node_paths(&participants), [first.node_path(), second.node_path(), third.node_path()]);
+    assert_lost(&second.release().await.unwrap_err(), LossReason::Deleted);
+    first.release().await.unwrap();
+    third.release().await.unwrap();
+
+    // One of those who wait: it goes to the end of the queue when its turn would have come.
+    let lock = mutex(&one);
+    let held = lock.acquire().await.unwrap();
+    let removed = mutex(&two).enqueue_as(&Owner::new()).await.unwrap();
+    let behind = mutex(&two).enqueue_as(&Owner::new()).await.unwrap();
+    let participants = lock.participants().await.unwrap();
+    assert_eq!(force_release_participant(&one, &participants[1]).await, Ok(true));
+    assert_eq!(behind.position().await, Ok(1));
+    let removed = tokio::spawn(removed.acquired());
+    queue_of(&zookeeper, &sandbox.lock_path(), 3).await;
+    held.release().await.unwrap();
+    let guard = within(behind.acquired()).await.unwrap();
+    assert_eq!(guard.node_path(), participants[2].node_path());
+    assert!(!removed.is_finished());
+    guard.release().await.unwrap();
+    let guard = within(removed).await.unwrap().unwrap();
+    assert!(guard.fencing_token() > participants[2].fencing_token());
+
+    // Another node of the same name is another contender's.
+    let participants = lock.participants().await.unwrap();
+    let node = guard.node_path().to_owned();
+    zookeeper.delete(&node, None).await.unwrap();
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    zookeeper.create(&node, b"", &ephemeral).await.unwrap();
+    assert_eq!(force_release_participant(&one, &participants[0]).await, Ok(false));
+    assert!(zookeeper.check_stat(&node).await.unwrap().is_some());
+    zookeeper.delete(&node, None).await.unwrap();
+    assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+    sandbox.assert_nothing_left().await;
+}
+
+// --- Data ---
+
+const DATA: &[u8] = b"\0worker\xff";
+
+#[tokio::test]
+async fn others_see_the_data_of_the_node() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.builder().identity("the client").connect(&servers()).await.unwrap();
+    let observer = sandbox.client().await;
+    let with_data = || LockOptions::new().node_data(DATA);
+    let seen = |participants: &[Participant]| -> Vec<Vec<u8>> {
+        participants.iter().map(|p| p.identity().unwrap().to_vec()).collect()
+    };
+    for kind in KINDS {
+        // A holder.
+        let guard = kind.lock(&client, with_data()).unwrap().acquire().await.unwrap();
+        let holder = kind.unlimited(&observer).holder().await.unwrap().unwrap();
+        assert_eq!(holder.identity(), Some(DATA), "{kind:?}");
+        guard.release().await.unwrap();
+        // The lock that the options were set on is as it was.
+        let guard = kind.unlimited(&client).acquire().await.unwrap();
+        let holder = kind.unlimited(&observer).holder().await.unwrap().unwrap();
+        assert_eq!(holder.identity(), Some(&b"the client"[..]), "{kind:?}");
+        guard.release().await.unwrap();
+    }
+
+    // Those who wait, and every member of a multi-lock.
+    let lock = mutex(&client);
+    let tickets = [
+        lock.enqueue_as(&Owner::new()).await.unwrap(),
+        lock.with_options(with_data()).unwrap().enqueue_as(&Owner::new()).await.unwrap(),
+        lock.with_options(LockOptions::new().node_data("")).unwrap().enqueue_as(&Owner::new()).await.unwrap(),
+    ];
+    let participants = mutex(&observer).participants().await.unwrap();
+    assert_eq!(seen(&participants), [&b"the client"[..], DATA, b""]);
+    drop(tickets);
+    let lock = ReadWriteLock::new(&client, Kind::Read.path()).unwrap();
+    let guards = [
+        lock.read().acquire_as(&Owner::new()).await.unwrap(),
+        lock.read().with_options(with_data()).unwrap().acquire_as(&Owner::new()).await.unwrap(),
+    ];
+    let read_by =
+        ReadWriteLock::new(&observer, Kind::Read.path()).unwrap().read().participants().await.unwrap();
+    assert_eq!(seen(&read_by), [&b"the client"[..], DATA]);
+    drop(guards);
+    let paths = ["/locks/multi-a", "/locks/multi-b"];
+    let guard =
+        MultiLock::new(&client, paths).unwrap().with_options(with_data()).unwrap().acquire().await.unwrap();
+    for path in paths {
+        let participants = InterProcessMutex::new(&observer, path).unwrap().participants().await.unwrap();
+        assert_eq!(seen(&participants), [DATA]);
+    }
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
