@@ -32,6 +32,11 @@ fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
     InterProcessMutex::new(client, path).unwrap()
 }
 
+/// The locks of all paths, to be given to a multi-lock.
+fn mutexes(client: &Client) -> [Arc<dyn InterProcessLock>; 3] {
+    PATHS.map(|path| Arc::new(mutex_at(client, path)) as _)
+}
+
 async fn bystander(server: &TestingServer) -> zk::Client {
     zk::Client::connect(&server.connect_string()).await.unwrap()
 }
@@ -158,7 +163,8 @@ async fn opposite_orders_do_not_deadlock() {
         users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 50));
     }
     let client = sandbox.client().await;
-    let given = [C, B, A].map(|path| Arc::new(mutex_at(&client, path)) as Arc<dyn InterProcessLock>);
+    let mut given = mutexes(&client);
+    given.reverse();
     users.spawn(takes_all(MultiLock::of(given).unwrap(), vec![0, 1, 2], rooms.clone(), 20));
     for number in 0..3 {
         users.spawn(takes_one(client.clone(), number, rooms.clone(), 30));
@@ -268,9 +274,12 @@ async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again()
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [own, holder, next] = connect_many(&server).await;
-    for is_killed in [false, true] {
+    let given = MultiLock::of(mutexes(&own)).unwrap();
+    for (lock, is_killed) in
+        [(multi(&own), false), (multi(&own), true), (given.clone(), false), (given, true)]
+    {
         let held = mutex_at(&holder, B).acquire().await.unwrap();
-        let waiter = acquiring(&multi(&own));
+        let waiter = acquiring(&lock);
         watches_of(&server, 1).await;
         queues_of(&zookeeper, [1, 2, 0]).await;
         let lost = format!("{A}/{}", children(&zookeeper, A).await[0]);
@@ -745,4 +754,31 @@ fn what_may_cross_threads() {
         assert_send((lock.is_locked(), lock.holder()));
     }
     let _ = futures;
+}
+
+/// More often than the retry policy allows in a row; but each time it has waited in the queue again.
+#[tokio::test]
+async fn losing_its_place_again_and_again_does_not_end_the_wait() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, holder] = connect_many(&server).await;
+    let held = mutex_at(&holder, B).acquire().await.unwrap();
+    let waiter = acquiring(&multi(&own));
+    let queue = mutex_at(&holder, B);
+    for _ in 0..5 {
+        watches_of(&server, 1).await;
+        let place = queue.participants().await.unwrap().remove(1);
+        zookeeper.delete(place.node_path(), None).await.unwrap();
+        // Wakes it: it does not watch its own node.
+        let (data, _) = zookeeper.get_data(held.node_path()).await.unwrap();
+        zookeeper.set_data(held.node_path(), &data, None).await.unwrap();
+        eventually("it queues again", async || {
+            assert!(!waiter.is_finished(), "it has given up");
+            let participants = queue.participants().await.unwrap();
+            participants.get(1).is_some_and(|again| again.node_path() != place.node_path()).then_some(())
+        })
+        .await;
+    }
+    held.release().await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
 }

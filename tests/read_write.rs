@@ -701,12 +701,14 @@ async fn tickets_tell_their_position_on_both_sides() {
     let sandbox = Sandbox::new();
     let lock = read_write(&sandbox.client().await);
     let mut tickets = Vec::new();
-    for (position, side) in [Read, Read, Write, Read, Write].into_iter().enumerate() {
+    // Nobody is before a reader whose turn it is.
+    for (side, position) in [(Read, 0), (Read, 0), (Write, 2), (Read, 3), (Write, 4)] {
         let ticket = match side {
             Read => lock.read().enqueue_as(&Owner::new()).await.unwrap(),
             Write => lock.write().enqueue_as(&Owner::new()).await.unwrap(),
         };
         assert_eq!(ticket.position().await, Ok(position));
+        assert_eq!(*ticket.watch_position().borrow(), position);
         tickets.push(ticket);
     }
     let mut tickets = tickets.into_iter();

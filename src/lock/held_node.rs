@@ -66,7 +66,7 @@ impl HeldNode {
             self.lose(LossReason::Closed);
         } else if self.session.is_over() {
             self.lose(LossReason::Expired);
-        } else if self.remaining().is_some_and(|remaining| remaining.is_zero()) {
+        } else if self.is_over_time() {
             self.lose(LossReason::Deadline);
         }
         *self.loss.borrow()
@@ -84,16 +84,24 @@ impl HeldNode {
         Some(until.saturating_duration_since(Instant::now()))
     }
 
+    fn is_over_time(&self) -> bool {
+        self.remaining().is_some_and(|remaining| remaining.is_zero())
+    }
+
     /// Lets it be held for this long from now on.
     ///
     /// # Errors
-    /// [`Error::LockLost`].
+    /// As [`ensure_held`](Self::ensure_held).
     pub(crate) fn extend(&self, max_hold: Duration) -> Result<()> {
         self.ensure_held()?;
-        if let Some(until) = &self.until {
-            until.send_replace(from_now(max_hold));
-        }
-        Ok(())
+        // Under the lock of the loss, so that it is either extended or lost.
+        self.loss.send_if_modified(|loss| {
+            if let (None, Some(until)) = (loss, &self.until) {
+                until.send_replace(from_now(max_hold));
+            }
+            false
+        });
+        self.ensure_held()
     }
 
     /// Deletes the node and waits for the confirmation.
@@ -156,11 +164,15 @@ impl HeldNode {
 
     /// What is lost stays lost, for the first reason. The node, if there still is one, is removed.
     fn lose(&self, reason: LossReason) {
-        let first = self.loss.send_if_modified(|loss| loss.is_none() && loss.replace(reason).is_none());
-        if first {
+        let is_lost = self.loss.send_if_modified(|loss| {
+            // Meanwhile it may have been extended.
+            let was_extended = reason == LossReason::Deadline && !self.is_over_time();
+            !was_extended && loss.is_none() && loss.replace(reason).is_none()
+        });
+        if is_lost {
             tracing::info!(node = &*self.path, %reason, "lock lost");
+            drop(self.take());
         }
-        drop(self.take());
     }
 
     fn take(&self) -> Option<EphemeralNode> {
@@ -176,17 +188,18 @@ impl HeldNode {
     }
 }
 
+/// Sees to it that a hold is lost when its time is over, also if nobody asks.
 async fn give_up_in_time(held: Weak<HeldNode>, mut until: watch::Receiver<Instant>) {
     loop {
         let end = *until.borrow_and_update();
         tokio::select! {
-            () = sleep_until(end) => break,
+            () = sleep_until(end) => match held.upgrade() {
+                Some(held) if held.loss().is_none() => {} // extended
+                _ => return,
+            },
             changed = until.changed() => if changed.is_err() {
                 return; // released
             }
         }
-    }
-    if let Some(held) = held.upgrade() {
-        held.lose(LossReason::Deadline);
     }
 }

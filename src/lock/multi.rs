@@ -283,7 +283,9 @@ impl Patience {
         match self {
             Self::None => lock.try_acquire().await,
             Self::Until(deadline) => {
-                lock.try_acquire_for(deadline.saturating_duration_since(Instant::now())).await
+                let within = deadline.saturating_duration_since(Instant::now());
+                // At the very deadline that is a try, which has no bound of its own.
+                self.finish(lock.try_acquire_for(within)).await.unwrap_or(Ok(None))
             }
             Self::Endless => lock.acquire().await.map(Some),
         }

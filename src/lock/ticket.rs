@@ -7,6 +7,7 @@ use super::guard::LockGuard;
 use super::owner::Owner;
 use super::reentrant::{Reentrant, Turn};
 use crate::error::Result;
+use crate::queue::position_of;
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
 ///
@@ -39,7 +40,8 @@ impl Ticket {
         Ok(Self { lock: lock.clone(), entry, positions: watch::Sender::new(position) })
     }
 
-    /// How many contenders are before this one, by a fresh look at the queue. Zero is the holder.
+    /// How many contenders are before this one, by a fresh look at the queue. Zero when it is its turn; of
+    /// readers, also if it shares that with others.
     ///
     /// A place that was lost meanwhile counts as behind all others: there it goes when the ticket is awaited.
     ///
@@ -52,8 +54,8 @@ impl Ticket {
     pub async fn position(&self) -> Result<usize> {
         let Entry::Queued(turn) = &*self.entry else { return Ok(0) };
         let queue = self.lock.client().unless_closed(self.lock.internals().contenders()).await?;
-        let own = turn.place().node_name();
-        Ok(queue.iter().position(|queued| Some(&*queued.name) == own).unwrap_or(queue.len()))
+        let own = turn.place().node_name().unwrap_or_default();
+        Ok(position_of(own, &queue).unwrap_or(queue.len()))
     }
 
     /// Follows the position while [`acquired`](Self::acquired) is awaited.

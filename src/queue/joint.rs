@@ -65,7 +65,7 @@ impl Joint {
     pub(crate) async fn wait(&mut self) -> Result<()> {
         let Some(last) = self.places.last_mut() else { return self.enter_rest().await };
         last.wait().await?;
-        if !last.is_outside() {
+        if last.has_waited() {
             self.losses.reset();
         }
         if last.is_granted() {

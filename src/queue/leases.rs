@@ -178,7 +178,7 @@ impl Applicant {
                 Ok(Try::Again) => {}
                 Ok(Try::Full(watchers)) if patient => {
                     self.failures.reset();
-                    self.place.has_settled();
+                    self.place.waits();
                     any_changed(watchers).await;
                 }
                 Ok(Try::Full(_)) => break,

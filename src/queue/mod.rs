@@ -17,4 +17,4 @@ pub(crate) use self::leases::{Applicant, Leases, Limit};
 pub(crate) use self::name::{ANY_LOCK, Kind, LEASES, MUTEX, READ_WRITE};
 pub(crate) use self::order::Queued;
 pub(crate) use self::place::{Grant, Place};
-pub(crate) use self::rule::{Verdict, verdict};
+pub(crate) use self::rule::{Verdict, position_of, verdict};

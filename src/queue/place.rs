@@ -10,6 +10,7 @@ use zookeeper_client::{self as zk, EventType, OneshotWatcher};
 use super::contender::{Action, Contender, Event, Standing};
 use super::internals::LockInternals;
 use super::order::Queued;
+use super::rule::position_of;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
 use crate::error::{Error, Result};
 
@@ -36,6 +37,8 @@ pub(crate) struct Place {
     failures: Failures,
     /// Losses in a row of our node.
     losses: Failures,
+    /// Whether it has waited in its queue.
+    has_waited: bool,
     /// Who wants to hear how many contenders are before us.
     positions: Option<watch::Sender<usize>>,
 }
@@ -85,6 +88,7 @@ impl Place {
             node: Some(node),
             failures: Failures::default(),
             losses: Failures::default(),
+            has_waited: false,
             positions: None,
         }
     }
@@ -131,8 +135,14 @@ impl Place {
         self.asked == 1
     }
 
-    /// Forgets past failures and losses: it has been in order for a while.
-    pub(crate) fn has_settled(&mut self) {
+    /// Whether it has waited in its queue.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
+    /// It waits in its queue, so that past failures and losses are over.
+    pub(crate) fn waits(&mut self) {
+        self.has_waited = true;
         self.failures.reset();
         self.losses.reset();
     }
@@ -305,7 +315,7 @@ impl Place {
             Ok(None) | Err(zk::Error::NoNode) => return Ok(Event::BlockerChanged),
             Err(source) => return Err(Error::ZooKeeper { operation: "watch", path, source }),
         }
-        self.has_settled();
+        self.waits();
         Ok(Event::Watched)
     }
 
@@ -330,7 +340,7 @@ impl Place {
             // A queue that cannot be read, or no longer has us, has no position to tell.
             while let Ok((children, changed)) = session.watch_list(self.internals.path()).await {
                 let Ok(queue) = self.internals.in_order(session, children).await else { break };
-                let Some(position) = queue.iter().position(|queued| queued.name == own) else { break };
+                let Some(position) = position_of(own, &queue) else { break };
                 positions.send_if_modified(|last| std::mem::replace(last, position) != position);
                 changed.changed().await;
             }

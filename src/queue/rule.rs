@@ -22,6 +22,12 @@ pub(crate) fn verdict(queue: &[Queued], place: usize) -> Verdict {
     blocker.map_or(Verdict::Granted, Verdict::BlockedBy)
 }
 
+/// How many contenders are before the one of this name, if it waits; zero if it holds.
+pub(crate) fn position_of(name: &str, queue: &[Queued]) -> Option<usize> {
+    let place = queue.iter().position(|queued| queued.name == name)?;
+    Some(if verdict(queue, place) == Verdict::Granted { 0 } else { place })
+}
+
 fn excludes(before: &Queued, shared: &Queued) -> bool {
     // A reader with the number of a writer is that writer, which goes on as a reader.
     let is_the_same = before.sequence == shared.sequence && !shared.is_past_the_last_number();
