@@ -11,9 +11,9 @@ use support::*;
 use tokio::task::JoinHandle;
 use zk_recipes::testing::{TestingServer, kill_session};
 use zk_recipes::{
-    Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason,
-    MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Revoker, Semaphore,
-    SemaphoreMutex, force_release, force_release_participant,
+    Acl, AuthId, Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions,
+    LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Revoker,
+    Semaphore, SemaphoreMutex, force_release, force_release_participant,
 };
 use zookeeper_client as zk;
 
@@ -176,6 +176,9 @@ async fn the_time_that_is_left_counts_down() {
         }
         guard.extend(2 * BOUND).unwrap();
         assert!(guard.remaining_hold().unwrap() > BOUND, "{kind:?}");
+        // Beyond what the clock can tell.
+        guard.extend(Duration::MAX).unwrap();
+        assert!(guard.remaining_hold().is_none_or(|left| left > 1000 * BOUND), "{kind:?}");
         guard.extend(LATE).unwrap();
         assert!(guard.remaining_hold().unwrap() <= LATE, "{kind:?}");
         guard.release().await.unwrap();
@@ -214,7 +217,10 @@ async fn the_time_can_be_prolonged_and_shortened() {
         next.release().await.unwrap();
 
         let guard = kind.limited(&other, BOUND).acquire().await.unwrap();
-        guard.extend(Duration::ZERO).unwrap();
+        // Whether it counts as extended or as lost.
+        if let Err(error) = guard.extend(Duration::ZERO) {
+            assert_lost(&error, LossReason::Deadline);
+        }
         assert_eq!(guard.loss(), Some(LossReason::Deadline), "{kind:?}: at once");
     })))
     .await;
@@ -235,6 +241,21 @@ async fn each_permit_has_a_time_of_its_own() {
     assert_eq!(guards[1].loss(), None);
     assert!(other.try_acquire().await.unwrap().is_none(), "the other one is held");
     drop(guards);
+    next.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_is_over_also_if_the_runtime_of_the_acquire_is_gone() {
+    let sandbox = Sandbox::new();
+    let lock = Kind::Mutex.limited(&sandbox.client().await, SOON);
+    let acquire = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(lock.acquire()).unwrap()
+    };
+    let guard = tokio::task::spawn_blocking(acquire).await.unwrap();
+    let next = within(Kind::Mutex.rival(&sandbox.client().await).acquire()).await.unwrap();
+    assert_eq!(guard.loss(), Some(LossReason::Deadline));
     next.release().await.unwrap();
     sandbox.assert_nothing_left().await;
 }
@@ -321,22 +342,35 @@ async fn a_hold_that_has_ended_is_ended_once() {
 async fn the_time_is_over_also_while_the_server_is_silent() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let client = Client::builder().session_timeout(BOUND).connect(&server.connect_string()).await.unwrap();
-    let guard = Kind::Mutex.limited(&client, BOUND).acquire().await.unwrap();
+    let client =
+        Client::builder().session_timeout(2 * BOUND).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
-    let pausing = async {
-        watches_of(&server, 1).await;
-        server.pause().unwrap();
-        guard.extend(SOON).unwrap();
-    };
-    let (asked, ()) = within(join(guard.revoke_requested(), pausing)).await;
-    assert_lost(&asked.unwrap_err(), LossReason::Deadline);
-    assert_eq!(guard.loss(), Some(LossReason::Deadline));
-    // Without a word of the server.
-    assert_lost(&within(guard.release()).await.unwrap_err(), LossReason::Deadline);
-    server.resume().unwrap();
-    queue_of(&zookeeper, Kind::Mutex.path(), 0).await;
-    assert_eq!(session_id(&client).await, session, "it did not end with the session");
+    for is_watching in [true, false] {
+        let guard = Kind::Mutex.limited(&client, BOUND).acquire().await.unwrap();
+        let pause = || {
+            server.pause().unwrap();
+            guard.extend(SOON).unwrap();
+        };
+        if !is_watching {
+            pause();
+        }
+        let start = Instant::now();
+        let pausing = async {
+            if is_watching {
+                watches_of(&server, 1).await;
+                pause();
+            }
+        };
+        let (asked, ()) = within(join(guard.revoke_requested(), pausing)).await;
+        assert_lost(&asked.unwrap_err(), LossReason::Deadline);
+        // Long before it gives the connection up.
+        assert!(start.elapsed() < LATE, "{:?}", start.elapsed());
+        assert_eq!(guard.loss(), Some(LossReason::Deadline));
+        assert_lost(&within(guard.release()).await.unwrap_err(), LossReason::Deadline);
+        server.resume().unwrap();
+        queue_of(&zookeeper, Kind::Mutex.path(), 0).await;
+        assert_eq!(session_id(&client).await, session, "it did not end with the session");
+    }
 }
 
 // --- Requests to give it back ---
@@ -507,6 +541,7 @@ async fn whoever_no_longer_waits_for_a_request_leaves_no_watch() {
     for kind in KINDS {
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
         for awaits in 1.. {
+            assert!(awaits < 200, "it is never parked");
             let is_parked = tokio::select! {
                 biased;
                 asked = poll_times(guard.revoke_requested(), awaits) => {
@@ -600,6 +635,36 @@ async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn closing_also_wakes_who_waits_for_a_request_if_the_session_goes_on() {
+    let mut server = TestingServer::start().await.unwrap();
+    // It is not this library's to end.
+    let client = Client::from_zookeeper(bystander(&server).await).unwrap();
+    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+    let closing = async {
+        watches_of(&server, 1).await;
+        client.close().await;
+    };
+    let (asked, ()) = within(join(guard.revoke_requested(), closing)).await;
+    assert_eq!((asked, guard.loss()), (Err(Error::Closed), Some(LossReason::Closed)));
+    drop(guard);
+    watches_of(&server, 0).await;
+
+    // There is nobody to tell.
+    let client =
+        Client::builder().session_timeout(2 * BOUND).connect(&server.connect_string()).await.unwrap();
+    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+    let closing = async {
+        watches_of(&server, 1).await;
+        server.kill().await.unwrap();
+        let mut state = client.connection_state();
+        state.wait_for(|state| *state == ConnectionState::Suspended).await.unwrap();
+        client.close().await;
+    };
+    let (asked, ()) = within(join(guard.revoke_requested(), closing)).await;
+    assert_eq!((asked, guard.loss()), (Err(Error::Closed), Some(LossReason::Closed)));
 }
 
 /// What only Alice may do, whose password is "secret": the server keeps base64(sha1("alice:secret")).
@@ -707,6 +772,19 @@ async fn the_next_gets_what_was_taken_from_the_holder() {
         next.release().await.unwrap();
     }
     sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = Proxy::start(&server).await;
+    let operator = Client::connect(proxy.connect_string()).await.unwrap();
+    let guard = Kind::Mutex.unlimited(&connect(&server).await).acquire().await.unwrap();
+    let lost = proxy.lose_reply_to(DELETE);
+    let taken = within(force_release(&operator, Kind::Mutex.path())).await.unwrap();
+    lost.await.unwrap();
+    assert_eq!(node_paths(&taken), [guard.node_path()]);
+    assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
 }
 
 #[tokio::test]

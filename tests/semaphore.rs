@@ -325,6 +325,31 @@ async fn holders_and_then_waiters_are_listed_with_their_data() {
 }
 
 #[tokio::test]
+async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = Proxy::start(&server).await;
+    let zookeeper = bystander(&server).await;
+    let observer = semaphore(&connect_through(&proxy).await, 1);
+    let other = semaphore(&connect(&server).await, 1);
+    let held = other.acquire().await.unwrap();
+    let waiter = acquire_in_task(&other, 1);
+    watches_of(&server, 1).await;
+    let replies = proxy.replies_seen();
+    proxy.hold_replies(true);
+    let listing = tokio::spawn(async move { observer.participants().await });
+    // A sync and a list.
+    eventually("the first queue is listed", || async { (proxy.replies_seen() >= replies + 2).then_some(()) })
+        .await;
+    held.release().await.unwrap();
+    let guards = within(waiter).await.unwrap().unwrap();
+    leases_out(&zookeeper, "", 1).await;
+    proxy.hold_replies(false);
+    let participants = within(listing).await.unwrap().unwrap();
+    assert_eq!(participants.len(), 1, "{participants:?}");
+    assert_eq!(participants[0].node_path(), guards[0].node_path());
+}
+
+#[tokio::test]
 async fn what_can_never_be_had_is_refused_before_anything_is_sent() {
     // Nobody listens there.
     let client = Client::connect_lazily("127.0.0.1:1").unwrap();
@@ -462,6 +487,7 @@ async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
             watches_of(server, 0).await;
         };
         for awaits in 1.. {
+            assert!(awaits < 200, "it is never parked");
             let is_parked = tokio::select! {
                 biased;
                 taken = poll_times(waiting.acquire_many(2), awaits) => {
@@ -509,6 +535,11 @@ async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
 }
 
 // --- Bad days ---
+
+/// Of a node that somebody else makes by hand.
+fn ephemeral() -> zk::CreateOptions<'static> {
+    zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all())
+}
 
 async fn connect_through(proxy: &Proxy) -> Client {
     Client::builder().session_timeout(Duration::from_secs(10)).connect(proxy.connect_string()).await.unwrap()
@@ -578,6 +609,76 @@ async fn without_a_place_at_the_gate_no_permit_is_taken() {
     assert_eq!(leases, [guard.node_path().rsplit_once('/').unwrap().1]);
     assert!(!waiter.is_finished());
     guard.release().await.unwrap();
+    release(within(waiter).await.unwrap().unwrap()).await;
+    nothing_left(&server, &zookeeper).await;
+}
+
+/// More often than the retry policy allows in a row: each time it has waited for a permit.
+#[tokio::test]
+async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = Proxy::start(&server).await;
+    let zookeeper = bystander(&server).await;
+    let client = Client::builder()
+        .session_timeout(Duration::from_secs(10))
+        .retry_policy(RetryPolicy::n_times(3, Duration::from_secs(1)))
+        .connect(proxy.connect_string())
+        .await
+        .unwrap();
+    let semaphore = semaphore(&client, 1);
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    leases_out(&zookeeper, "", 0).await;
+    let lease = format!("{LEASES}/_c_other-lease-0000000000");
+    zookeeper.create(&lease, b"", &ephemeral()).await.unwrap();
+    let waiter = acquire_in_task(&semaphore, 1);
+    for _ in 0..5 {
+        let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
+        watches_of(&server, 1).await;
+        proxy.take_requests();
+        zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
+        zookeeper.delete(&lease, None).await.unwrap();
+        eventually("it tries in vain to take the permit", || {
+            let tried = proxy.take_requests().contains(&MULTI);
+            std::future::ready(tried.then_some(()))
+        })
+        .await;
+        // Before it queues again, after a pause.
+        zookeeper.create(&lease, b"", &ephemeral()).await.unwrap();
+        queue_of(&zookeeper, GATE, 1).await;
+        assert!(!waiter.is_finished());
+    }
+    watches_of(&server, 1).await;
+    zookeeper.delete(&lease, None).await.unwrap();
+    release(within(waiter).await.unwrap().unwrap()).await;
+    nothing_left(&server, &zookeeper).await;
+}
+
+/// There the order takes a question more. Meanwhile the leases may have changed.
+#[tokio::test]
+async fn past_the_last_number_the_count_is_not_exceeded_either() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = Proxy::start(&server).await;
+    let zookeeper = bystander(&server).await;
+    let semaphore = semaphore(&connect_through(&proxy).await, 1);
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    leases_out(&zookeeper, "", 0).await;
+    let other = format!("{GATE}/_c_other-lock-2147483647");
+    zookeeper.create(&other, b"", &ephemeral()).await.unwrap();
+    let replies = proxy.replies_seen();
+    proxy.hold_replies(true);
+    let waiter = acquire_in_task(&semaphore, 1);
+    eventually("the gate and the leases are listed", || async {
+        (proxy.replies_seen() >= replies + 3).then_some(())
+    })
+    .await;
+    // The other takes the permit and is gone before anybody asks when it came to the gate.
+    let lease = format!("{LEASES}/_c_other-lease-0000000000");
+    zookeeper.create(&lease, b"", &ephemeral()).await.unwrap();
+    zookeeper.delete(&other, None).await.unwrap();
+    proxy.hold_replies(false);
+    watches_of(&server, 1).await;
+    assert_eq!(children(&zookeeper, LEASES).await, ["_c_other-lease-0000000000"]);
+    zookeeper.delete(&lease, None).await.unwrap();
     release(within(waiter).await.unwrap().unwrap()).await;
     nothing_left(&server, &zookeeper).await;
 }
@@ -823,7 +924,7 @@ async fn something_else_in_the_node_of_a_count_is_an_error() {
             within(semaphore.try_acquire()).await.unwrap_err(),
             within(semaphore.available_permits()).await.unwrap_err(),
         ] {
-            assert!(matches!(&error, Error::ZooKeeper { .. }), "{error}");
+            assert!(matches!(&error, Error::ZooKeeper { path, .. } if path == count.path()), "{error}");
             assert!(error.to_string().contains("four bytes"), "{error}");
         }
     }
