@@ -433,7 +433,7 @@ async fn a_release_while_the_server_is_down_is_done_when_it_is_back() {
 #[tokio::test]
 async fn parents_that_vanish_are_made_again() {
     let server = TestingServer::builder()
-        .system_property("znode.container.checkIntervalMs", "50")
+        .system_property("znode.container.checkIntervalMs", "1")
         .start()
         .await
         .unwrap();
@@ -450,9 +450,13 @@ async fn parents_that_vanish_are_made_again() {
         })
         .await;
     }
-    // While the server removes them all the time.
-    for _ in 0..200 {
+    // While the server removes them all the time, also between one that is there and its child.
+    let deep = InterProcessMutex::new(&connect(&server).await, "/a/b/c/d/e").unwrap();
+    for round in 0..400 {
         lock.acquire().await.unwrap().release().await.unwrap();
+        // At another moment of the server's rounds.
+        tokio::time::sleep(Duration::from_micros(round % 10 * 300)).await;
+        deep.acquire().await.unwrap().release().await.unwrap();
     }
 }
 

@@ -14,26 +14,39 @@ use super::session::Session;
 pub(crate) async fn make(client: &Client, session: &Session, path: &str) -> Result<(), (String, zk::Error)> {
     let mut ancestors: Vec<&str> = std::iter::successors(Some(path), |path| path::parent(path)).collect();
     ancestors.reverse();
-    // The requests are sent in this order, so that each finds its parent made.
-    let outcomes = join_all(ancestors.iter().map(|path| {
-        let acl = client.acl_of(path);
-        async move { session.create_container(path, &acl).await }
-    }))
-    .await;
-    // A right may be missing on ancestors that exist. Only the end counts; and where it failed because its
-    // own parent is missing, whatever kept that from being made.
-    let mut failed = None;
-    for (path, outcome) in ancestors.into_iter().zip(outcomes).rev() {
-        match outcome {
-            Ok(()) => break,
-            Err(source) => {
-                let missing_parent = source == zk::Error::NoNode;
-                failed = Some((path.to_owned(), source));
-                if !missing_parent {
-                    break;
-                }
-            }
+    loop {
+        // The requests are sent in this order, so that each finds its parent made.
+        let outcomes = join_all(ancestors.iter().map(|path| {
+            let acl = client.acl_of(path);
+            async move { session.create_container(path, &acl).await }
+        }))
+        .await;
+        match first_failure(&ancestors, outcomes) {
+            Failure::None => return Ok(()),
+            Failure::Vanished => {}
+            Failure::Of(path, source) => return Err((path.to_owned(), source)),
         }
     }
-    failed.map_or(Ok(()), Err)
+}
+
+enum Failure<'a> {
+    None,
+    /// The server has removed an empty ancestor before its child was made.
+    Vanished,
+    Of(&'a str, zk::Error),
+}
+
+/// A right may be missing on ancestors that exist. Only the end counts; and where it failed because its own
+/// parent is missing, whatever kept that from being made.
+fn first_failure<'a>(ancestors: &[&'a str], outcomes: Vec<Result<(), zk::Error>>) -> Failure<'a> {
+    let mut failed = Failure::None;
+    for (path, outcome) in ancestors.iter().zip(outcomes).rev() {
+        match (outcome, &failed) {
+            (Ok(()), Failure::None) => break,
+            (Ok(()), _) => return Failure::Vanished,
+            (Err(zk::Error::NoNode), _) => failed = Failure::Of(path, zk::Error::NoNode),
+            (Err(source), _) => return Failure::Of(path, source),
+        }
+    }
+    failed
 }

@@ -133,7 +133,8 @@ macro_rules! reentrant_lock {
             ///
             /// # Errors
             /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected)
-            /// when the queue cannot be read; [`Error::Closed`](crate::Error::Closed).
+            /// when the queue cannot be read, or a contender's node: newer servers tell nothing of nodes that one
+            /// has no right to read; [`Error::Closed`](crate::Error::Closed).
             ///
             /// # Cancel safety
             /// Nothing is changed by it.

@@ -27,7 +27,7 @@ impl Participant {
     }
 
     /// The data of its node, by which it says who it is: a local address by default, here and in Curator.
-    /// `None` if this client has no right to read it.
+    /// `None` if this client has no right to read it, and the server tells of the rest.
     pub fn identity(&self) -> Option<&[u8]> {
         self.identity.as_deref()
     }

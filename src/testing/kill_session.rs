@@ -10,6 +10,8 @@ use crate::client::Client;
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// After what time without a sign of the end it is asked again.
+const HANG_UP: Duration = Duration::from_millis(500);
 
 /// Ends the present session of a client at the server, as if it had expired there: its ephemeral nodes are
 /// gone when this returns, and the client learns of it when it next hears from the server.
@@ -72,8 +74,8 @@ async fn end(hosts: &str, session: i64) -> io::Result<bool> {
     };
     // Protocol version and timeout stand before it; zero means that the session is over.
     let known = response.get(8..16).is_some_and(|session| session != [0; 8]);
-    // The server hangs up when the session has ended.
-    let _ = server.read_to_end(&mut Vec::new()).await;
+    // The server hangs up when the session has ended; but not on us if the client has taken it back meanwhile.
+    let _ = tokio::time::timeout(HANG_UP, server.read_to_end(&mut Vec::new())).await;
     Ok(known)
 }
 
