@@ -92,7 +92,7 @@ impl Kind {
             Self::Reader => Arc::new(ReadWriteLock::new(client, path)?.read().clone()),
             Self::Downgraded => Arc::new(Downgraded(ReadWriteLock::new(client, path)?)),
             Self::SemaphoreMutex => Arc::new(SemaphoreMutex::new(client, path)?),
-            Self::Permit => Arc::new(Permit(Semaphore::new(client, path, PERMITS)?)),
+            Self::Permit => Arc::new(Semaphore::new(client, path, PERMITS)?),
             Self::Paths | Self::LastOfPaths => {
                 Arc::new(MultiLock::new(client, in_any_order([path, &second, &last]))?)
             }
@@ -163,40 +163,6 @@ async fn acquired(lock: &Lock) -> LockGuard {
 
 async fn take(lock: Lock) -> Vec<LockGuard> {
     vec![acquired(&lock).await]
-}
-
-#[derive(Debug)]
-struct Permit(Semaphore);
-
-#[async_trait]
-impl InterProcessLock for Permit {
-    async fn acquire(&self) -> Result<LockGuard> {
-        self.0.acquire().await
-    }
-
-    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.0.try_acquire().await
-    }
-
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        self.0.try_acquire_for(within).await
-    }
-
-    async fn is_locked(&self) -> Result<bool> {
-        self.0.available_permits().await.map(|free| free == 0)
-    }
-
-    async fn holder(&self) -> Result<Option<Participant>> {
-        Ok(self.0.participants().await?.into_iter().find(Participant::is_holder))
-    }
-
-    fn is_acquired_in_this_process(&self) -> bool {
-        unimplemented!("a semaphore does not tell")
-    }
-
-    fn path(&self) -> &str {
-        self.0.path()
-    }
 }
 
 #[derive(Debug)]
@@ -1133,7 +1099,7 @@ async fn bad_paths_are_refused_before_anything_is_sent() {
 }
 
 /// A client that is patient, since it loses its connection often.
-async fn connect_through(proxy: &Proxy) -> Client {
+async fn connect_impatiently_through(proxy: &Proxy) -> Client {
     Client::builder()
         .session_timeout(Duration::from_secs(10))
         .retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)))
@@ -1146,7 +1112,7 @@ async fn connect_through(proxy: &Proxy) -> Client {
 async fn a_lost_reply_is_neither_doubled_nor_left_behind() {
     each_kind(async |scene: &Scene, kind: Kind| {
         let proxy = Proxy::start(&scene.server).await;
-        let client = connect_through(&proxy).await;
+        let client = connect_impatiently_through(&proxy).await;
         let session = session_id(&client).await;
         let lock = kind.lock(&client);
         release([acquired(&lock).await]).await;
@@ -1200,7 +1166,7 @@ async fn a_lost_reply_is_neither_doubled_nor_left_behind() {
 async fn exclusion_survives_lost_replies() {
     each_kind(async |scene: &Scene, kind: Kind| {
         let proxy = Proxy::start(&scene.server).await;
-        let clients = [connect_through(&proxy).await, connect_through(&proxy).await];
+        let clients = [connect_impatiently_through(&proxy).await, connect_impatiently_through(&proxy).await];
         let sessions = [session_id(&clients[0]).await, session_id(&clients[1]).await];
         let losses = AtomicUsize::new(0);
         let opcodes = [kind.creates(), &[DELETE, GET_CHILDREN, EXISTS]].concat();

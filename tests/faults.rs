@@ -14,14 +14,6 @@ use zookeeper_client as zk;
 
 const LOCK: &str = "/locks/a";
 
-async fn bystander(server: &TestingServer) -> zk::Client {
-    zk::Client::connector()
-        .with_session_timeout(Duration::from_secs(30))
-        .connect(&server.connect_string())
-        .await
-        .unwrap()
-}
-
 async fn state_is(client: &Client, wanted: ConnectionState) {
     within(client.connection_state().wait_for(|state| *state == wanted)).await.unwrap();
 }
@@ -495,8 +487,4 @@ async fn close_wakes_everybody() {
     assert_eq!(*client.connection_state().borrow(), ConnectionState::Closed);
     drop(held);
     assert_nothing_left(&server, &zookeeper, LOCK).await;
-}
-
-async fn connect_through(proxy: &Proxy) -> Client {
-    Client::builder().session_timeout(Duration::from_secs(10)).connect(proxy.connect_string()).await.unwrap()
 }

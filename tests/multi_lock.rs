@@ -37,10 +37,6 @@ fn mutexes(client: &Client) -> [Arc<dyn InterProcessLock>; 3] {
     PATHS.map(|path| Arc::new(mutex_at(client, path)) as _)
 }
 
-async fn bystander(server: &TestingServer) -> zk::Client {
-    zk::Client::connect(&server.connect_string()).await.unwrap()
-}
-
 /// Acquires in a task of its own, which hands out the guard.
 fn acquiring(lock: &MultiLock) -> JoinHandle<Result<LockGuard>> {
     let lock = lock.clone();
@@ -696,11 +692,7 @@ async fn a_lost_reply_leaves_one_node_in_each_queue_or_none() {
     let server = TestingServer::start().await.unwrap();
     let proxy = Proxy::start(&server).await;
     let zookeeper = bystander(&server).await;
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(10))
-        .connect(proxy.connect_string())
-        .await
-        .unwrap();
+    let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
     let lock = multi(&client);
     lock.acquire().await.unwrap().release().await.unwrap();

@@ -36,10 +36,6 @@ fn read_write(client: &Client) -> ReadWriteLock {
     ReadWriteLock::new(client, LOCK).unwrap()
 }
 
-async fn bystander(server: &TestingServer) -> zk::Client {
-    zk::Client::connect(&server.connect_string()).await.unwrap()
-}
-
 /// Acquires in a task of its own, which hands out the guard.
 fn enter(lock: &ReadWriteLock, side: Side) -> JoinHandle<Result<LockGuard>> {
     let lock = lock.clone();
@@ -508,11 +504,7 @@ async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
     let server = TestingServer::start().await.unwrap();
     let proxy = Proxy::start(&server).await;
     let zookeeper = bystander(&server).await;
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(10))
-        .connect(proxy.connect_string())
-        .await
-        .unwrap();
+    let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
     let lock = read_write(&client);
     let owner = Owner::new();

@@ -541,10 +541,6 @@ fn ephemeral() -> zk::CreateOptions<'static> {
     zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all())
 }
 
-async fn connect_through(proxy: &Proxy) -> Client {
-    Client::builder().session_timeout(Duration::from_secs(10)).connect(proxy.connect_string()).await.unwrap()
-}
-
 #[tokio::test]
 async fn whoever_loses_its_place_at_the_gate_queues_again() {
     let server = TestingServer::start().await.unwrap();

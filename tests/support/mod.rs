@@ -100,6 +100,11 @@ pub async fn bystander(server: &TestingServer) -> zk::Client {
     connector.connect(&server.connect_string()).await.unwrap()
 }
 
+/// A client whose requests go through a proxy.
+pub async fn connect_through(proxy: &proxy::Proxy) -> Client {
+    Client::builder().session_timeout(Duration::from_secs(10)).connect(proxy.connect_string()).await.unwrap()
+}
+
 /// The one lock that most tests are about.
 pub fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/locks/a").unwrap()
