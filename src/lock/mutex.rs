@@ -27,7 +27,7 @@ use crate::queue::{Kind, LockInternals, MUTEX};
 ///
 /// On the wire, an acquire is a create and a list sent back to back, so one round trip if nobody is before
 /// it; a release is a delete; a re-entrant acquire is nothing. A waiter watches only the contender right
-/// before it.
+/// before it. Curator needs two round trips to acquire, and one to release.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, InterProcessMutex};
