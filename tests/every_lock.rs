@@ -32,7 +32,7 @@ enum Kind {
     Writer,
     /// Kept out by a writer.
     Reader,
-    /// A writer that goes on as a reader.
+    /// A writer that goes on as a reader, kept out by a writer.
     Downgraded,
     SemaphoreMutex,
     /// One of several permits, kept out by somebody who has them all.
@@ -121,6 +121,7 @@ impl Kind {
         let last = self.last_path();
         match self {
             Self::Writer => take(Self::Reader.lock_at(client, &self.path())).await,
+            Self::Downgraded => take(Self::Writer.lock_at(client, &self.path())).await,
             Self::LastOfPaths => take(Self::Mutex.lock_at(client, &last)).await,
             Self::LastOfMixed => take(Self::Writer.lock_at(client, &last)).await,
             _ => self.take_all(client.clone()).await,
@@ -371,9 +372,11 @@ impl Rooms {
             }
         }
         // Long enough for another to come in, if one is let in.
-        for part in guards.iter().chain(guards).flat_map(parts) {
-            let node = zookeeper.check_stat(part.node_path()).await.unwrap();
-            assert!(node.is_some(), "nothing stands for {part:?}");
+        for _ in 0..3 {
+            for part in guards.iter().flat_map(parts) {
+                let node = zookeeper.check_stat(part.node_path()).await.unwrap();
+                assert!(node.is_some(), "nothing stands for {part:?}");
+            }
         }
         for (path, (share, _)) in &visits {
             self.0.lock().unwrap().get_mut(*path).unwrap().taken -= share;
