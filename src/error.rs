@@ -91,6 +91,30 @@ pub enum Error {
         reason: LossReason,
     },
 
+    /// One of the operations of a [transaction](crate::Transaction) could not be done, and so none of them was.
+    #[error("cannot {operation} {path}, operation {index} of the transaction: {source}{}", way_out(.source))]
+    OperationFailed {
+        /// Which one, from 0, in the order in which they were added.
+        index: usize,
+        /// What was to be done, as in "create".
+        operation: &'static str,
+        /// The full path of its node.
+        path: String,
+        /// What ZooKeeper answered.
+        source: zk::Error,
+    },
+
+    /// The answer to a [transaction](crate::Transaction) did not come: it was done, or not, or will be.
+    #[error(
+        "the transaction of the lock {path} may have been done or not: {source}; look before doing it again"
+    )]
+    OutcomeUnknown {
+        /// The full path of the holder's node.
+        path: String,
+        /// What happened to the connection.
+        source: zk::Error,
+    },
+
     /// Something failed, and then undoing what had been done before it failed, too: a part of a multi-lock was
     /// not confirmed to be free. The background goes on trying.
     #[error("{first}; and then: {}", all(.others))]
@@ -110,8 +134,10 @@ pub enum Error {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossReason {
-    /// Its session is over.
+    /// Its session is over, or may be: the servers have not been heard of for too long.
     Expired,
+    /// The connection was lost, or the servers silent, and its [`SuspectPolicy`](crate::SuspectPolicy) does not wait.
+    Suspect,
     /// Its maximum hold time is over; see [`LockOptions::max_hold`](crate::LockOptions::max_hold).
     Deadline,
     /// Somebody has deleted its node.
@@ -123,7 +149,8 @@ pub enum LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its session is over",
+            Self::Expired => "its session is over, or not known to be alive",
+            Self::Suspect => "the servers did not answer, and it does not wait for them",
             Self::Deadline => "it was held for as long as it may be",
             Self::Deleted => "somebody has deleted its node",
             Self::Closed => "the client was closed",

@@ -5,6 +5,7 @@
 mod client;
 mod error;
 mod failure;
+pub mod guide;
 mod lock;
 mod queue;
 mod shared_count;
@@ -12,13 +13,13 @@ mod shared_count;
 pub mod testing;
 
 pub use zookeeper_client;
-pub use zookeeper_client::{Acl, AuthId, Permission};
+pub use zookeeper_client::{Acl, AuthId, CreateMode, Permission};
 
 pub use self::client::{Client, ClientBuilder, ConnectionState, RetryPolicy};
 pub use self::error::{Error, LossReason, Result};
 pub use self::lock::{
-    InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, Participant, ReadLock,
-    ReadWriteLock, Revoker, Semaphore, SemaphoreMutex, Ticket, WriteLock, force_release,
-    force_release_participant,
+    InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, MultiLock, Owner, Participant,
+    ReadLock, ReadWriteLock, Revoker, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket, Transaction,
+    WriteLock, force_release, force_release_participant,
 };
 pub use self::shared_count::SharedCount;

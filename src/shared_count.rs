@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use zookeeper_client::{self as zk, OneshotWatcher};
+use zookeeper_client as zk;
 
-use crate::client::{Client, Session};
+use crate::client::{Client, Session, Watcher};
 use crate::error::{Error, Result};
 
 const READ: &str = "read the count at";
@@ -47,8 +47,8 @@ impl SharedCount {
     /// The number as it is now: what was done before the call is seen, also through another server.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) when it cannot be read, or the node holds something
-    /// else; [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) when
+    /// it cannot be read, or the node holds something else; [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     /// The node may have been made.
@@ -63,7 +63,8 @@ impl SharedCount {
     /// Changes the number, whatever it was.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) when it cannot be written; [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) when
+    /// it cannot be written; [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     /// The number may have been changed.
@@ -97,7 +98,7 @@ impl SharedCount {
         }
     }
 
-    pub(crate) async fn watch(&self, session: &Session) -> Result<(i32, OneshotWatcher), zk::Error> {
+    pub(crate) async fn watch(&self, session: &Session) -> Result<(i32, Watcher), zk::Error> {
         loop {
             match session.watch_data(&self.path).await {
                 Err(zk::Error::NoNode) => self.make(session).await?,

@@ -9,7 +9,7 @@ use zookeeper_client::{self as zk, Acl};
 use super::acl::AclProvider;
 use super::retry::RetryPolicy;
 use super::supervisor::Source;
-use super::{Client, Config, hosts, path};
+use super::{Client, Config, hosts, path, validity};
 use crate::error::{Error, Result};
 
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(15);
@@ -39,6 +39,7 @@ pub struct ClientBuilder {
     connector: zk::Connector,
     session_timeout: Duration,
     connection_timeout: Duration,
+    validity_margin: Option<Duration>,
     namespace: String,
     identity: Option<Vec<u8>>,
     acls: AclProvider,
@@ -51,6 +52,7 @@ impl ClientBuilder {
             connector: zk::Client::connector(),
             session_timeout: DEFAULT_SESSION_TIMEOUT,
             connection_timeout: DEFAULT_CONNECTION_TIMEOUT,
+            validity_margin: None,
             namespace: String::new(),
             identity: None,
             acls: AclProvider::default(),
@@ -73,6 +75,17 @@ impl ClientBuilder {
     /// Bounds [`connect`](Self::connect), and each attempt under the [retry policy](Self::retry_policy).
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
+        self
+    }
+
+    /// How much earlier than the servers a holder gives its lock up for lost, when it has lost contact. A third of
+    /// the session timeout by default.
+    ///
+    /// It covers what the servers of an ensemble learn from each other with delay, and clocks that run at different
+    /// speeds; take none away without need. At most two thirds of the session timeout; also of one that the servers
+    /// grant for less than it was asked for. See the [guide](crate::guide).
+    pub fn validity_margin(mut self, margin: Duration) -> Self {
+        self.validity_margin = Some(margin);
         self
     }
 
@@ -185,6 +198,7 @@ impl ClientBuilder {
             acls: self.acls,
             retry: self.retry,
             connection_timeout: self.connection_timeout,
+            validity_margin: self.validity_margin,
         };
         Client::start(config, self.identity, source)
     }
@@ -203,6 +217,13 @@ impl ClientBuilder {
         }
         if self.connection_timeout.is_zero() {
             return invalid("connection timeout", "it is zero; give one of some seconds");
+        }
+        if self.validity_margin.is_some_and(|margin| margin > validity::longest_margin(self.session_timeout))
+        {
+            return invalid(
+                "validity margin",
+                "it leaves less than a third of the session timeout; give less, or a longer session",
+            );
         }
         if self.acls.default_is_empty() {
             return invalid(
@@ -223,6 +244,7 @@ impl fmt::Debug for ClientBuilder {
         f.debug_struct("ClientBuilder")
             .field("session_timeout", &self.session_timeout)
             .field("connection_timeout", &self.connection_timeout)
+            .field("validity_margin", &self.validity_margin)
             .field("namespace", &self.namespace)
             .field("identity", &self.identity.as_deref().map(String::from_utf8_lossy))
             .field("acls", &self.acls)

@@ -8,10 +8,13 @@ mod janitor;
 mod node;
 mod parents;
 mod path;
+mod pulse;
 mod retry;
 mod session;
 mod state;
 mod supervisor;
+mod validity;
+mod write;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -31,16 +34,18 @@ use self::janitor::Janitor;
 pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm};
 pub(crate) use self::retry::Failures;
 pub use self::retry::RetryPolicy;
-pub(crate) use self::session::Session;
+pub(crate) use self::session::{Session, Watcher};
 pub use self::state::ConnectionState;
 use self::supervisor::{Link, Source, Status};
+pub(crate) use self::validity::{Dependant, Health};
+pub(crate) use self::write::Write;
 use crate::error::{Error, Result};
 
 /// A connection to ZooKeeper that outlives its sessions: when one expires, another is made.
 ///
 /// A cheap handle on a shared client; clone it freely. When the last handle and everything made from it is
 /// dropped, the session ends. [`close`](Self::close) ends it at once. A client lives on the tokio runtime
-/// that it was made on, which needs its timers enabled.
+/// that it was made on, which needs its timers enabled; when that is shut down, the client is closed.
 ///
 /// It stands for Curator's `CuratorFramework`.
 ///
@@ -81,6 +86,8 @@ struct Config {
     acls: AclProvider,
     retry: RetryPolicy,
     connection_timeout: Duration,
+    /// How much of the session timeout is not counted on; `None` for the usual part.
+    validity_margin: Option<Duration>,
 }
 
 impl Client {
@@ -127,6 +134,7 @@ impl Client {
         let identity = Arc::new(identity.map(OnceLock::from).unwrap_or_default());
         tokio::spawn(supervisor::supervise(
             source,
+            config.validity_margin,
             identity.clone(),
             link.clone(),
             closed.clone(),
@@ -199,6 +207,11 @@ impl Client {
     /// Whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
         self.core.closed.is_cancelled()
+    }
+
+    /// Cancelled when the client is closed, or dropped.
+    pub(crate) fn closing(&self) -> CancellationToken {
+        self.core.closed.clone()
     }
 
     /// Runs an operation that ends with [`Error::Closed`] as soon as the client is closed.

@@ -21,31 +21,31 @@ pub(crate) async fn make(client: &Client, session: &Session, path: &str) -> Resu
             async move { session.create_container(path, &acl).await }
         }))
         .await;
-        match first_failure(&ancestors, outcomes) {
-            Failure::None => return Ok(()),
-            Failure::Vanished => {}
-            Failure::Of(path, source) => return Err((path.to_owned(), source)),
+        match outcome_of(&ancestors, outcomes) {
+            Making::Done => return Ok(()),
+            Making::Vanished => {}
+            Making::Failed(path, source) => return Err((path.to_owned(), source)),
         }
     }
 }
 
-enum Failure<'a> {
-    None,
+enum Making<'a> {
+    Done,
     /// The server has removed an empty ancestor before its child was made.
     Vanished,
-    Of(&'a str, zk::Error),
+    Failed(&'a str, zk::Error),
 }
 
 /// A right may be missing on ancestors that exist. Only the end counts; and where it failed because its own
 /// parent is missing, whatever kept that from being made.
-fn first_failure<'a>(ancestors: &[&'a str], outcomes: Vec<Result<(), zk::Error>>) -> Failure<'a> {
-    let mut failed = Failure::None;
+fn outcome_of<'a>(ancestors: &[&'a str], outcomes: Vec<Result<(), zk::Error>>) -> Making<'a> {
+    let mut failed = Making::Done;
     for (path, outcome) in ancestors.iter().zip(outcomes).rev() {
         match (outcome, &failed) {
-            (Ok(()), Failure::None) => break,
-            (Ok(()), _) => return Failure::Vanished,
-            (Err(zk::Error::NoNode), _) => failed = Failure::Of(path, zk::Error::NoNode),
-            (Err(source), _) => return Failure::Of(path, source),
+            (Ok(()), Making::Done) => break,
+            (Ok(()), _) => return Making::Vanished,
+            (Err(zk::Error::NoNode), _) => failed = Making::Failed(path, zk::Error::NoNode),
+            (Err(source), _) => return Making::Failed(path, source),
         }
     }
     failed

@@ -1,15 +1,26 @@
 //! One ZooKeeper session, and the requests that recipes make on it.
 
 use std::borrow::Cow;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use futures_util::future::BoxFuture;
-use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
+use futures_util::{FutureExt, TryFutureExt};
+use tokio::time::Instant;
+use zookeeper_client::{self as zk, Acl, Acls, CreateMode, EventType, SessionState};
+
+use super::validity::{Health, Validity};
+use super::write::Write;
 
 /// A session, from its establishment on. Its epoch tells it from earlier and later ones of the same client.
+///
+/// What its [validity](Validity) goes by are the answers to writes and to `sync`: the servers' leader has a part in
+/// them, and it is the leader that lets sessions expire. Reads and pings are also answered by a server that
+/// the leader hears no longer.
 #[derive(Debug)]
 pub(crate) struct Session {
     epoch: u64,
+    validity: Arc<Validity>,
     state: zk::StateWatcher,
     /// Taken when the session is ended: the session lives as long as anybody has this handle.
     zookeeper: RwLock<Option<Arc<zk::Client>>>,
@@ -34,10 +45,24 @@ pub(crate) struct Created {
     pub(crate) czxid: Option<i64>,
 }
 
+/// Tells of a change, once.
+#[derive(Debug)]
+pub(crate) struct Watcher(zk::OneshotWatcher);
+
+impl Watcher {
+    /// Waits for the change, or for the end of the session.
+    pub(crate) async fn changed(self) -> EventType {
+        // It panics when the runtime of the client is shut down, while its caller is on another one.
+        let event = AssertUnwindSafe(self.0.changed()).catch_unwind().await;
+        event.map_or(EventType::Session, |event| event.event_type)
+    }
+}
+
 impl Session {
-    pub(crate) fn new(epoch: u64, zookeeper: zk::Client) -> Self {
+    pub(crate) fn new(epoch: u64, zookeeper: zk::Client, validity: Validity) -> Self {
         let state = zookeeper.state_watcher();
-        Self { epoch, state, zookeeper: RwLock::new(Some(Arc::new(zookeeper))) }
+        let zookeeper = RwLock::new(Some(Arc::new(zookeeper)));
+        Self { epoch, validity: Arc::new(validity), state, zookeeper }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -46,7 +71,16 @@ impl Session {
 
     /// Whether the session is known to be over.
     pub(crate) fn is_over(&self) -> bool {
-        self.state.peek_state().is_terminated() || self.zookeeper().is_err()
+        self.state.peek_state().is_terminated() || self.handle().is_none()
+    }
+
+    pub(crate) fn validity(&self) -> &Arc<Validity> {
+        &self.validity
+    }
+
+    /// How sure it is at this moment that the session lives.
+    pub(crate) fn health(&self) -> Health {
+        self.validity.health(self.state.peek_state() == SessionState::SyncConnected)
     }
 
     pub(crate) fn state_watcher(&self) -> zk::StateWatcher {
@@ -55,8 +89,11 @@ impl Session {
 
     /// The handle that all requests go through.
     pub(crate) fn zookeeper(&self) -> Result<Arc<zk::Client>, zk::Error> {
-        let zookeeper = self.zookeeper.read().unwrap_or_else(PoisonError::into_inner);
-        zookeeper.clone().ok_or(zk::Error::ClientClosed)
+        self.handle().clone().ok_or(zk::Error::ClientClosed)
+    }
+
+    fn handle(&self) -> RwLockReadGuard<'_, Option<Arc<zk::Client>>> {
+        self.zookeeper.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets go of the session: it ends at the server when the requests under way are answered.
@@ -68,7 +105,10 @@ impl Session {
     /// Creates an ephemeral node.
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
         let zookeeper = self.zookeeper()?;
-        let (stat, sequence) = zookeeper.create(&node.path, node.data, &node.options()).await?;
+        let sent = Instant::now();
+        let options = node.mode().with_acls(Acls::new(&node.acl));
+        let (stat, sequence) = zookeeper.create(&node.path, node.data, &options).await?;
+        self.validity.confirm(sent);
         let path = if node.numbered { format!("{}{sequence}", node.path) } else { node.path.clone() };
         Ok(Created { path, czxid: Some(stat.czxid) })
     }
@@ -82,15 +122,15 @@ impl Session {
         guard: Option<&str>,
         nodes: &[NewNode<'_>],
     ) -> Result<Vec<Created>, zk::Error> {
-        let zookeeper = self.zookeeper()?;
-        let mut writer = zookeeper.new_multi_writer();
-        if let Some(guard) = guard {
-            writer.add_check_version(guard, -1)?;
-        }
-        for node in nodes {
-            writer.add_create(&node.path, node.data, &node.options())?;
-        }
-        let results = writer.commit().await.map_err(|error| match error {
+        let guards = guard.into_iter().map(|path| Write::Check { path, version: None });
+        let creates = nodes.iter().map(|node| Write::Create {
+            path: &node.path,
+            data: node.data,
+            mode: node.mode(),
+            acl: &node.acl,
+        });
+        let writes: Vec<Write<'_>> = guards.chain(creates).collect();
+        let results = self.commit(&writes).await.map_err(|error| match error {
             zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }
                 if guard.is_some() =>
             {
@@ -105,6 +145,23 @@ impl Session {
             _ => None,
         });
         Ok(created.collect())
+    }
+
+    /// Does writes together: all of them, or none. They are sent at the first poll.
+    pub(crate) async fn commit(
+        &self,
+        writes: &[Write<'_>],
+    ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
+        let zookeeper = self.zookeeper()?;
+        let mut writer = zookeeper.new_multi_writer();
+        for (index, write) in writes.iter().enumerate() {
+            let added = write.add_to(&mut writer);
+            added.map_err(|source| zk::MultiWriteError::OperationFailed { index, source })?;
+        }
+        let sent = Instant::now();
+        let results = writer.commit().await?;
+        self.validity.confirm(sent);
+        Ok(results)
     }
 
     /// Creates a persistent node.
@@ -133,7 +190,10 @@ impl Session {
 
     /// Brings the server of this session up to date with the leader.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), zk::Error> {
-        self.zookeeper()?.sync(path).await
+        let sent = Instant::now();
+        self.zookeeper()?.sync(path).await?;
+        self.validity.confirm(sent);
+        Ok(())
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
@@ -145,9 +205,9 @@ impl Session {
     }
 
     /// Reads the data of a node, and watches it for its deletion or a change of the data.
-    pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::OneshotWatcher), zk::Error> {
+    pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, Watcher), zk::Error> {
         let (data, _, watcher) = self.zookeeper()?.get_and_watch_data(path).await?;
-        Ok((data, watcher))
+        Ok((data, Watcher(watcher)))
     }
 
     pub(crate) async fn set_data(&self, path: &str, data: &[u8]) -> Result<(), zk::Error> {
@@ -155,11 +215,9 @@ impl Session {
     }
 
     /// Lists children and watches for changes among them.
-    pub(crate) async fn watch_list(
-        &self,
-        path: &str,
-    ) -> Result<(Vec<String>, zk::OneshotWatcher), zk::Error> {
-        self.zookeeper()?.list_and_watch_children(path).await
+    pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
+        let (children, watcher) = self.zookeeper()?.list_and_watch_children(path).await?;
+        Ok((children, Watcher(watcher)))
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
@@ -168,16 +226,19 @@ impl Session {
 
     /// Sends a delete before it returns; the future is for the reply.
     pub(crate) fn send_delete(&self, path: &str) -> BoxFuture<'static, Result<(), zk::Error>> {
+        let validity = self.validity.clone();
+        let sent = Instant::now();
         match self.zookeeper() {
-            Ok(zookeeper) => Box::pin(zookeeper.delete(path, None)),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Ok(zookeeper) => {
+                zookeeper.delete(path, None).inspect_ok(move |()| validity.confirm(sent)).boxed()
+            }
+            Err(error) => std::future::ready(Err(error)).boxed(),
         }
     }
 }
 
 impl NewNode<'_> {
-    fn options(&self) -> zk::CreateOptions<'_> {
-        let mode = if self.numbered { CreateMode::EphemeralSequential } else { CreateMode::Ephemeral };
-        mode.with_acls(Acls::new(&self.acl))
+    fn mode(&self) -> CreateMode {
+        if self.numbered { CreateMode::EphemeralSequential } else { CreateMode::Ephemeral }
     }
 }

@@ -4,12 +4,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
-use super::hosts;
 use super::session::Session;
 use super::state::ConnectionState;
+use super::validity::{Health, Validity};
+use super::{hosts, pulse};
 
 /// Pauses between attempts to make a session.
 const MIN_PAUSE: Duration = Duration::from_millis(50);
@@ -79,15 +81,19 @@ pub(crate) enum Source {
     Adopted(zk::Client),
 }
 
-/// Runs until `closed`, or until an adopted session is over. Cancels `ended` when the session is let go of.
+/// Runs until `closed`, or until an adopted session is over. Cancels `closed` when it is dropped before, and `ended`
+/// when the session is let go of.
 pub(crate) async fn supervise(
     source: Source,
+    margin: Option<Duration>,
     identity: Arc<OnceLock<Vec<u8>>>,
     link: Arc<Link>,
     closed: CancellationToken,
     ended: CancellationToken,
 ) {
     let _ended = ended.drop_guard();
+    // When the runtime is shut down, this is dropped where it stands: nobody will make a session any more.
+    let dropped = closed.clone().drop_guard();
     let by_closing = (ConnectionState::Closed, zk::Error::ClientClosed);
     let (state, source) = match source {
         Source::Own { connector, hosts } => {
@@ -98,9 +104,10 @@ pub(crate) async fn supervise(
             let mut epoch = 0;
             loop {
                 let connecting = connect(&connector, &hosts, &link);
-                let Some(zookeeper) = closed.run_until_cancelled(connecting).await else { break };
+                let Some((zookeeper, since)) = closed.run_until_cancelled(connecting).await else { break };
                 epoch += 1;
-                let session = Arc::new(Session::new(epoch, zookeeper));
+                let validity = Validity::new(zookeeper.session_timeout(), margin, since, true);
+                let session = Arc::new(Session::new(epoch, zookeeper, validity));
                 if closed.run_until_cancelled(follow(&session, &link)).await.is_none() {
                     end(&session).await;
                     break;
@@ -110,22 +117,25 @@ pub(crate) async fn supervise(
             by_closing
         }
         Source::Adopted(zookeeper) => {
-            let session = Arc::new(Session::new(1, zookeeper));
+            let validity = Validity::new(zookeeper.session_timeout(), margin, Instant::now(), false);
+            let session = Arc::new(Session::new(1, zookeeper, validity));
             let over = closed.run_until_cancelled(follow(&session, &link)).await;
             over.map_or(by_closing, |source| (ConnectionState::Lost, source))
         }
     };
     link.publish(state, Status::Over { source });
+    dropped.disarm();
 }
 
-/// Tries until there is a session.
-async fn connect(connector: &zk::Connector, hosts: &str, link: &Link) -> zk::Client {
+/// Tries until there is a session. It was established after the time that comes with it.
+async fn connect(connector: &zk::Connector, hosts: &str, link: &Link) -> (zk::Client, Instant) {
     let mut pause = MIN_PAUSE;
     loop {
+        let since = Instant::now();
         // One pass over the servers per attempt: our own pauses are shorter than those of the connector,
         // so that a server that comes back is found soon.
         match connector.clone().with_fail_eagerly().connect(hosts).await {
-            Ok(zookeeper) => return zookeeper,
+            Ok(zookeeper) => return (zookeeper, since),
             Err(error) => {
                 tracing::debug!(hosts, %error, "cannot connect yet");
                 link.status.send_replace(match error {
@@ -139,8 +149,18 @@ async fn connect(connector: &zk::Connector, hosts: &str, link: &Link) -> zk::Cli
     }
 }
 
-/// Publishes the states of a session until it is over; answers how it ended.
+/// Follows a session until it is over; answers how it ended.
 async fn follow(session: &Arc<Session>, link: &Link) -> zk::Error {
+    let ended = tokio::select! {
+        ended = publish_states(session, link) => ended,
+        never = pulse::beat(session) => match never {},
+    };
+    session.validity().publish(Health::Lapsed);
+    ended
+}
+
+/// Publishes the states of a session until it is over; answers how it ended.
+async fn publish_states(session: &Arc<Session>, link: &Link) -> zk::Error {
     let mut watcher = session.state_watcher();
     let mut state = watcher.state();
     let mut connected = match session.epoch() {

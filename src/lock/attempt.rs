@@ -14,14 +14,14 @@ pub(crate) const LEAVE_GRACE: Duration = Duration::from_millis(100);
 
 /// What has entered its queues.
 #[derive(Debug)]
-pub(crate) enum Entry<Q: Queued> {
+pub(crate) enum Entry<Q: Contending> {
     /// Its owner holds already.
     Granted(Q::Guard),
     Queued(Q),
 }
 
 /// What waits in its queues. Dropping it leaves them.
-pub(crate) trait Queued: Debug {
+pub(crate) trait Contending: Debug {
     type Guard: Debug;
 
     /// What it waited for, if it was granted. What is left of it then is nothing.
@@ -44,7 +44,7 @@ pub(crate) trait Queued: Debug {
 ///
 /// # Cancel safety
 /// Only to be followed by dropping or leaving.
-pub(crate) async fn granted<Q: Queued>(queued: &mut Q) -> Result<Q::Guard> {
+pub(crate) async fn granted<Q: Contending>(queued: &mut Q) -> Result<Q::Guard> {
     loop {
         if let Some(guard) = queued.take() {
             return Ok(guard);
@@ -53,7 +53,7 @@ pub(crate) async fn granted<Q: Queued>(queued: &mut Q) -> Result<Q::Guard> {
     }
 }
 
-pub(crate) async fn acquire<Q: Queued, F: Future<Output = Result<Entry<Q>>>>(
+pub(crate) async fn acquire<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
     enter: impl FnOnce() -> F,
 ) -> Result<Q::Guard> {
@@ -66,7 +66,7 @@ pub(crate) async fn acquire<Q: Queued, F: Future<Output = Result<Entry<Q>>>>(
     client.unless_closed(acquire).await
 }
 
-pub(crate) async fn try_acquire<Q: Queued, F: Future<Output = Result<Entry<Q>>>>(
+pub(crate) async fn try_acquire<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
     enter: impl FnOnce() -> F,
 ) -> Result<Option<Q::Guard>> {
@@ -85,7 +85,7 @@ pub(crate) async fn try_acquire<Q: Queued, F: Future<Output = Result<Entry<Q>>>>
     client.unless_closed(acquire).await
 }
 
-pub(crate) async fn try_acquire_for<Q: Queued, F: Future<Output = Result<Entry<Q>>>>(
+pub(crate) async fn try_acquire_for<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
     within: Duration,
     enter: impl FnOnce() -> F,

@@ -1,12 +1,19 @@
 //! What a holder holds.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::{join_all, select_all};
+use futures_util::future::{join_all, poll_fn, select_all};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
+use super::held_node::HeldNode;
 use super::hold::Hold;
+use super::state::{LockState, merged};
+use super::transaction::Transaction;
 use crate::error::{Error, LossReason, Result};
 
 /// A held lock, or a permit of a semaphore. It is released when its last guard is dropped or
@@ -37,13 +44,12 @@ impl LockGuard {
     }
 
     /// A number that grows with every grant of the lock: hand it to what the lock protects, and have that
-    /// refuse numbers smaller than the greatest it has seen.
+    /// refuse numbers smaller than the greatest it has seen. The example `fencing` does that with SQLite.
     ///
-    /// It is the `czxid` of the holder's node: the transaction that created it. Guards of one hold have the
-    /// same token, as has the hold of a reader that was the writer before. That of a permit is the token of
-    /// the node by which its owner passed the semaphore's gate. Tokens of one ensemble can be compared across
-    /// all paths and processes. Of a multi-lock it is the greatest of its members' tokens; protect each thing
-    /// by the token of [its own member](Self::members).
+    /// It is the `czxid` of the holder's node: the transaction that created it. Give it 64 bits where it is kept.
+    /// Guards of one hold have the same token, as have permits that were acquired together, and a reader that was
+    /// the writer before. Tokens of one ensemble can be compared across all paths and processes. Of a multi-lock it
+    /// is the greatest of its members' tokens; protect each thing by the token of [its own member](Self::members).
     pub fn fencing_token(&self) -> i64 {
         match &self.held {
             Held::One(hold) => hold.token(),
@@ -76,12 +82,135 @@ impl LockGuard {
         }
     }
 
-    /// How the lock was lost, if it is known to be; then it is lost for good. No request is made: a session
-    /// that has ended at the servers is heard of later.
+    /// Whether the lock is held, by the clock and by all that this client knows. Then nobody else can have been given
+    /// it, unless somebody has deleted its node by hand. No request is made.
+    ///
+    /// It is the monotonic clock that is looked at, and not whether a message came: also the first look after a
+    /// pause of the process tells the truth. What it does not tell is how long it stays so; see
+    /// [`valid_until`](Self::valid_until).
+    pub fn is_valid(&self) -> bool {
+        self.loss().is_none()
+    }
+
+    /// Until when the lock is held for certain: as long as nothing more is heard of the servers, and nobody deletes
+    /// its node by hand. It moves on with each sign of the servers, several times in each session timeout. In the
+    /// past when the lock is lost.
+    ///
+    /// Start nothing that takes effect after it.
+    pub fn valid_until(&self) -> Instant {
+        let nodes = self.nodes().into_iter();
+        nodes.map(HeldNode::valid_until).min().unwrap_or_else(Instant::now)
+    }
+
+    /// How the lock was lost, if it was; then it is lost for good. No request is made.
     pub fn loss(&self) -> Option<LossReason> {
         match &self.held {
             Held::One(hold) => hold.node().loss(),
             Held::All(members) => members.iter().find_map(Self::loss),
+        }
+    }
+
+    /// Waits until the lock is lost: the session of the client is over or may be, somebody has deleted the lock's node,
+    /// or its time is over.
+    ///
+    /// That comes before anybody else can be given the lock, if this process runs and nobody has deleted the node.
+    ///
+    /// From the first call on, the node by which the lock is held is watched, which is one request. Without it that
+    /// happens when the lock has been held for a second.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) -> LossReason {
+        match &self.held {
+            Held::One(hold) => hold.node().lost().await,
+            Held::All(members) => {
+                let any = members.iter().map(|member| Box::pin(member.lost()));
+                select_all(any).await.0
+            }
+        }
+    }
+
+    /// The state of the lock, now and from now on: always the latest. See [`lost`](Self::lost) about the watch that it
+    /// sets. After a pause of the process it lags behind [`is_valid`](Self::is_valid) for a moment.
+    ///
+    /// ```no_run
+    /// # async fn example(guard: zk_recipes::LockGuard) {
+    /// let mut state = guard.watch_state();
+    /// while state.changed().await.is_ok() {
+    ///     println!("{:?}", *state.borrow_and_update());
+    /// }
+    /// # }
+    /// ```
+    pub fn watch_state(&self) -> watch::Receiver<LockState> {
+        match &self.held {
+            Held::One(hold) => hold.node().watch_state(),
+            Held::All(members) => {
+                let states = members.iter().map(Self::watch_state).collect();
+                merged(self.nodes()[0].client(), states)
+            }
+        }
+    }
+
+    /// Does work for as long as the lock is held. At the loss the work is dropped, where it awaits, and this ends.
+    ///
+    /// The lock is looked at each time before the work goes on, and once more at its end: also work that is woken
+    /// after a pause of the process does not go on without the lock. What was on its way at that moment cannot be
+    /// called back: see [`fencing_token`](Self::fencing_token) and [`transaction`](Self::transaction).
+    ///
+    /// ```no_run
+    /// # async fn example(guard: zk_recipes::LockGuard) -> zk_recipes::Result<()> {
+    /// # async fn step() {}
+    /// guard
+    ///     .run(async {
+    ///         for _ in 0..100 {
+    ///             step().await;
+    ///         }
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LockLost`] and [`Error::Closed`]: the lock was lost before the work was done.
+    ///
+    /// # Cancel safety
+    /// The work is dropped.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output> {
+        let mut work = pin!(work);
+        let mut lost = pin!(self.lost());
+        poll_fn(|cx| {
+            // To be woken by the loss.
+            let _ = lost.as_mut().poll(cx);
+            self.ensure_held()?;
+            match work.as_mut().poll(cx) {
+                Poll::Ready(output) => Poll::Ready(self.ensure_held().map(|()| output)),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Writes to ZooKeeper that are only done while the lock is held, whatever this process believes. See
+    /// [`Transaction`].
+    pub fn transaction(&self) -> Transaction<'_> {
+        Transaction::new(self)
+    }
+
+    /// # Errors
+    /// [`Error::LockLost`] when it is known to be lost, [`Error::Closed`] by the end of the client.
+    fn ensure_held(&self) -> Result<()> {
+        match &self.held {
+            Held::One(hold) => hold.node().ensure_held(),
+            Held::All(members) => members.iter().try_for_each(Self::ensure_held),
+        }
+    }
+
+    /// The nodes by which it is held; at least one.
+    pub(crate) fn nodes(&self) -> Vec<&HeldNode> {
+        match &self.held {
+            Held::One(hold) => vec![hold.node()],
+            Held::All(members) => members.iter().flat_map(Self::nodes).collect(),
         }
     }
 
@@ -110,8 +239,7 @@ impl LockGuard {
     /// Waits until somebody asks for the lock: by [`Revoker`](crate::Revoker), or by Curator's. Of a
     /// multi-lock, for any of its members. Whether to give it back is up to the holder.
     ///
-    /// It watches the holder's node from the first poll on, which is a request, and hears also of what was
-    /// asked before.
+    /// It hears also of what was asked before. About the watch by which it does, see [`lost`](Self::lost).
     ///
     /// ```no_run
     /// # async fn example(guard: zk_recipes::LockGuard) -> zk_recipes::Result<()> {
@@ -129,12 +257,11 @@ impl LockGuard {
     ///
     /// # Errors
     /// - [`Error::LockLost`]: the lock is lost.
-    /// - [`Error::ZooKeeper`]: the node cannot be read, as for a missing right, or the server cannot be reached
-    ///   under the client's retry policy.
+    /// - [`Error::ZooKeeper`]: the node cannot be read, as for a missing right.
     /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is lost, and no watch stays.
+    /// Nothing is lost.
     pub async fn revoke_requested(&self) -> Result<()> {
         match &self.held {
             Held::One(hold) => hold.node().revoke_requested().await,

@@ -1,14 +1,16 @@
 //! The node by which a lock is held, until it is released or lost.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
-use zookeeper_client as zk;
+use tokio::time::Instant;
 
 use super::deadline::from_now;
-use crate::client::{Client, EphemeralNode, Failures, Session};
+use super::keeper::{self, NodeWatch};
+use super::options::LockOptions;
+use super::state::{LockState, SuspectPolicy};
+use crate::client::{Client, Dependant, EphemeralNode, Health, Session};
 use crate::error::{Error, LossReason, Result};
 
 /// What asks a holder to give the lock back, as the data of its node. Curator's `REVOKE_MESSAGE`.
@@ -19,30 +21,35 @@ pub(crate) struct HeldNode {
     client: Client,
     session: Arc<Session>,
     path: Arc<str>,
-    /// `None` when it is released or lost.
-    node: Mutex<Option<EphemeralNode>>,
-    loss: watch::Sender<Option<LossReason>>,
+    /// `None` when it is released or lost. Until then the session is kept confirmed.
+    node: Mutex<Option<(EphemeralNode, Dependant)>>,
+    state: watch::Sender<LockState>,
     /// When it is released at the latest.
     until: Option<watch::Sender<Instant>>,
+    suspect_policy: SuspectPolicy,
+    node_watch: Arc<NodeWatch>,
 }
 
 impl HeldNode {
-    pub(crate) fn new(client: &Client, node: EphemeralNode, max_hold: Option<Duration>) -> Arc<Self> {
-        let path = node.path().into();
-        let until = max_hold.map(from_now).map(watch::Sender::new);
-        let timer = until.as_ref().map(watch::Sender::subscribe);
+    pub(crate) fn new(client: &Client, node: EphemeralNode, options: &LockOptions) -> Arc<Self> {
+        let session = node.session().clone();
+        let dependant = session.validity().depend();
         let held = Arc::new(Self {
             client: client.clone(),
-            session: node.session().clone(),
-            path,
-            node: Mutex::new(Some(node)),
-            loss: watch::Sender::new(None),
-            until,
+            path: node.path().into(),
+            node: Mutex::new(Some((node, dependant))),
+            state: watch::Sender::new(LockState::Held),
+            until: options.hold_limit().map(from_now).map(watch::Sender::new),
+            suspect_policy: options.on_suspect(),
+            node_watch: Arc::default(),
+            session,
         });
-        if let Some(until) = timer {
-            client.spawn(give_up_in_time(Arc::downgrade(&held), until));
-        }
+        client.spawn(keeper::keep(&held));
         held
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     pub(crate) fn path(&self) -> &Arc<str> {
@@ -55,33 +62,111 @@ impl HeldNode {
 
     /// Takes note that the node is gone, and answers the error that says so.
     pub(crate) fn deleted(&self) -> Error {
-        let reason = if self.session.is_over() { LossReason::Expired } else { LossReason::Deleted };
+        let reason = self.loss().unwrap_or(LossReason::Deleted);
         self.lose(reason);
-        self.lost(self.loss().unwrap_or(reason))
+        self.lost_error(reason)
+    }
+
+    /// Takes note that the node was seen to be gone. While it is being released that is no loss.
+    pub(crate) fn seen_gone(&self) {
+        if self.node().is_some() {
+            self.deleted();
+        }
     }
 
     /// Why it is lost, if it is known to be.
     pub(crate) fn loss(&self) -> Option<LossReason> {
-        if self.client.is_closed() {
-            self.lose(LossReason::Closed);
-        } else if self.session.is_over() {
-            self.lose(LossReason::Expired);
-        } else if self.is_over_time() {
-            self.lose(LossReason::Deadline);
+        match self.state() {
+            LockState::Lost(reason) => Some(reason),
+            LockState::Held | LockState::Suspect => None,
         }
-        *self.loss.borrow()
+    }
+
+    /// How it stands at this moment. A change is published.
+    pub(crate) fn state(&self) -> LockState {
+        match self.judge() {
+            LockState::Lost(reason) => self.lose(reason),
+            doubt => {
+                if *self.state.borrow() != doubt {
+                    self.state.send_if_modified(|state| {
+                        !state.is_lost() && std::mem::replace(state, doubt) != doubt
+                    });
+                }
+            }
+        }
+        *self.state.borrow()
+    }
+
+    /// What the client, the session and the clock say, whatever was said before.
+    fn judge(&self) -> LockState {
+        if self.client.is_closed() {
+            return LockState::Lost(LossReason::Closed);
+        }
+        if self.session.is_over() {
+            return LockState::Lost(LossReason::Expired);
+        }
+        if self.is_over_time() {
+            return LockState::Lost(LossReason::Deadline);
+        }
+        match (self.session.health(), self.suspect_policy) {
+            (Health::Sound, _) => LockState::Held,
+            (Health::Suspect, SuspectPolicy::Keep) => LockState::Suspect,
+            (Health::Suspect, SuspectPolicy::GiveUp) => LockState::Lost(LossReason::Suspect),
+            (Health::Lapsed, _) => LockState::Lost(LossReason::Expired),
+        }
+    }
+
+    /// Hears of changes of the state, at once.
+    pub(crate) fn watch_state(&self) -> watch::Receiver<LockState> {
+        self.node_watch.want();
+        self.subscribe()
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<LockState> {
+        self.state.subscribe()
+    }
+
+    pub(crate) fn node_watch(&self) -> &Arc<NodeWatch> {
+        &self.node_watch
+    }
+
+    /// Waits until it is lost.
+    pub(crate) async fn lost(&self) -> LossReason {
+        let mut state = self.watch_state();
+        loop {
+            if let Some(reason) = self.loss() {
+                return reason;
+            }
+            // The sender is ours.
+            let _ = state.changed().await;
+        }
     }
 
     /// # Errors
     /// [`Error::LockLost`] when it is known to be lost, [`Error::Closed`] by the end of the client.
     pub(crate) fn ensure_held(&self) -> Result<()> {
-        self.loss().map_or(Ok(()), |reason| Err(self.lost(reason)))
+        self.loss().map_or(Ok(()), |reason| Err(self.lost_error(reason)))
+    }
+
+    /// Until when it is certainly held, unless somebody deletes its node.
+    pub(crate) fn valid_until(&self) -> Instant {
+        let valid_until = self.session.validity().until();
+        let valid_until = self.limit().map_or(valid_until, |limit| limit.min(valid_until));
+        if self.loss().is_some() { valid_until.min(Instant::now()) } else { valid_until }
     }
 
     /// How long it is held at most from now on; `None` without a limit.
     pub(crate) fn remaining(&self) -> Option<Duration> {
-        let until = *self.until.as_ref()?.borrow();
-        Some(until.saturating_duration_since(Instant::now()))
+        Some(self.limit()?.saturating_duration_since(Instant::now()))
+    }
+
+    /// When its time is over; `None` without a limit.
+    fn limit(&self) -> Option<Instant> {
+        self.until.as_ref().map(|until| *until.borrow())
+    }
+
+    pub(crate) fn watch_limit(&self) -> Option<watch::Receiver<Instant>> {
+        self.until.as_ref().map(watch::Sender::subscribe)
     }
 
     fn is_over_time(&self) -> bool {
@@ -94,9 +179,9 @@ impl HeldNode {
     /// As [`ensure_held`](Self::ensure_held).
     pub(crate) fn extend(&self, max_hold: Duration) -> Result<()> {
         self.ensure_held()?;
-        // Under the lock of the loss, so that it is either extended or lost.
-        self.loss.send_if_modified(|loss| {
-            if let (None, Some(until)) = (loss, &self.until) {
+        // Under the lock of the state, so that it is either extended or lost.
+        self.state.send_if_modified(|state| {
+            if let (false, Some(until)) = (state.is_lost(), &self.until) {
                 until.send_replace(from_now(max_hold));
             }
             false
@@ -113,7 +198,8 @@ impl HeldNode {
     /// The node is deleted in any case.
     pub(crate) async fn release(&self) -> Result<()> {
         self.ensure_held()?;
-        let Some(node) = self.take() else { return Ok(()) };
+        // Else it was lost since.
+        let Some(node) = self.take() else { return self.ensure_held() };
         let found = self.client.unless_closed(node.remove()).await?;
         if found { Ok(()) } else { Err(self.deleted()) }
     }
@@ -121,38 +207,13 @@ impl HeldNode {
     /// Waits until somebody asks for the lock by writing to the node.
     pub(crate) async fn revoke_requested(&self) -> Result<()> {
         self.ensure_held()?;
-        let mut loss = self.loss.subscribe();
-        let lost = async {
-            // The sender is ours. What it answers is a lock on the value, which must not be kept.
-            let _ = loss.wait_for(Option::is_some).await;
-        };
         let asked = async {
             tokio::select! {
-                asked = self.request_written() => asked,
-                () = lost => self.ensure_held(),
+                asked = self.node_watch.revoke_requested() => asked,
+                reason = self.lost() => Err(self.lost_error(reason)),
             }
         };
         self.client.unless_closed(asked).await
-    }
-
-    async fn request_written(&self) -> Result<()> {
-        let mut failures = Failures::default();
-        loop {
-            let error = match self.session.watch_data(&self.path).await {
-                Ok((data, _)) if data == REVOKE_REQUEST => return Ok(()),
-                Ok((_, watcher)) => {
-                    failures.reset();
-                    watcher.changed().await;
-                    continue;
-                }
-                Err(zk::Error::NoNode) => return Err(self.deleted()),
-                Err(source) => Error::ZooKeeper { operation: "watch", path: self.path.to_string(), source },
-            };
-            if error.ends_session() {
-                return Err(self.deleted());
-            }
-            failures.pause_after(error, self.client.retry_policy()).await?;
-        }
     }
 
     /// Asks the server whether the node is still there. That it cannot be reached is no answer, and no error.
@@ -162,44 +223,40 @@ impl HeldNode {
         }
     }
 
-    /// What is lost stays lost, for the first reason. The node, if there still is one, is removed.
-    fn lose(&self, reason: LossReason) {
-        let is_lost = self.loss.send_if_modified(|loss| {
+    /// What is lost stays lost, for the first reason. The node, if there still is one, is removed; except by closing,
+    /// where that is up to the session or, if it goes on, to the guards.
+    pub(crate) fn lose(&self, reason: LossReason) {
+        let is_lost = self.state.send_if_modified(|state| {
             // Meanwhile it may have been extended.
             let was_extended = reason == LossReason::Deadline && !self.is_over_time();
-            !was_extended && loss.is_none() && loss.replace(reason).is_none()
+            let loses = !was_extended && !state.is_lost();
+            if loses {
+                *state = LockState::Lost(reason);
+            }
+            loses
         });
         if is_lost {
             tracing::info!(node = &*self.path, %reason, "lock lost");
-            drop(self.take());
+            if reason != LossReason::Closed {
+                drop(self.take());
+            }
         }
     }
 
-    fn take(&self) -> Option<EphemeralNode> {
-        // No code that can panic runs under this lock.
-        self.node.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The node, to be removed.
+    pub(crate) fn take(&self) -> Option<EphemeralNode> {
+        self.node().take().map(|(node, _)| node)
     }
 
-    fn lost(&self, reason: LossReason) -> Error {
+    fn node(&self) -> MutexGuard<'_, Option<(EphemeralNode, Dependant)>> {
+        // No code that can panic runs under this lock.
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lost_error(&self, reason: LossReason) -> Error {
         match reason {
             LossReason::Closed => Error::Closed,
             reason => Error::LockLost { path: self.path.to_string(), reason },
-        }
-    }
-}
-
-/// Sees to it that a hold is lost when its time is over, also if nobody asks.
-async fn give_up_in_time(held: Weak<HeldNode>, mut until: watch::Receiver<Instant>) {
-    loop {
-        let end = *until.borrow_and_update();
-        tokio::select! {
-            () = sleep_until(end) => match held.upgrade() {
-                Some(held) if held.loss().is_none() => {} // extended
-                _ => return,
-            },
-            changed = until.changed() => if changed.is_err() {
-                return; // released
-            }
         }
     }
 }

@@ -11,12 +11,22 @@ use crate::error::Result;
 pub(crate) struct Hold {
     // Dropped in this order: an owner that acquires again after the node is gone must not find the old hold.
     registration: Registration<Hold>,
-    node: Arc<HeldNode>,
+    node: Removing,
+}
+
+/// Removes the node in the end, whoever else looks at it at that moment.
+#[derive(Debug)]
+struct Removing(Arc<HeldNode>);
+
+impl Drop for Removing {
+    fn drop(&mut self) {
+        drop(self.0.take());
+    }
 }
 
 impl Hold {
     pub(crate) fn new(registration: Registration<Self>, node: Arc<HeldNode>) -> Self {
-        Self { registration, node }
+        Self { registration, node: Removing(node) }
     }
 
     pub(crate) fn token(&self) -> i64 {
@@ -24,7 +34,7 @@ impl Hold {
     }
 
     pub(crate) fn node(&self) -> &HeldNode {
-        &self.node
+        &self.node.0
     }
 
     /// Deletes the node and waits for the confirmation.
@@ -37,6 +47,6 @@ impl Hold {
     pub(crate) async fn release(self) -> Result<()> {
         let Self { registration, node } = self;
         drop(registration);
-        node.release().await
+        node.0.release().await
     }
 }

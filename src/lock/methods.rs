@@ -128,8 +128,8 @@ macro_rules! reentrant_lock {
             }
 
             /// Everybody who holds the lock or waits for it, in order, the holder first; of a read/write lock, those of
-            /// this side. Empty if the path does not exist. Contenders of Curator, go-zookeeper and kazoo are among them. What was done before the call is
-            /// seen, also through another server.
+            /// this side. Empty if the path does not exist. Contenders of Curator, go-zookeeper and kazoo are among
+            /// them. What was done before the call is seen, also through another server.
             ///
             /// # Errors
             /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected)

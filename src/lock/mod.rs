@@ -6,6 +6,7 @@ mod deadline;
 mod guard;
 mod held_node;
 mod hold;
+mod keeper;
 mod methods;
 mod multi;
 mod mutex;
@@ -17,7 +18,9 @@ mod reentrant;
 mod revoke;
 mod semaphore;
 mod semaphore_mutex;
+mod state;
 mod ticket;
+mod transaction;
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -34,7 +37,9 @@ pub use self::read_write::{ReadLock, ReadWriteLock, WriteLock};
 pub use self::revoke::{Revoker, force_release, force_release_participant};
 pub use self::semaphore::Semaphore;
 pub use self::semaphore_mutex::SemaphoreMutex;
+pub use self::state::{LockState, SuspectPolicy};
 pub use self::ticket::Ticket;
+pub use self::transaction::Transaction;
 use crate::error::Result;
 
 /// What all locks have in common, for code that does not care which one it is given.

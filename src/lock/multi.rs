@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::InterProcessLock;
-use super::attempt::{self, Entry, LEAVE_GRACE, Queued};
+use super::attempt::{self, Contending, Entry, LEAVE_GRACE};
 use super::deadline::from_now;
 use super::guard::{LockGuard, release_all};
 use super::methods::inter_process_lock;
@@ -249,7 +249,7 @@ async fn enter(members: &Arc<[Reentrant]>) -> Result<Entry<Turn>> {
     Ok(Entry::Queued(Turn { members: members.clone(), owner, joint }))
 }
 
-impl Queued for Turn {
+impl Contending for Turn {
     type Guard = LockGuard;
 
     fn take(&mut self) -> Option<LockGuard> {

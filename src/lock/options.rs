@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::state::SuspectPolicy;
 use crate::error::{Error, Result};
 
 /// Settings of the acquires of a lock object, for its `with_options`.
@@ -20,10 +21,11 @@ use crate::error::{Error, Result};
 pub struct LockOptions {
     max_hold: Option<Duration>,
     node_data: Option<Arc<[u8]>>,
+    suspect_policy: SuspectPolicy,
 }
 
 impl LockOptions {
-    /// No limit, and the client's identity as node data.
+    /// No limit, the client's identity as node data, and [`SuspectPolicy::Keep`].
     pub fn new() -> Self {
         Self::default()
     }
@@ -47,6 +49,14 @@ impl LockOptions {
         self
     }
 
+    /// What the guards do when it becomes doubtful that the lock is held.
+    ///
+    /// Curator's `ConnectionStateErrorPolicy`.
+    pub fn suspect_policy(mut self, policy: SuspectPolicy) -> Self {
+        self.suspect_policy = policy;
+        self
+    }
+
     /// # Errors
     /// [`Error::InvalidArgument`].
     pub(crate) fn validated(self) -> Result<Self> {
@@ -63,5 +73,9 @@ impl LockOptions {
 
     pub(crate) fn hold_limit(&self) -> Option<Duration> {
         self.max_hold
+    }
+
+    pub(crate) fn on_suspect(&self) -> SuspectPolicy {
+        self.suspect_policy
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{self, Entry, Queued};
+use super::attempt::{self, Contending, Entry};
 use super::books::Books;
 use super::guard::LockGuard;
 use super::held_node::HeldNode;
@@ -137,7 +137,7 @@ impl Reentrant {
 
     pub(crate) fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
         let Grant { node, czxid: token } = grant;
-        let node = HeldNode::new(self.client(), node, self.options.hold_limit());
+        let node = HeldNode::new(self.client(), node, &self.options);
         tracing::debug!(node = &**node.path(), token, "acquired");
         LockGuard::new(
             self.books.enter(owner, self.kind, token, |registration| Hold::new(registration, node)),
@@ -187,7 +187,7 @@ impl Turn {
     }
 }
 
-impl Queued for Turn {
+impl Contending for Turn {
     type Guard = LockGuard;
 
     fn take(&mut self) -> Option<LockGuard> {

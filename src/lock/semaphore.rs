@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{self, Entry, Queued};
+use super::attempt::{self, Contending, Entry};
 use super::books::Books;
 use super::guard::LockGuard;
 use super::held_node::HeldNode;
@@ -31,8 +31,9 @@ use crate::shared_count::SharedCount;
 ///
 /// On the wire, an acquire of any number is two round trips if nobody is to be waited for: a node at the gate,
 /// with a look at what is free; and one transaction that makes all the leases if the node at the gate still
-/// exists. Its removal is not waited for. A release is a delete. A failed try is the first of the two and a
-/// delete. Curator needs five round trips for each lease.
+/// exists. With old servers (before 3.8.2) it is three. The removal of the node at the gate is not waited for. A
+/// release is a delete. A failed try is the first of the two and a delete. Curator needs five round trips for each
+/// lease.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, Semaphore};
@@ -291,7 +292,7 @@ impl Semaphore {
 
     fn hold(&self, grants: Vec<Grant>) -> Vec<LockGuard> {
         let hold = |Grant { node, czxid: token }| {
-            let node = HeldNode::new(self.client(), node, self.options.hold_limit());
+            let node = HeldNode::new(self.client(), node, &self.options);
             tracing::debug!(node = &**node.path(), token, "acquired a permit");
             // Each permit has an owner of its own: nobody is known again.
             let hold = |registration| Hold::new(registration, node);
@@ -301,7 +302,7 @@ impl Semaphore {
     }
 }
 
-impl Queued for Turn {
+impl Contending for Turn {
     type Guard = Vec<LockGuard>;
 
     fn take(&mut self) -> Option<Vec<LockGuard>> {

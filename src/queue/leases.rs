@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all, select_all};
-use zookeeper_client::{self as zk, OneshotWatcher};
+use futures_util::future::{join, join_all, select_all, try_join_all};
+use zookeeper_client as zk;
 
 use super::internals::LockInternals;
 use super::name::{Kind, LEASES, MUTEX};
 use super::place::{Grant, Place};
-use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Session};
+use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::shared_count::SharedCount;
 
@@ -79,7 +79,7 @@ impl Leases {
     }
 
     /// The same, and what tells of changes.
-    async fn watch_free(&self, session: &Session) -> Result<(i64, Vec<OneshotWatcher>)> {
+    async fn watch_free(&self, session: &Session) -> Result<(i64, Vec<Watcher>)> {
         let (listed, limit) = join(session.watch_list(self.leases.path()), self.watch_limit(session)).await;
         let (limit, limit_watcher) = limit?;
         let (children, children_watcher) = match listed {
@@ -103,7 +103,7 @@ impl Leases {
         }
     }
 
-    async fn watch_limit(&self, session: &Session) -> Result<(i32, Option<OneshotWatcher>)> {
+    async fn watch_limit(&self, session: &Session) -> Result<(i32, Option<Watcher>)> {
         let Limit::Shared(count) = &self.limit else {
             return Ok((self.read_limit(session).await?, None));
         };
@@ -133,7 +133,7 @@ pub(crate) struct Applicant {
 enum Try {
     Taken,
     /// There are not enough. If it is patient, the watchers tell of changes.
-    Full(Vec<OneshotWatcher>),
+    Full(Vec<Watcher>),
     /// Something was in the way that is no longer.
     Again,
 }
@@ -207,43 +207,45 @@ impl Applicant {
     async fn take(&mut self, session: &Arc<Session>) -> Result<Try> {
         let leases = &self.leases.leases;
         let error = |source| leases.error("create leases in", source);
-        let (Some(gate), Some(token)) = (self.place.node_path(), self.place.czxid()) else {
-            return Ok(Try::Again);
-        };
+        let Some(gate) = self.place.node_path() else { return Ok(Try::Again) };
         let form = leases.form(Kind::Shared, self.data.clone());
         let node = |_| EphemeralNode::new(leases.client(), session.clone(), leases.path(), form.clone());
         let mut nodes: Vec<EphemeralNode> = (0..self.wanted).map(node).collect();
-        match EphemeralNode::create_together(&mut nodes, session, Some(&gate)).await {
-            Ok(CreateOutcome::Created) => {}
+        let failed = match EphemeralNode::create_together(&mut nodes, session, Some(&gate)).await {
+            Ok(CreateOutcome::Created) => {
+                match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
+                    Ok(_) if session.is_over() => return Err(error(zk::Error::SessionExpired)),
+                    Ok(_) => None,
+                    // Somebody has deleted one; none is kept.
+                    Err(source) => Some(source),
+                }
+            }
             Ok(CreateOutcome::ParentMissing) => {
                 let made = leases.client().make_parents(session, leases.path()).await;
                 made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
                 return Ok(Try::Again);
             }
-            Ok(CreateOutcome::Unknown(source)) => {
-                // Done or not, it is undone; but it must not count when we look again.
-                let failed = error(source);
-                self.failures.pause_after(failed, leases.client().retry_policy()).await?;
-                join_all(nodes.iter_mut().map(EphemeralNode::settle)).await;
-                join_all(nodes.into_iter().map(EphemeralNode::remove)).await;
-                return Ok(Try::Again);
-            }
+            Ok(CreateOutcome::Unknown(source)) => Some(source),
             Err(zk::Error::RuntimeInconsistent) => {
                 self.place.look().await?;
                 return Ok(Try::Again);
             }
             Err(source) => return Err(error(source)),
+        };
+        if let Some(source) = failed {
+            // Done or not, it is undone; but it must not count when we look again.
+            self.failures.pause_or(error(source), leases.client().retry_policy()).await?;
+            join_all(nodes.iter_mut().map(EphemeralNode::settle)).await;
+            join_all(nodes.into_iter().map(EphemeralNode::remove)).await;
+            return Ok(Try::Again);
         }
-        if session.is_over() {
-            return Err(error(zk::Error::SessionExpired));
-        }
-        // Grants follow one another at the gate, so that the node there tells their order.
-        self.taken = Some(nodes.into_iter().map(|node| Grant { node, czxid: token }).collect());
+        let grant = |node: EphemeralNode| node.czxid().map(|czxid| Grant { node, czxid });
+        self.taken = nodes.into_iter().map(grant).collect();
         Ok(Try::Taken)
     }
 }
 
-async fn any_changed(watchers: Vec<OneshotWatcher>) {
+async fn any_changed(watchers: Vec<Watcher>) {
     if !watchers.is_empty() {
         select_all(watchers.into_iter().map(|watcher| Box::pin(watcher.changed()))).await;
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use futures_util::future::join;
 use tokio::sync::watch;
-use zookeeper_client::{self as zk, EventType, OneshotWatcher};
+use zookeeper_client::{self as zk, EventType};
 
 use super::contender::{Action, Contender, Event, Standing};
 use super::internals::LockInternals;
 use super::order::Queued;
 use super::rule::position_of;
-use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
+use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
 
 /// What the granted place in a queue leaves in the hands of the holder.
@@ -206,6 +206,8 @@ impl Place {
                 Action::Report if self.session().is_none_or(|session| session.is_over()) => {
                     Ok(Event::SessionOver)
                 }
+                // Nor a grant of a session that may have expired meanwhile.
+                Action::Report if self.is_granted() && !self.is_valid() => self.list().await,
                 Action::Report => {
                     self.failures.reset();
                     return Ok(());
@@ -290,8 +292,21 @@ impl Place {
         Ok(Event::Settled(self.node_name().map(str::to_owned)))
     }
 
+    /// Whether the session of our node is known to live.
+    fn is_valid(&self) -> bool {
+        self.session().is_some_and(|session| session.validity().is_valid())
+    }
+
     async fn list(&mut self) -> Result<Event> {
-        let listed = self.internals.list(self.own_session()?).await;
+        let session = self.own_session()?;
+        let list = self.internals.list(session);
+        let listed = if self.is_valid() {
+            list.await
+        } else {
+            // Which a grant needs; sent together, it takes no time.
+            let (confirmed, listed) = join(session.sync(self.internals.path()), list).await;
+            confirmed.and(listed)
+        };
         listed.map(Event::Listed).map_err(|source| self.internals.error("list the children of", source))
     }
 
@@ -300,7 +315,7 @@ impl Place {
         dated.map(Event::Dated).map_err(|source| self.internals.error("date the contenders of", source))
     }
 
-    async fn watch(&mut self, name: &str, watcher: &mut Option<OneshotWatcher>) -> Result<Event> {
+    async fn watch(&mut self, name: &str, watcher: &mut Option<Watcher>) -> Result<Event> {
         let path = self.internals.child(name);
         let session = self.own_session()?;
         let mut watched = session.watch_data(&path).await.map(|(_, watcher)| Some(watcher));
@@ -320,13 +335,13 @@ impl Place {
     }
 
     /// Waits for the watch on our blocker.
-    async fn woken(&self, watcher: Option<OneshotWatcher>) -> Event {
+    async fn woken(&self, watcher: Option<Watcher>) -> Event {
         let Some(watcher) = watcher else { return Event::BlockerChanged };
         let event = tokio::select! {
             event = watcher.changed() => event,
             never = self.follow_position() => match never {},
         };
-        match event.event_type {
+        match event {
             EventType::Session => Event::SessionOver,
             _ => Event::BlockerChanged,
         }

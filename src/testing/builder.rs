@@ -24,6 +24,7 @@ pub struct TestingServerBuilder {
 pub struct TestingClusterBuilder {
     size: usize,
     settings: Settings,
+    is_isolatable: bool,
 }
 
 macro_rules! setters {
@@ -94,10 +95,17 @@ impl TestingServerBuilder {
 
 impl TestingClusterBuilder {
     pub(super) fn new(size: usize) -> Self {
-        Self { size, settings: Settings::default() }
+        Self { size, settings: Settings::default(), is_isolatable: false }
     }
 
     setters!();
+
+    /// Puts [proxies](super::FaultProxy) between the servers, so that one can be
+    /// [cut off](TestingCluster::isolate) from the others.
+    pub fn isolatable(mut self) -> Self {
+        self.is_isolatable = true;
+        self
+    }
 
     /// Starts all servers at once and waits until each of them serves clients, about a second.
     ///
@@ -107,7 +115,7 @@ impl TestingClusterBuilder {
     pub async fn start(self) -> io::Result<TestingCluster> {
         let mut attempt = 1;
         loop {
-            match cluster::start(&self.settings, self.size).await {
+            match cluster::start(&self.settings, self.size, self.is_isolatable).await {
                 Err(error) if is_retryable(&error, attempt) => attempt += 1,
                 result => return result,
             }

@@ -7,7 +7,9 @@ use tokio::time::{self, Instant};
 
 use super::builder::TestingClusterBuilder;
 use super::config::Member;
+use super::fault_proxy::Traffic;
 use super::four_letter;
+use super::links::Links;
 use super::ports::Port;
 use super::server::{Membership, Ready, TestingServer};
 use super::settings::{Settings, invalid};
@@ -40,9 +42,15 @@ const LARGEST: usize = 255;
 #[derive(Debug)]
 pub struct TestingCluster {
     servers: Vec<TestingServer>,
+    /// What the servers talk through, if they can be isolated.
+    links: Option<Links>,
 }
 
-pub(super) async fn start(settings: &Settings, size: usize) -> io::Result<TestingCluster> {
+pub(super) async fn start(
+    settings: &Settings,
+    size: usize,
+    is_isolatable: bool,
+) -> io::Result<TestingCluster> {
     if !(1..=LARGEST).contains(&size) {
         return Err(invalid(format!("a cluster has 1 to {LARGEST} servers, not {size}")));
     }
@@ -54,9 +62,11 @@ pub(super) async fn start(settings: &Settings, size: usize) -> io::Result<Testin
         members.push(Member { quorum_port: quorum.number(), election_port: election.number() });
         ports.push(vec![quorum, election]);
     }
+    let links = if is_isolatable { Some(Links::between(&members)?) } else { None };
     let mut servers = Vec::new();
     for (index, ports) in ports.into_iter().enumerate() {
-        let membership = Membership { id: index + 1, members: members.clone(), ports };
+        let members = links.as_ref().map_or_else(|| members.clone(), |links| links.seen_by(index, &members));
+        let membership = Membership { id: index + 1, members, ports };
         servers.push(TestingServer::prepare(settings, Some(membership))?);
     }
     for server in &mut servers {
@@ -65,7 +75,7 @@ pub(super) async fn start(settings: &Settings, size: usize) -> io::Result<Testin
     for server in &servers {
         server.wait_until(Ready::Serving).await?;
     }
-    Ok(TestingCluster { servers })
+    Ok(TestingCluster { servers, links })
 }
 
 impl TestingCluster {
@@ -120,10 +130,10 @@ impl TestingCluster {
                 }
                 joined += 1;
             }
-            if let [leader] = leaders[..] {
-                if self.is_majority(joined) {
-                    return Ok(leader);
-                }
+            if let [leader] = leaders[..]
+                && self.is_majority(joined)
+            {
+                return Ok(leader);
             }
             if started.elapsed() > LEADER_PATIENCE {
                 return Err(io::Error::new(
@@ -191,6 +201,32 @@ impl TestingCluster {
     /// As [`TestingServer::resume`].
     pub fn resume(&self, index: usize) -> io::Result<()> {
         self.servers[index].resume()
+    }
+
+    /// Cuts one server off from all others, in both directions and without a word: clients still reach it. A follower
+    /// goes on to serve reads until it gives the leader up, after two seconds; a leader goes on about as long, and the
+    /// others may then take a minute to agree on the next.
+    ///
+    /// # Panics
+    ///
+    /// If the cluster is not [isolatable](TestingClusterBuilder::isolatable).
+    pub fn isolate(&self, index: usize) {
+        self.set_traffic(index, Traffic::black_hole());
+    }
+
+    /// Lets an [isolated](Self::isolate) server reach the others again.
+    ///
+    /// # Panics
+    ///
+    /// If the cluster is not [isolatable](TestingClusterBuilder::isolatable).
+    pub fn rejoin(&self, index: usize) {
+        self.set_traffic(index, Traffic::pass());
+    }
+
+    fn set_traffic(&self, index: usize, traffic: Traffic) {
+        let links = self.links.as_ref().expect("the cluster was not built to be isolatable");
+        assert!(index < self.servers.len(), "there is no server {index}");
+        links.set_traffic(index, traffic);
     }
 
     fn responsive(&self) -> usize {

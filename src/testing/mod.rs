@@ -1,4 +1,4 @@
-//! Real ZooKeeper servers for tests: start, stop, kill, pause and inspect them.
+//! Real ZooKeeper servers for tests: start, stop, kill, pause and inspect them, and let the network to them fail.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -22,6 +22,9 @@
 //! sessions may be as short as 200 ms, and no waiting for the disk) and reachable from this machine only. They need
 //! `/bin/sh` and signals, that is a Unix, and a tokio runtime with time and I/O enabled whose clock is not paused.
 //!
+//! A [`FaultProxy`] stands between clients and a server, and lets their network fail: it cuts and refuses connections,
+//! delays and withholds what is sent, and loses single requests and replies.
+//!
 //! # Which ZooKeeper
 //!
 //! Versions 3.8 and 3.9 are tested. The class path is the first of
@@ -42,9 +45,11 @@
 mod builder;
 mod cluster;
 mod config;
+mod fault_proxy;
 mod four_letter;
 mod jars;
 mod kill_session;
+mod links;
 mod logging;
 mod ports;
 mod process;
@@ -53,5 +58,6 @@ mod settings;
 
 pub use builder::{TestingClusterBuilder, TestingServerBuilder};
 pub use cluster::TestingCluster;
+pub use fault_proxy::{Fate, FaultProxy, Intercepted, ProxiedConnection, Request, Traffic};
 pub use kill_session::kill_session;
 pub use server::TestingServer;

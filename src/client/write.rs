@@ -1,0 +1,25 @@
+//! One of the writes that are done together.
+
+use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
+
+/// A part of a transaction. Paths are full.
+#[derive(Debug)]
+pub(crate) enum Write<'a> {
+    Check { path: &'a str, version: Option<i32> },
+    Create { path: &'a str, data: &'a [u8], mode: CreateMode, acl: &'a [Acl] },
+    SetData { path: &'a str, data: &'a [u8], version: Option<i32> },
+    Delete { path: &'a str, version: Option<i32> },
+}
+
+impl Write<'_> {
+    pub(super) fn add_to(&self, writer: &mut zk::MultiWriter<'_>) -> Result<(), zk::Error> {
+        match *self {
+            Self::Check { path, version } => writer.add_check_version(path, version.unwrap_or(-1)),
+            Self::Create { path, data, mode, acl } => {
+                writer.add_create(path, data, &mode.with_acls(Acls::new(acl)))
+            }
+            Self::SetData { path, data, version } => writer.add_set_data(path, data, version),
+            Self::Delete { path, version } => writer.add_delete(path, version),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Sees to it that a holder hears of the loss of its lock, also if it does not ask.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::OptionFuture;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, sleep_until, timeout};
+use zookeeper_client as zk;
+
+use super::held_node::{HeldNode, REVOKE_REQUEST};
+use crate::client::Session;
+use crate::error::{Error, Result};
+use crate::failure::Failure;
+
+/// A hold to which nobody listens has its node watched when it is older than this: most are over before.
+const BRIEF: Duration = Duration::from_secs(1);
+
+/// Between attempts to watch, while there is no connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accompanies a hold until it is released or lost. It does not keep it from being dropped.
+pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + use<> {
+    let session = held.session().clone();
+    let path = held.path().clone();
+    let node_watch = held.node_watch().clone();
+    let closing = held.client().closing();
+    let mut state = held.subscribe();
+    let mut limit = held.watch_limit();
+    let mut health = session.validity().health_changes();
+    let held = Arc::downgrade(held);
+    async move {
+        let mut is_watching = false;
+        let mut watching = pin!(async {
+            // Whichever comes first.
+            let _ = timeout(BRIEF, node_watch.wanted.notified()).await;
+        });
+        let mut gone = pin!(gone(&session, &path, &node_watch));
+        let mut is_there = true;
+        while held.upgrade().is_some_and(|held| !held.state().is_lost()) {
+            let end = limit.as_mut().map(|limit| *limit.borrow_and_update());
+            tokio::select! {
+                // The last one tells that it is released.
+                _ = state.changed() => {}
+                _ = health.changed() => {}
+                () = closing.cancelled() => {}
+                Some(()) = OptionFuture::from(end.map(sleep_until)) => {}
+                Some(_) = OptionFuture::from(limit.as_mut().map(|limit| limit.changed())) => {}
+                () = &mut watching, if !is_watching => is_watching = true,
+                is_gone = &mut gone, if is_watching && is_there => {
+                    // Or there is no right to see it.
+                    is_there = false;
+                    if is_gone && let Some(held) = held.upgrade() {
+                        held.seen_gone();
+                    }
+                }
+            }
+        }
+        if is_watching && is_there {
+            // The node is being removed. To hear of it costs less than to take the watch back.
+            gone.await;
+        }
+    }
+}
+
+/// What the holder and its keeper tell each other about the watch on the node.
+#[derive(Debug)]
+pub(crate) struct NodeWatch {
+    /// Told that somebody wants it to be set at once.
+    wanted: Notify,
+    /// Whether somebody has asked for the lock, if that can be told.
+    revoke_requested: watch::Sender<Result<bool>>,
+}
+
+impl Default for NodeWatch {
+    fn default() -> Self {
+        Self { wanted: Notify::new(), revoke_requested: watch::Sender::new(Ok(false)) }
+    }
+}
+
+impl NodeWatch {
+    pub(super) fn want(&self) {
+        self.wanted.notify_one();
+    }
+
+    fn read(&self, requested: Result<bool>) {
+        self.revoke_requested.send_modify(|last| *last = requested);
+    }
+
+    /// Waits until somebody has asked for the lock.
+    ///
+    /// # Errors
+    /// That it cannot be heard.
+    pub(super) async fn revoke_requested(&self) -> Result<()> {
+        self.want();
+        let mut requested = self.revoke_requested.subscribe();
+        // The sender is ours.
+        let requested = requested.wait_for(|requested| *requested != Ok(false)).await;
+        requested.map_or(Ok(()), |requested| (*requested).clone().map(|_| ()))
+    }
+}
+
+/// Waits until the node is gone, or its session, and hears whether it is asked for meanwhile. Answers false if that
+/// cannot be told, for want of a right.
+async fn gone(session: &Session, path: &str, node_watch: &NodeWatch) -> bool {
+    loop {
+        let error = match session.watch_data(path).await {
+            Ok((data, watcher)) => {
+                node_watch.read(Ok(data == REVOKE_REQUEST));
+                watcher.changed().await;
+                continue;
+            }
+            Err(error) => error,
+        };
+        match Failure::of(&error) {
+            Failure::SessionOver => return true,
+            Failure::Refused if error == zk::Error::NoNode => return true,
+            Failure::Refused => {
+                let path = path.to_owned();
+                node_watch.read(Err(Error::ZooKeeper { operation: "watch", path, source: error }));
+                return false;
+            }
+            Failure::Postponed | Failure::Unknown => sleep(PAUSE).await,
+        }
+    }
+}

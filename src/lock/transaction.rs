@@ -1,0 +1,181 @@
+//! Writes that are done only while the lock is held.
+
+use std::sync::Arc;
+
+use zookeeper_client::{self as zk, CreateMode, MultiWriteError, MultiWriteResult};
+
+use super::guard::LockGuard;
+use super::held_node::HeldNode;
+use crate::client::Write;
+use crate::error::{Error, LossReason, Result};
+use crate::failure::Failure;
+
+/// Writes to ZooKeeper that are done all together, and only if the lock is still held then: the servers check that
+/// the nodes by which it is held exist. Made by [`LockGuard::transaction`].
+///
+/// Whatever happened to the holder, be it a pause or a lost connection: what the next holder relies on cannot be
+/// changed by it any more.
+///
+/// Paths are below the client's namespace. Operations count from 0, in the order in which they were added, and each
+/// sees what those before it have done.
+///
+/// ```no_run
+/// # async fn example(guard: zk_recipes::LockGuard) -> zk_recipes::Result<()> {
+/// use zk_recipes::{CreateMode, Error};
+///
+/// let done = guard
+///     .transaction()
+///     .check("/orders/config", 7)
+///     .set_data("/orders/last", b"4711", None)
+///     .create("/orders/4711", b"shipped", CreateMode::Persistent)
+///     .commit()
+///     .await;
+/// match done {
+///     Ok(_) => println!("done, while the lock was held"),
+///     Err(Error::LockLost { reason, .. }) => println!("not done, for the lock is gone: {reason}"),
+///     Err(Error::OperationFailed { index, source, .. }) => println!("not done, for number {index}: {source}"),
+///     Err(Error::OutcomeUnknown { .. }) => println!("done or not: look before doing it again"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Sources: ZooKeeper's `multi`; CURATOR-689, which asks for this.
+#[derive(Debug)]
+#[must_use = "a transaction does nothing before `commit`"]
+pub struct Transaction<'a> {
+    guard: &'a LockGuard,
+    /// With their paths as they were given.
+    operations: Vec<(String, Operation)>,
+}
+
+#[derive(Debug)]
+enum Operation {
+    Check { version: i32 },
+    Create { data: Vec<u8>, mode: CreateMode },
+    SetData { data: Vec<u8>, version: Option<i32> },
+    Delete { version: Option<i32> },
+}
+
+impl<'a> Transaction<'a> {
+    pub(crate) fn new(guard: &'a LockGuard) -> Self {
+        Self { guard, operations: Vec::new() }
+    }
+
+    /// Requires the data of a node to have this version.
+    pub fn check(self, path: &str, version: i32) -> Self {
+        self.with(path, Operation::Check { version })
+    }
+
+    /// Creates a node, with the client's ACL for that path. The server appends its next number to the path of a
+    /// sequential one.
+    pub fn create(self, path: &str, data: impl Into<Vec<u8>>, mode: CreateMode) -> Self {
+        self.with(path, Operation::Create { data: data.into(), mode })
+    }
+
+    /// Replaces the data of a node, if it has that version; `None` for whatever version.
+    pub fn set_data(self, path: &str, data: impl Into<Vec<u8>>, version: impl Into<Option<i32>>) -> Self {
+        self.with(path, Operation::SetData { data: data.into(), version: version.into() })
+    }
+
+    /// Deletes a node, which has no children, if its data has that version; `None` for whatever version.
+    pub fn delete(self, path: &str, version: impl Into<Option<i32>>) -> Self {
+        self.with(path, Operation::Delete { version: version.into() })
+    }
+
+    fn with(mut self, path: &str, operation: Operation) -> Self {
+        self.operations.push((path.to_owned(), operation));
+        self
+    }
+
+    /// Does it all, or nothing. Answers what came of each operation, in their order; paths in it are full.
+    ///
+    /// Servers before 3.8.2 and 3.9.0 do not tell the `Stat` of what was created: it is then
+    /// [invalid](zookeeper_client::Stat::is_invalid). Without operations it only makes sure that the lock is held.
+    ///
+    /// It is sent once, on the session of the lock. There is no retry, by which it might be done twice.
+    ///
+    /// # Errors
+    /// Nothing was done:
+    /// - [`Error::InvalidPath`] and [`Error::InvalidArgument`]: and nothing was sent.
+    /// - [`Error::LockLost`]: the lock is gone; the guard knows that from now on.
+    /// - [`Error::OperationFailed`]: one of the operations could not be done.
+    /// - [`Error::ZooKeeper`]: the servers refuse it as a whole.
+    /// - [`Error::Closed`]: the client was closed before.
+    ///
+    /// And [`Error::OutcomeUnknown`]: it was done, or not, or will be; the answer did not come.
+    ///
+    /// # Cancel safety
+    /// It is sent at the first poll. If it is cancelled after that, it is done or not.
+    pub async fn commit(self) -> Result<Vec<MultiWriteResult>> {
+        let holds = self.guard.nodes();
+        for hold in &holds {
+            hold.ensure_held()?;
+        }
+        let (client, session) = (holds[0].client(), holds[0].session());
+        if holds.iter().any(|hold| !Arc::ptr_eq(hold.session(), session)) {
+            let reason = "members of several clients cannot be checked together; make one for each of them";
+            return Err(Error::InvalidArgument { argument: "transaction", reason: reason.into() });
+        }
+        let paths = self.operations.iter().map(|(path, _)| client.full_path(path));
+        let paths = paths.collect::<Result<Vec<_>>>()?;
+        let acls: Vec<_> = paths.iter().map(|path| client.acl_of(path)).collect();
+        let checks = holds.iter().map(|hold| Write::Check { path: hold.path(), version: None });
+        let writes =
+            self.operations.iter().zip(&paths).zip(&acls).map(
+                |(((_, operation), path), acl)| match operation {
+                    Operation::Check { version } => Write::Check { path, version: Some(*version) },
+                    Operation::Create { data, mode } => Write::Create { path, data, mode: *mode, acl },
+                    Operation::SetData { data, version } => Write::SetData { path, data, version: *version },
+                    Operation::Delete { version } => Write::Delete { path, version: *version },
+                },
+            );
+        let writes: Vec<Write<'_>> = checks.chain(writes).collect();
+        let committed = client.unless_closed(async { Ok(session.commit(&writes).await) }).await;
+        let Ok(committed) = committed else {
+            return Err(in_doubt(holds[0], zk::Error::ClientClosed));
+        };
+        let error = match committed {
+            Ok(mut results) => return Ok(results.split_off(holds.len())),
+            Err(error) => error,
+        };
+        Err(match error {
+            MultiWriteError::OperationFailed { index, source: zk::Error::NoNode } if index < holds.len() => {
+                holds[index].deleted()
+            }
+            MultiWriteError::OperationFailed { index, source } if index >= holds.len() => {
+                let index = index - holds.len();
+                let operation = self.operations[index].1.name();
+                Error::OperationFailed { index, operation, path: paths[index].to_string(), source }
+            }
+            error => match zk::Error::from(error) {
+                source if Failure::of(&source) == Failure::Unknown => in_doubt(holds[0], source),
+                source if Failure::of(&source) == Failure::SessionOver => {
+                    holds[0].lose(LossReason::Expired);
+                    holds[0].deleted()
+                }
+                source => Error::ZooKeeper {
+                    operation: "commit the transaction of",
+                    path: holds[0].path().to_string(),
+                    source,
+                },
+            },
+        })
+    }
+}
+
+impl Operation {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Check { .. } => "check",
+            Self::Create { .. } => "create",
+            Self::SetData { .. } => "write",
+            Self::Delete { .. } => "delete",
+        }
+    }
+}
+
+fn in_doubt(hold: &HeldNode, source: zk::Error) -> Error {
+    Error::OutcomeUnknown { path: hold.path().to_string(), source }
+}

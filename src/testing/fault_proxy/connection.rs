@@ -1,0 +1,151 @@
+//! One connection through the proxy.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::AsyncRead;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::interception::{Fate, Interception};
+use super::link::{Cut, Item, Link, Queue, link};
+use super::request::Request;
+use super::traffic::{Direction, Traffic};
+use super::{Shared, lock};
+
+/// What those who hold a handle share with the task that forwards.
+pub(super) struct Connection {
+    traffic: watch::Sender<Traffic>,
+    pub(super) cut: CancellationToken,
+    /// The interceptions that have found their request on it, by its xid.
+    intercepted: Mutex<Vec<(i32, Arc<Interception>)>>,
+}
+
+impl Connection {
+    pub(super) fn new(traffic: Traffic) -> Self {
+        Self {
+            traffic: watch::Sender::new(traffic),
+            cut: CancellationToken::new(),
+            intercepted: Mutex::default(),
+        }
+    }
+
+    pub(super) fn set_traffic(&self, traffic: Traffic) {
+        let _ = self.traffic.send_replace(traffic);
+    }
+
+    pub(super) fn traffic(&self) -> Traffic {
+        *self.traffic.borrow()
+    }
+
+    /// Forwards until both sides have closed, or the connection is cut. Afterwards its sockets are closed.
+    pub(super) async fn run(&self, client: TcpStream, shared: &Shared) -> Option<Arc<Interception>> {
+        tokio::select! {
+            biased;
+            () = self.cut.cancelled() => None,
+            ended = self.forward(client, shared) => match ended {
+                Err(Cut::Intercepted(interception)) => Some(interception),
+                Err(Cut::Reset) | Ok(()) => None,
+            },
+        }
+    }
+
+    /// To be called when it has ended.
+    pub(super) fn take_intercepted(&self) -> Vec<Arc<Interception>> {
+        lock(&self.intercepted).drain(..).map(|(_, interception)| interception).collect()
+    }
+
+    async fn forward(&self, client: TcpStream, shared: &Shared) -> Result<(), Cut> {
+        // Frames are small and must not wait for each other. That it fails is for the reader to notice.
+        let _ = client.set_nodelay(true);
+        let (from_client, to_client) = client.into_split();
+        let (requests, mut link_to_server) = link(Direction::ToServer, self.traffic.subscribe());
+        let (replies, mut link_to_client) = link(Direction::ToClient, self.traffic.subscribe());
+        let requesting = async {
+            self.read_requests(from_client, requests, shared).await;
+            Ok(())
+        };
+        let serving = self.serve(&mut link_to_server, replies, shared);
+        tokio::try_join!(requesting, serving, link_to_client.deliver(to_client))?;
+        Ok(())
+    }
+
+    /// The side of the server. It hears of a client only when traffic passes to it.
+    async fn serve(&self, link: &mut Link, replies: Queue, shared: &Shared) -> Result<(), Cut> {
+        link.pass(Instant::now(), 0).await;
+        let Ok(server) = TcpStream::connect(&shared.server).await else {
+            replies.push(Item::Cut(Cut::Reset));
+            return Ok(());
+        };
+        let _ = server.set_nodelay(true);
+        let (from_server, to_server) = server.into_split();
+        let replying = async {
+            self.read_replies(from_server, replies, shared).await;
+            Ok(())
+        };
+        tokio::try_join!(replying, link.deliver(to_server))?;
+        Ok(())
+    }
+
+    async fn read_requests(&self, client: impl AsyncRead + Unpin, queue: Queue, shared: &Shared) {
+        let mut frames = shared.protocol.frames(client);
+        loop {
+            let piece = match frames.next().await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => return queue.push(Item::End),
+                Err(_) => return queue.push(Item::Cut(Cut::Reset)),
+            };
+            if let (Some(xid), Some(opcode)) = (piece.xid(), piece.opcode()) {
+                shared.log.request(opcode);
+                if let Some(interception) = shared.interceptions.take(Request::of(opcode)) {
+                    let fate = interception.fate;
+                    lock(&self.intercepted).push((xid, interception.clone()));
+                    if fate == Fate::LoseRequest {
+                        return queue.push(Item::Cut(Cut::Intercepted(interception)));
+                    }
+                }
+            }
+            queue.push(Item::Bytes(piece.bytes));
+        }
+    }
+
+    async fn read_replies(&self, server: impl AsyncRead + Unpin, queue: Queue, shared: &Shared) {
+        let mut frames = shared.protocol.frames(server);
+        loop {
+            let piece = match frames.next().await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => return queue.push(Item::End),
+                Err(_) => return queue.push(Item::Cut(Cut::Reset)),
+            };
+            if let Some(xid) = piece.xid() {
+                shared.log.reply(xid);
+                if let Some(interception) = self.intercepted_by(xid) {
+                    match interception.fate {
+                        Fate::LoseRequest | Fate::LoseReply => {
+                            return queue.push(Item::Cut(Cut::Intercepted(interception)));
+                        }
+                        Fate::HoldReply => {
+                            interception.happened.cancel();
+                            queue.push(Item::Hold(interception));
+                        }
+                    }
+                }
+            }
+            queue.push(Item::Bytes(piece.bytes));
+        }
+    }
+
+    /// What befalls the reply with this xid.
+    fn intercepted_by(&self, xid: i32) -> Option<Arc<Interception>> {
+        let mut intercepted = lock(&self.intercepted);
+        intercepted.retain(|(_, interception)| !interception.over.is_cancelled());
+        let (_, interception) = intercepted.iter().find(|(intercepted, _)| *intercepted == xid)?;
+        // One that holds has happened now; xids of pings come again.
+        let interception = interception.clone();
+        if interception.fate == Fate::HoldReply {
+            intercepted.retain(|(intercepted, _)| *intercepted != xid);
+        }
+        Some(interception)
+    }
+}

@@ -1,0 +1,82 @@
+//! Where clients come in.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener as StdListener};
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time;
+
+use super::lock;
+use crate::testing::ports::Port;
+
+/// The system is short of something, such as file descriptors.
+const RECOVERY: Duration = Duration::from_millis(10);
+
+/// A port on which connections are accepted or refused.
+pub(super) struct Door {
+    port: Port,
+    runtime: Handle,
+    /// None while connections are refused.
+    listener: Mutex<Option<TcpListener>>,
+    opened: Notify,
+}
+
+impl Door {
+    /// Of the runtime that it is called on.
+    pub(super) fn open() -> io::Result<Self> {
+        let port = Port::reserve()?;
+        let listener = Mutex::new(Some(listen(&port)?));
+        Ok(Self { port, runtime: Handle::current(), listener, opened: Notify::new() })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// From now on connections are refused.
+    pub(super) fn close(&self) {
+        *lock(&self.listener) = None;
+    }
+
+    pub(super) fn reopen(&self) -> io::Result<()> {
+        let mut listener = lock(&self.listener);
+        if listener.is_none() {
+            let _entered = self.runtime.enter();
+            *listener = Some(listen(&self.port)?);
+            self.opened.notify_one();
+        }
+        Ok(())
+    }
+
+    /// The next connection. For one task only.
+    pub(super) async fn next(&self) -> TcpStream {
+        loop {
+            tokio::select! {
+                accepted = poll_fn(|cx| self.poll_accept(cx)) => match accepted {
+                    Ok(stream) => return stream,
+                    Err(_) => time::sleep(RECOVERY).await,
+                },
+                () = self.opened.notified() => {}
+            }
+        }
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
+        match &*lock(&self.listener) {
+            Some(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| stream),
+            None => Poll::Pending,
+        }
+    }
+}
+
+fn listen(port: &Port) -> io::Result<TcpListener> {
+    let listener = StdListener::bind((Ipv4Addr::LOCALHOST, port.number()))?;
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}

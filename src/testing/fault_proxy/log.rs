@@ -1,0 +1,49 @@
+//! What the proxy has seen.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::lock;
+use super::request::Request;
+
+const PING: i32 = 11;
+const PING_XID: i32 = -2;
+const NOTIFICATION_XID: i32 = -1;
+
+#[derive(Default)]
+pub(super) struct Log {
+    requests: Mutex<Vec<Request>>,
+    pings: AtomicUsize,
+    replies: AtomicUsize,
+}
+
+impl Log {
+    pub(super) fn request(&self, opcode: i32) {
+        match opcode {
+            PING => _ = self.pings.fetch_add(1, Ordering::SeqCst),
+            _ => lock(&self.requests).push(Request::of(opcode)),
+        }
+    }
+
+    pub(super) fn reply(&self, xid: i32) {
+        if xid != PING_XID && xid != NOTIFICATION_XID {
+            self.replies.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    pub(super) fn take_requests(&self) -> Vec<Request> {
+        std::mem::take(&mut lock(&self.requests))
+    }
+
+    pub(super) fn requests(&self) -> usize {
+        lock(&self.requests).len()
+    }
+
+    pub(super) fn pings(&self) -> usize {
+        self.pings.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn replies(&self) -> usize {
+        self.replies.load(Ordering::SeqCst)
+    }
+}
