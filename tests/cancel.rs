@@ -1,4 +1,5 @@
-//! Whatever is dropped at whichever await: no node and no watch stays, while the session lives.
+//! What is dropped before it was polled or before the server did it: no node and no watch stays, while the session
+//! lives. Each await of each operation is in `cancel_matrix`.
 
 mod support;
 
@@ -38,81 +39,6 @@ impl Scene {
     async fn assert_session_lives(&self, session: i64) {
         assert_eq!(session_id(&self.cancelled).await, session);
     }
-}
-
-/// Drops an acquire at its first await, the next one at its second, until one is done before it is dropped.
-/// Answers how many awaits there were.
-async fn drop_at_each_await(scene: &Scene, path: impl Fn(usize) -> String) -> usize {
-    let session = session_id(&scene.cancelled).await;
-    let mut awaits = 0;
-    loop {
-        awaits += 1;
-        let path = path(awaits);
-        let mutex = scene.mutex_at(&path);
-        let acquired = poll_times(mutex.acquire(), awaits).await;
-        let done = acquired.is_some();
-        drop(acquired);
-        scene.assert_nothing_left(&path).await;
-        let next = within(mutex.acquire()).await.unwrap();
-        next.release().await.unwrap();
-        if done {
-            scene.assert_session_lives(session).await;
-            return awaits;
-        }
-    }
-}
-
-#[tokio::test]
-async fn acquire_dropped_at_each_await_on_a_new_path() {
-    // Each time the parents are missing, too.
-    let awaits = drop_at_each_await(&scene().await, |awaits| format!("/new/{awaits}/a")).await;
-    assert!(awaits > 2, "{awaits} awaits");
-}
-
-#[tokio::test]
-async fn acquire_dropped_at_each_await_on_a_used_path() {
-    let scene = scene().await;
-    scene.mutex_at("/locks/a").acquire().await.unwrap().release().await.unwrap();
-    let awaits = drop_at_each_await(&scene, |_| "/locks/a".to_owned()).await;
-    assert!(awaits > 1, "{awaits} awaits");
-}
-
-#[tokio::test]
-async fn acquire_dropped_while_another_holds() {
-    let scene = scene().await;
-    let session = session_id(&scene.cancelled).await;
-    let held = support::mutex(&scene.holder).acquire().await.unwrap();
-    let mutex = scene.mutex_at("/locks/a");
-    for awaits in 1.. {
-        let is_parked = tokio::select! {
-            biased;
-            granted = poll_times(mutex.acquire(), awaits) => {
-                assert!(granted.is_none(), "another holds it");
-                false
-            }
-            () = watches_of(&scene.server, 1) => true,
-        };
-        queue_of(&scene.bystander, "/locks/a", 1).await;
-        watches_of(&scene.server, 0).await;
-        if is_parked {
-            assert!(awaits > 2, "{awaits} awaits");
-            break;
-        }
-    }
-    // Parked for certain, and then aborted with its task.
-    let waiter = acquire_in_task(&mutex);
-    watches_of(&scene.server, 1).await;
-    waiter.abort();
-    assert!(waiter.await.unwrap_err().is_cancelled());
-    queue_of(&scene.bystander, "/locks/a", 1).await;
-    // Dropped at the very moment of the grant.
-    let waiter = acquire_in_task(&mutex);
-    watches_of(&scene.server, 1).await;
-    drop(held);
-    waiter.abort();
-    drop(waiter.await);
-    scene.assert_nothing_left("/locks/a").await;
-    scene.assert_session_lives(session).await;
 }
 
 #[tokio::test]

@@ -29,12 +29,13 @@ async fn no_server_is_an_error_within_the_connection_timeout() {
 #[tokio::test]
 async fn bad_settings_are_refused_before_anything_is_sent() {
     let builder = Client::builder;
-    let refused: [(&str, ClientBuilder, &str); 8] = [
+    let refused: [(&str, ClientBuilder, &str); 9] = [
         ("connect string", builder(), ""),
         ("connect string", builder(), "zk1:0"),
         ("session timeout", builder().session_timeout(Duration::ZERO), NOBODY),
         ("session timeout", builder().session_timeout(Duration::MAX), NOBODY),
         ("connection timeout", builder().connection_timeout(Duration::ZERO), NOBODY),
+        ("validity margin", builder().session_timeout(BOUND).validity_margin(BOUND.mul_f64(0.67)), NOBODY),
         ("ACL", builder().acl([]), NOBODY),
         ("retry policy", builder().retry_policy(RetryPolicy::forever(Duration::ZERO)), NOBODY),
         ("retry policy", builder().retry_policy(RetryPolicy::until_elapsed(BOUND, Duration::ZERO)), NOBODY),
@@ -341,13 +342,7 @@ async fn end(zookeeper: zk::Client, server: &TestingServer) {
 #[tokio::test]
 async fn the_nodes_of_others_need_not_be_readable() {
     let sandbox = Sandbox::new();
-    let private = async |who: &str| {
-        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
-        let builder = sandbox.builder().auth("digest", format!("{who}:secret"));
-        let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
-        builder.connect(&servers()).await.unwrap()
-    };
-    let (alice, bob) = (private("alice").await, private("bob").await);
+    let (alice, bob) = (sandbox.private_client("alice").await, sandbox.private_client("bob").await);
     let held = mutex(&alice).acquire().await.unwrap();
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     let path = sandbox.lock_path();

@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use support::proxy::{CREATE2, DELETE, EXISTS, GET_CHILDREN, MULTI, Proxy};
 use support::*;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock,
     Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex,
@@ -144,11 +143,11 @@ impl Kind {
     }
 
     /// The requests by which an acquire changes something.
-    fn creates(self) -> &'static [i32] {
+    fn creates(self) -> &'static [Request] {
         match self {
-            Self::Mutex | Self::Writer | Self::Reader => &[CREATE2],
-            Self::Paths | Self::LastOfPaths => &[MULTI],
-            _ => &[CREATE2, MULTI],
+            Self::Mutex | Self::Writer | Self::Reader => &[Request::Create],
+            Self::Paths | Self::LastOfPaths => &[Request::Multi],
+            _ => &[Request::Create, Request::Multi],
         }
     }
 }
@@ -1103,11 +1102,11 @@ async fn bad_paths_are_refused_before_anything_is_sent() {
 }
 
 /// A client that tries again often enough, since it loses its connection often.
-async fn connect_patiently_through(proxy: &Proxy) -> Client {
+async fn connect_patiently_through(proxy: &FaultProxy) -> Client {
     Client::builder()
         .session_timeout(Duration::from_secs(10))
         .retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)))
-        .connect(proxy.connect_string())
+        .connect(&proxy.connect_string())
         .await
         .unwrap()
 }
@@ -1115,34 +1114,34 @@ async fn connect_patiently_through(proxy: &Proxy) -> Client {
 #[tokio::test]
 async fn a_lost_reply_is_neither_doubled_nor_left_behind() {
     each_kind(async |scene: &Scene, kind: Kind| {
-        let proxy = Proxy::start(&scene.server).await;
+        let proxy = FaultProxy::start(&scene.server).await.unwrap();
         let client = connect_patiently_through(&proxy).await;
         let session = session_id(&client).await;
         let lock = kind.lock(&client);
         release([acquired(&lock).await]).await;
-        for opcode in kind.creates() {
+        for request in kind.creates() {
             // Nobody before it.
-            let lost = proxy.lose_reply_to(*opcode);
+            let lost = proxy.intercept(*request, Fate::LoseReply);
             let guard = acquired(&lock).await;
-            within(lost).await.unwrap();
+            within(lost.happened()).await;
             scene.only_holds(kind, &client, &guard).await;
             release([guard]).await;
 
             // Behind another.
             let held = kind.occupy(&scene.clients[0]).await;
-            let lost = proxy.lose_reply_to(*opcode);
+            let lost = proxy.intercept(*request, Fate::LoseReply);
             let waiting = waiter(lock.clone());
             scene.parked(1).await;
             release(held).await;
             let guard = granted(waiting).await;
-            within(lost).await.unwrap();
+            within(lost.happened()).await;
             scene.assert_holds(&client, std::slice::from_ref(&guard)).await;
             release([guard]).await;
 
             // Given up with the reply still lost.
-            let lost = proxy.lose_reply_to(*opcode);
+            let lost = proxy.intercept(*request, Fate::LoseReply);
             let waiting = waiter(lock.clone());
-            within(lost).await.unwrap();
+            within(lost.happened()).await;
             waiting.abort();
             drop(waiting.await);
             scene.assert_nothing_left(kind).await;
@@ -1151,13 +1150,13 @@ async fn a_lost_reply_is_neither_doubled_nor_left_behind() {
         for awaited in [true, false] {
             let guard = acquired(&lock).await;
             scene.only_holds(kind, &client, &guard).await;
-            let lost = proxy.lose_reply_to(DELETE);
+            let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
             if awaited {
                 release([guard]).await;
             } else {
                 drop(guard);
             }
-            within(lost).await.unwrap();
+            within(lost.happened()).await;
             scene.assert_nothing_left(kind).await;
         }
         assert_eq!(session_id(&client).await, session, "the session must have lived all the time");
@@ -1169,33 +1168,39 @@ async fn a_lost_reply_is_neither_doubled_nor_left_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exclusion_survives_lost_replies() {
     each_kind(async |scene: &Scene, kind: Kind| {
-        let proxy = Proxy::start(&scene.server).await;
+        let proxy = FaultProxy::start(&scene.server).await.unwrap();
         let clients = [connect_patiently_through(&proxy).await, connect_patiently_through(&proxy).await];
         let sessions = [session_id(&clients[0]).await, session_id(&clients[1]).await];
         let losses = AtomicUsize::new(0);
-        let opcodes = [kind.creates(), &[DELETE, GET_CHILDREN, EXISTS]].concat();
+        let requests = [kind.creates(), &[Request::Delete, Request::GetChildren, Request::Exists]].concat();
         let sabotage = async {
-            for opcode in opcodes.iter().cycle() {
+            for request in requests.iter().cycle() {
                 if losses.load(SeqCst) == 20 {
                     std::future::pending::<()>().await;
                 }
                 // Out of step with the retries: else it would always be the same request.
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(0..30))).await;
                 // Whichever request of the kind comes next, if any comes soon.
-                let lost = proxy.lose_reply_to(*opcode);
-                if tokio::time::timeout(Duration::from_millis(50), lost).await.is_ok() {
+                let lost = proxy.intercept(*request, Fate::LoseReply);
+                if tokio::time::timeout(Duration::from_millis(50), lost.happened()).await.is_ok() {
                     losses.fetch_add(1, SeqCst);
                 }
             }
         };
+        let competition = async {
+            while losses.load(SeqCst) < 10 {
+                compete(scene, kind, &clients, 4).await;
+            }
+        };
         tokio::select! {
-            () = compete(scene, kind, &clients, 4) => {}
+            () = within(competition) => {}
             () = sabotage => unreachable!("it goes on"),
         }
-        assert!(losses.load(SeqCst) > 2, "only {losses:?} replies were lost");
         for (client, session) in clients.iter().zip(sessions) {
             assert_eq!(session_id(client).await, session, "all in one session");
         }
+        // With the proxy the rest of the releases would have to wait for the end of their sessions.
+        scene.assert_nothing_left(kind).await;
     })
     .await;
 }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::proxy::{CREATE2, DELETE, GET_CHILDREN, GET_DATA, Proxy};
 use support::*;
-use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{Client, ConnectionState, Error, InterProcessMutex, Owner, RetryPolicy};
 use zookeeper_client as zk;
 
@@ -285,7 +284,7 @@ async fn a_holder_whose_node_is_deleted_hears_of_it_at_the_release() {
 #[tokio::test]
 async fn a_lost_create_reply_is_found_again_and_not_doubled() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
@@ -293,9 +292,9 @@ async fn a_lost_create_reply_is_found_again_and_not_doubled() {
     lock.acquire().await.unwrap().release().await.unwrap();
 
     // Nobody else in the queue.
-    let lost = proxy.lose_reply_to(CREATE2);
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
     let guard = within(lock.acquire()).await.unwrap();
-    lost.await.unwrap();
+    within(lost.happened()).await;
     let (_, stat) = zookeeper.get_data(guard.node_path()).await.unwrap();
     assert_eq!(guard.fencing_token(), stat.czxid);
     assert_eq!(children(&zookeeper, LOCK).await.len(), 1, "one node for one acquire");
@@ -304,9 +303,9 @@ async fn a_lost_create_reply_is_found_again_and_not_doubled() {
 
     // Behind another.
     let held = mutex(&connect(&server).await).acquire().await.unwrap();
-    let lost = proxy.lose_reply_to(CREATE2);
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
     let waiter = acquire_in_task(&lock);
-    within(lost).await.unwrap();
+    within(lost.happened()).await;
     queue_of(&zookeeper, LOCK, 2).await;
     held.release().await.unwrap();
     let guard = within(waiter).await.unwrap().unwrap();
@@ -314,9 +313,9 @@ async fn a_lost_create_reply_is_found_again_and_not_doubled() {
     guard.release().await.unwrap();
 
     // Given up with the reply still lost.
-    let lost = proxy.lose_reply_to(CREATE2);
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
     let waiter = acquire_in_task(&lock);
-    within(lost).await.unwrap();
+    within(lost.happened()).await;
     waiter.abort();
     drop(waiter.await);
     assert_nothing_left(&server, &zookeeper, LOCK).await;
@@ -326,20 +325,20 @@ async fn a_lost_create_reply_is_found_again_and_not_doubled() {
 #[tokio::test]
 async fn a_lost_delete_reply_is_a_release() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
     let lock = mutex(&client);
     let guard = lock.acquire().await.unwrap();
-    let lost = proxy.lose_reply_to(DELETE);
+    let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
     within(guard.release()).await.unwrap();
-    lost.await.unwrap();
+    within(lost.happened()).await;
     // The same for a guard that is dropped.
     let guard = lock.acquire().await.unwrap();
-    let lost = proxy.lose_reply_to(DELETE);
+    let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
     drop(guard);
-    within(lost).await.unwrap();
+    within(lost.happened()).await;
     assert_nothing_left(&server, &zookeeper, LOCK).await;
     assert_eq!(session_id(&client).await, session);
 }
@@ -349,7 +348,7 @@ async fn a_lost_delete_reply_is_a_release() {
 async fn exclusion_and_order_survive_lost_replies() {
     const CYCLES: usize = 60;
     let server = TestingServer::start().await.unwrap();
-    let proxy = Arc::new(Proxy::start(&server).await);
+    let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
     let held = Arc::new(AtomicBool::new(false));
     let last_token = Arc::new(AtomicI64::new(0));
     let mut sessions = Vec::new();
@@ -358,7 +357,7 @@ async fn exclusion_and_order_survive_lost_replies() {
         let client = Client::builder()
             .session_timeout(Duration::from_secs(10))
             .retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)))
-            .connect(proxy.connect_string())
+            .connect(&proxy.connect_string())
             .await
             .unwrap();
         sessions.push((client.clone(), session_id(&client).await));
@@ -379,9 +378,10 @@ async fn exclusion_and_order_survive_lost_replies() {
         tokio::spawn(async move {
             let mut losses = 0;
             loop {
-                for opcode in [CREATE2, DELETE, GET_CHILDREN, GET_DATA] {
+                for request in [Request::Create, Request::Delete, Request::GetChildren, Request::GetData] {
                     // Whichever request of the kind comes next. The last one may wait for none.
-                    match tokio::time::timeout(Duration::from_secs(1), proxy.lose_reply_to(opcode)).await {
+                    let lost = proxy.intercept(request, Fate::LoseReply);
+                    match tokio::time::timeout(Duration::from_secs(1), lost.happened()).await {
                         Ok(_) => losses += 1,
                         Err(_) => return losses,
                     }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::proxy::{DELETE, EXISTS, GET_CHILDREN, MULTI, Proxy};
 use support::*;
 use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock,
     ReadWriteLock, Result, SemaphoreMutex,
@@ -637,9 +636,9 @@ async fn dates_transactions(zookeeper: &zk::Client) -> bool {
 #[tokio::test]
 async fn requests_per_operation() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
-    let client = quiet(proxy.connect_string()).await;
+    let client = quiet(&proxy.connect_string()).await;
     let session = session_id(&client).await;
     let lock = multi(&client);
     // The first acquire makes the parents.
@@ -658,29 +657,35 @@ async fn requests_per_operation() {
     proxy.take_requests();
 
     // As few round trips as can be.
-    let sent_without_a_reply = async |requests: &[i32]| {
+    let sent_without_a_reply = async |requests: &[Request]| {
         eventually(&format!("{requests:?} are sent before any reply"), || async {
             (proxy.requests_seen() == requests.len()).then_some(())
         })
         .await;
         assert_eq!(proxy.take_requests(), requests);
-        proxy.hold_replies(false);
+        proxy.set_traffic(Traffic::pass());
     };
-    proxy.hold_replies(true);
+    proxy.set_traffic(Traffic::black_hole_to_client());
     let acquiring = acquiring(&lock);
-    sent_without_a_reply(&[MULTI, GET_CHILDREN, GET_CHILDREN, GET_CHILDREN]).await;
+    sent_without_a_reply(&[Request::Multi, Request::GetChildren, Request::GetChildren, Request::GetChildren])
+        .await;
     let guard = within(acquiring).await.unwrap().unwrap();
-    assert_eq!(proxy.take_requests(), vec![EXISTS; dates as usize]);
-    proxy.hold_replies(true);
+    assert_eq!(proxy.take_requests(), vec![Request::Exists; dates as usize]);
+    proxy.set_traffic(Traffic::black_hole_to_client());
     let releasing = tokio::spawn(guard.release());
-    sent_without_a_reply(&[DELETE; 3]).await;
+    sent_without_a_reply(&[Request::Delete; 3]).await;
     within(releasing).await.unwrap().unwrap();
 
     // A try that fails takes the same, and takes it back.
     let held = mutex_at(&connect(&server).await, B).acquire().await.unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
-    let expected =
-        [vec![MULTI], vec![GET_CHILDREN; 3], vec![EXISTS; dates as usize], vec![DELETE; 3]].concat();
+    let expected = [
+        vec![Request::Multi],
+        vec![Request::GetChildren; 3],
+        vec![Request::Exists; dates as usize],
+        vec![Request::Delete; 3],
+    ]
+    .concat();
     queues_of(&zookeeper, [0, 1, 0]).await;
     assert_eq!(proxy.take_requests(), expected);
     watches_of(&server, 0).await;
@@ -690,16 +695,16 @@ async fn requests_per_operation() {
 #[tokio::test]
 async fn a_lost_reply_leaves_one_node_in_each_queue_or_none() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
     let lock = multi(&client);
     lock.acquire().await.unwrap().release().await.unwrap();
 
-    let lost = proxy.lose_reply_to(MULTI);
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     let guard = within(lock.acquire()).await.unwrap();
-    lost.await.unwrap();
+    within(lost.happened()).await;
     queues_of(&zookeeper, [1; 3]).await;
     assert_holds(&zookeeper, &guard).await;
     for member in guard.members() {
@@ -708,9 +713,9 @@ async fn a_lost_reply_leaves_one_node_in_each_queue_or_none() {
     guard.release().await.unwrap();
 
     // Given up while it is in doubt.
-    let lost = proxy.lose_reply_to(MULTI);
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     let waiter = acquiring(&lock);
-    within(lost).await.unwrap();
+    within(lost.happened()).await;
     waiter.abort();
     drop(waiter.await);
     queues_of(&zookeeper, [0; 3]).await;
@@ -723,9 +728,9 @@ async fn a_lost_reply_leaves_one_node_in_each_queue_or_none() {
 
     // While another one has a part of them.
     let held = mutex_at(&connect(&server).await, B).acquire().await.unwrap();
-    let lost = proxy.lose_reply_to(MULTI);
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     let waiter = acquiring(&lock);
-    within(lost).await.unwrap();
+    within(lost.happened()).await;
     queues_of(&zookeeper, [1, 2, 0]).await;
     watches_of(&server, 1).await;
     held.release().await.unwrap();

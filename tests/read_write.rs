@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use support::counter::server_counting_from;
-use support::proxy::{MULTI, Proxy};
 use support::*;
 use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
-use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessLock, LockGuard, LossReason, Owner, Participant, ReadLock, ReadWriteLock,
     Result, WriteLock,
@@ -502,7 +501,7 @@ async fn a_downgrade_dropped_at_each_await_leaves_the_write_hold_alone() {
 #[tokio::test]
 async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
@@ -512,19 +511,19 @@ async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
 
     // Given up while it is in doubt.
     let changed = changes(&zookeeper).await;
-    let lost = proxy.lose_reply_to(MULTI);
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     let (same, theirs) = (lock.clone(), owner.clone());
     let reading = tokio::spawn(async move { same.read().acquire_as(&theirs).await });
-    within(lost).await.unwrap();
+    within(lost.happened()).await;
     reading.abort();
     drop(reading.await);
     left_after(&zookeeper, changed + 2, &[&writing]).await;
     assert_eq!(writing.hold_count(), 1);
 
     // Created, undone and created.
-    let lost = proxy.lose_reply_to(MULTI);
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     let reading = within(lock.read().acquire_as(&owner)).await.unwrap();
-    lost.await.unwrap();
+    within(lost.happened()).await;
     left_after(&zookeeper, changed + 5, &[&writing, &reading]).await;
     assert_eq!(sequence(reading.node_path()), sequence(writing.node_path()));
     assert_eq!(reading.fencing_token(), writing.fencing_token());

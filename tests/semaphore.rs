@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use support::proxy::{CREATE2, DELETE, GET_CHILDREN, GET_DATA, MULTI, Proxy};
 use support::*;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, LockGuard, LockOptions, LossReason, Result, RetryPolicy, Semaphore, SemaphoreMutex,
     SharedCount,
@@ -125,7 +124,7 @@ async fn the_count_is_never_exceeded() {
 async fn the_count_is_never_exceeded_when_replies_are_lost() {
     const PERMITS: usize = 3;
     let server = TestingServer::start().await.unwrap();
-    let proxy = Arc::new(Proxy::start(&server).await);
+    let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
     let zookeeper = bystander(&server).await;
     let room = Room::new(PERMITS);
     let mut sessions = Vec::new();
@@ -134,7 +133,7 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
         let client = Client::builder()
             .session_timeout(Duration::from_secs(10))
             .retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)))
-            .connect(proxy.connect_string())
+            .connect(&proxy.connect_string())
             .await
             .unwrap();
         sessions.push((client.clone(), session_id(&client).await));
@@ -152,9 +151,12 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
         tokio::spawn(async move {
             let mut losses = 0;
             loop {
-                for opcode in [MULTI, CREATE2, MULTI, DELETE, GET_CHILDREN] {
+                for request in
+                    [Request::Multi, Request::Create, Request::Multi, Request::Delete, Request::GetChildren]
+                {
                     // Whichever request of the kind comes next. The last one may wait for none.
-                    match tokio::time::timeout(Duration::from_secs(1), proxy.lose_reply_to(opcode)).await {
+                    let lost = proxy.intercept(request, Fate::LoseReply);
+                    match tokio::time::timeout(Duration::from_secs(1), lost.happened()).await {
                         Ok(_) => losses += 1,
                         Err(_) => return losses,
                     }
@@ -327,7 +329,7 @@ async fn holders_and_then_waiters_are_listed_with_their_data() {
 #[tokio::test]
 async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let observer = semaphore(&connect_through(&proxy).await, 1);
     let other = semaphore(&connect(&server).await, 1);
@@ -335,7 +337,7 @@ async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
     let waiter = acquire_in_task(&other, 1);
     watches_of(&server, 1).await;
     let replies = proxy.replies_seen();
-    proxy.hold_replies(true);
+    proxy.set_traffic(Traffic::black_hole_to_client());
     let listing = tokio::spawn(async move { observer.participants().await });
     // A sync and a list.
     eventually("the first queue is listed", || async { (proxy.replies_seen() >= replies + 2).then_some(()) })
@@ -343,7 +345,7 @@ async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
     held.release().await.unwrap();
     let guards = within(waiter).await.unwrap().unwrap();
     leases_out(&zookeeper, "", 1).await;
-    proxy.hold_replies(false);
+    proxy.set_traffic(Traffic::pass());
     let participants = within(listing).await.unwrap().unwrap();
     assert_eq!(participants.len(), 1, "{participants:?}");
     assert_eq!(participants[0].node_path(), guards[0].node_path());
@@ -453,20 +455,20 @@ async fn nothing_stays_of_an_acquire_that_is_dropped_at_any_await() {
 #[tokio::test]
 async fn nothing_stays_of_leases_that_were_made_when_nobody_waited_for_them_any_more() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
     let semaphore = semaphore(&client, 2);
     release(semaphore.acquire_many(2).await.unwrap()).await;
     leases_out(&zookeeper, "", 0).await;
-    proxy.hold_from_reply_to(MULTI);
+    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
     let acquiring = acquire_in_task(&semaphore, 2);
-    eventually("they are made", || async { proxy.is_holding().then_some(()) }).await;
+    within(held.happened()).await;
     assert_eq!(children(&zookeeper, LEASES).await.len(), 2);
     acquiring.abort();
     assert!(acquiring.await.unwrap_err().is_cancelled());
-    proxy.hold_replies(false);
+    held.release();
     nothing_left(&server, &zookeeper).await;
     assert_eq!(session_id(&client).await, session);
 }
@@ -581,7 +583,7 @@ async fn whoever_loses_its_place_at_the_gate_queues_again() {
 #[tokio::test]
 async fn without_a_place_at_the_gate_no_permit_is_taken() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let semaphores = [connect_through(&proxy).await, connect(&server).await].map(|c| semaphore(&c, 1));
     let [evicted, other] = &semaphores;
@@ -589,7 +591,7 @@ async fn without_a_place_at_the_gate_no_permit_is_taken() {
     leases_out(&zookeeper, "", 0).await;
     proxy.take_requests();
     let replies = proxy.replies_seen();
-    proxy.hold_replies(true);
+    proxy.set_traffic(Traffic::black_hole_to_client());
     let waiter = acquire_in_task(evicted, 1);
     eventually("the server has let it in", || async { (proxy.replies_seen() >= replies + 3).then_some(()) })
         .await;
@@ -597,10 +599,10 @@ async fn without_a_place_at_the_gate_no_permit_is_taken() {
     zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
     let guard = within(other.acquire()).await.unwrap();
     queue_of(&zookeeper, GATE, 0).await;
-    proxy.hold_replies(false);
+    proxy.set_traffic(Traffic::pass());
     let again = queue_of(&zookeeper, GATE, 1).await.remove(0);
     assert!(sequence(&again) > sequence(&place));
-    assert!(proxy.take_requests().contains(&MULTI), "it has tried");
+    assert!(proxy.take_requests().contains(&Request::Multi), "it has tried");
     let leases = children(&zookeeper, LEASES).await;
     assert_eq!(leases, [guard.node_path().rsplit_once('/').unwrap().1]);
     assert!(!waiter.is_finished());
@@ -613,12 +615,12 @@ async fn without_a_place_at_the_gate_no_permit_is_taken() {
 #[tokio::test]
 async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = Client::builder()
         .session_timeout(Duration::from_secs(10))
         .retry_policy(RetryPolicy::n_times(3, Duration::from_secs(1)))
-        .connect(proxy.connect_string())
+        .connect(&proxy.connect_string())
         .await
         .unwrap();
     let semaphore = semaphore(&client, 1);
@@ -634,7 +636,7 @@ async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
         zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
         zookeeper.delete(&lease, None).await.unwrap();
         eventually("it tries in vain to take the permit", || {
-            let tried = proxy.take_requests().contains(&MULTI);
+            let tried = proxy.take_requests().contains(&Request::Multi);
             std::future::ready(tried.then_some(()))
         })
         .await;
@@ -653,7 +655,7 @@ async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
 #[tokio::test]
 async fn past_the_last_number_the_count_is_not_exceeded_either() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let semaphore = semaphore(&connect_through(&proxy).await, 1);
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -661,7 +663,7 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
     let other = format!("{GATE}/_c_other-lock-2147483647");
     zookeeper.create(&other, b"", &ephemeral()).await.unwrap();
     let replies = proxy.replies_seen();
-    proxy.hold_replies(true);
+    proxy.set_traffic(Traffic::black_hole_to_client());
     let waiter = acquire_in_task(&semaphore, 1);
     eventually("the gate and the leases are listed", || async {
         (proxy.replies_seen() >= replies + 3).then_some(())
@@ -671,7 +673,7 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
     let lease = format!("{LEASES}/_c_other-lease-0000000000");
     zookeeper.create(&lease, b"", &ephemeral()).await.unwrap();
     zookeeper.delete(&other, None).await.unwrap();
-    proxy.hold_replies(false);
+    proxy.set_traffic(Traffic::pass());
     watches_of(&server, 1).await;
     assert_eq!(children(&zookeeper, LEASES).await, ["_c_other-lease-0000000000"]);
     zookeeper.delete(&lease, None).await.unwrap();
@@ -704,7 +706,7 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
     assert!(!waiter.is_finished());
     release(guards).await;
     let guards = within(waiter).await.unwrap().unwrap();
-    assert_eq!(guards[0].fencing_token(), last.fencing_token());
+    assert!(guards[0].fencing_token() > last.fencing_token(), "of the lease, not of the gate");
     release(guards).await;
     nothing_left(&server, &zookeeper).await;
 }
@@ -739,17 +741,17 @@ async fn a_holder_whose_session_is_killed_has_lost_its_permits() {
 #[tokio::test]
 async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
     let (semaphore, other) = (semaphore(&client, 3), semaphore(&connect(&server).await, 3));
     release(semaphore.acquire_many(3).await.unwrap()).await;
     leases_out(&zookeeper, "", 0).await;
-    for opcode in [MULTI, CREATE2, DELETE] {
-        let lost = proxy.lose_reply_to(opcode);
+    for request in [Request::Multi, Request::Create, Request::Delete] {
+        let lost = proxy.intercept(request, Fate::LoseReply);
         let guards = within(semaphore.acquire_many(2)).await.unwrap();
-        within(lost).await.unwrap();
+        within(lost.happened()).await;
         let mut leases = leases_out(&zookeeper, "", 2).await;
         leases.sort();
         let mut nodes: Vec<_> = guards.iter().map(|guard| guard.node_path()).collect();
@@ -763,15 +765,15 @@ async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
     }
 
     // Made in vain when all are wanted: what is undone must not count.
-    let lost = proxy.lose_reply_to(MULTI);
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     release(within(semaphore.acquire_many(3)).await.unwrap()).await;
-    lost.await.unwrap();
+    within(lost.happened()).await;
     leases_out(&zookeeper, "", 0).await;
 
     // Given up with the reply still lost.
-    let lost = proxy.lose_reply_to(MULTI);
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     let acquiring = acquire_in_task(&semaphore, 2);
-    within(lost).await.unwrap();
+    within(lost.happened()).await;
     acquiring.abort();
     drop(acquiring.await);
     nothing_left(&server, &zookeeper).await;
@@ -783,7 +785,7 @@ async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
 #[tokio::test]
 async fn two_round_trips_for_any_number_of_permits() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let count = SharedCount::new(&client, COUNT, 3).unwrap();
@@ -797,13 +799,13 @@ async fn two_round_trips_for_any_number_of_permits() {
         client.zookeeper().await.unwrap().sync("/").await.unwrap();
         proxy.take_requests();
     };
-    let to_the_gate = [CREATE2, GET_CHILDREN, GET_CHILDREN];
-    let and_the_count = [CREATE2, GET_CHILDREN, GET_CHILDREN, GET_DATA];
+    let to_the_gate = [Request::Create, Request::GetChildren, Request::GetChildren];
+    let and_the_count = [Request::Create, Request::GetChildren, Request::GetChildren, Request::GetData];
     for (semaphore, wanted, first) in
         [(&fixed, 1, &to_the_gate[..]), (&fixed, 3, &to_the_gate), (&shared, 2, &and_the_count)]
     {
         fresh().await;
-        proxy.hold_replies(true);
+        proxy.set_traffic(Traffic::black_hole_to_client());
         let acquiring = acquire_in_task(semaphore, wanted);
         eventually("the first round trip is sent before any reply", || async {
             (proxy.requests_seen() >= first.len()).then_some(())
@@ -812,18 +814,22 @@ async fn two_round_trips_for_any_number_of_permits() {
         assert!(!acquiring.is_finished());
         assert_eq!(proxy.take_requests(), first);
         // The node at the gate is removed without waiting for the reply.
-        proxy.hold_from_reply_to(DELETE);
-        proxy.hold_replies(false);
+        let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+        proxy.set_traffic(Traffic::pass());
         let guards = within(acquiring).await.unwrap().unwrap();
-        eventually("the delete is answered, but nobody hears it", || async {
-            proxy.is_holding().then_some(())
-        })
-        .await;
-        assert_eq!(proxy.take_requests(), [MULTI, DELETE]);
-        proxy.hold_replies(false);
+        // The delete is answered, but nobody hears it.
+        within(held.happened()).await;
+        let mut requests = proxy.take_requests();
+        // Old servers do not tell when they were created; then that is asked for, in one more round trip.
+        let all = requests.len();
+        requests.retain(|request| *request != Request::Exists);
+        let dates = all - requests.len();
+        assert!(dates == 0 || dates == wanted as usize, "{dates} dates");
+        assert_eq!(requests, [Request::Multi, Request::Delete]);
+        held.release();
         for guard in guards {
             guard.release().await.unwrap();
-            assert_eq!(proxy.take_requests(), [DELETE], "a release is a delete");
+            assert_eq!(proxy.take_requests(), [Request::Delete], "a release is a delete");
         }
     }
 }
@@ -831,7 +837,7 @@ async fn two_round_trips_for_any_number_of_permits() {
 #[tokio::test]
 async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let semaphore = semaphore(&connect_through(&proxy).await, 2);
     let held = semaphore.acquire().await.unwrap();
@@ -840,12 +846,18 @@ async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
     let before = leases_ever_changed().await;
     proxy.take_requests();
     assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
-    assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, GET_CHILDREN, DELETE]);
+    assert_eq!(
+        proxy.take_requests(),
+        [Request::Create, Request::GetChildren, Request::GetChildren, Request::Delete]
+    );
     // The same behind somebody who waits: also if there are enough for the one who tries.
     let waiter = acquire_in_task(&Semaphore::new(&connect(&server).await, PATH, 2).unwrap(), 2);
     watches_of(&server, 1).await;
     assert!(semaphore.try_acquire().await.unwrap().is_none());
-    assert_eq!(proxy.take_requests(), [CREATE2, GET_CHILDREN, GET_CHILDREN, DELETE]);
+    assert_eq!(
+        proxy.take_requests(),
+        [Request::Create, Request::GetChildren, Request::GetChildren, Request::Delete]
+    );
     assert_eq!(leases_ever_changed().await, before);
     assert_eq!(server.watch_count().await.unwrap(), 1);
     held.release().await.unwrap();
@@ -889,14 +901,15 @@ async fn a_shared_count_is_four_bytes_in_a_node() {
 #[tokio::test]
 async fn of_two_who_make_a_count_the_first_has_its_seed() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = Proxy::start(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let late = SharedCount::new(&connect_through(&proxy).await, COUNT, 1).unwrap();
     let early = SharedCount::new(&connect(&server).await, COUNT, 2).unwrap();
-    proxy.hold_from_reply_to(GET_DATA);
+    let held = proxy.intercept(Request::GetData, Fate::HoldReply);
     let reading = tokio::spawn(async move { late.get().await });
-    eventually("it finds no node", || async { proxy.is_holding().then_some(()) }).await;
+    // It finds no node.
+    within(held.happened()).await;
     assert_eq!(early.get().await, Ok(2));
-    proxy.hold_replies(false);
+    held.release();
     assert_eq!(within(reading).await.unwrap(), Ok(2));
     assert_eq!(early.get().await, Ok(2));
 }

@@ -540,3 +540,30 @@ async fn a_cluster_of_one_leads_itself() {
     let cluster = TestingCluster::start(1).await.unwrap();
     assert_eq!(cluster.leader().await.unwrap(), 0);
 }
+
+#[tokio::test]
+async fn an_isolated_follower_gives_its_leader_up_and_comes_back() {
+    let cluster = TestingCluster::builder(3).isolatable().start().await.unwrap();
+    let leader = cluster.leader().await.unwrap();
+    let isolated = (leader + 1) % 3;
+    let server = &cluster.servers()[isolated];
+    // Of a server without a leader there is none.
+    let has_mode =
+        async || server.four_letter_word("srvr").await.is_ok_and(|answer| answer.contains("Mode:"));
+    for isolate in [true, false] {
+        if isolate {
+            cluster.isolate(isolated);
+            // Nothing has told it yet.
+            assert!(has_mode().await);
+        } else {
+            cluster.rejoin(isolated);
+        }
+        let changed = async {
+            while has_mode().await == isolate {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(LONG, changed).await.unwrap_or_else(|_| panic!("isolated: {isolate}"));
+        assert_eq!(cluster.leader().await.unwrap(), leader);
+    }
+}

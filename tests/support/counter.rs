@@ -9,14 +9,14 @@ use zookeeper_client as zk;
 const CREATE: i32 = 1;
 const CREATE2: i32 = 15;
 
-/// Starts a server on which the next numbered child of `parent`, which has no parent itself, gets this number.
+/// Starts a server on which the next numbered child of `parent` gets this number.
 pub async fn server_counting_from(parent: &str, number: i32) -> TestingServer {
     let starting = TestingServer::builder().system_property("zookeeper.digest.enabled", "false").start();
     let mut server = starting.await.unwrap();
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     let child = format!("{parent}/a");
-    zookeeper.create(parent, b"", &persistent).await.unwrap();
+    zookeeper.mkdir(parent, &persistent).await.unwrap();
     zookeeper.create(&child, b"", &persistent).await.unwrap();
     zookeeper.delete(&child, None).await.unwrap();
     drop(zookeeper);

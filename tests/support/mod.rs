@@ -2,17 +2,19 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 pub mod counter;
-pub mod proxy;
+pub mod kinds;
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use uuid::Uuid;
-use zk_recipes::testing::TestingServer;
-use zk_recipes::{Client, ClientBuilder, InterProcessMutex, LockGuard};
+use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::{Acl, AuthId, Client, ClientBuilder, InterProcessMutex, LockGuard, Permission};
 use zookeeper_client as zk;
 
 /// What must happen, happens within this time even on a busy machine.
@@ -44,6 +46,14 @@ impl Sandbox {
 
     pub async fn client(&self) -> Client {
         self.builder().connect(&servers()).await.unwrap()
+    }
+
+    /// A client whose contenders nobody else may read.
+    pub async fn private_client(&self, who: &str) -> Client {
+        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+        let builder = self.builder().auth("digest", format!("{who}:secret"));
+        let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
+        builder.connect(&servers()).await.unwrap()
     }
 
     /// Sees to it that every queue below the root becomes empty.
@@ -101,8 +111,8 @@ pub async fn bystander(server: &TestingServer) -> zk::Client {
 }
 
 /// A client whose requests go through a proxy.
-pub async fn connect_through(proxy: &proxy::Proxy) -> Client {
-    Client::builder().session_timeout(Duration::from_secs(10)).connect(proxy.connect_string()).await.unwrap()
+pub async fn connect_through(proxy: &FaultProxy) -> Client {
+    Client::builder().session_timeout(Duration::from_secs(10)).connect(&proxy.connect_string()).await.unwrap()
 }
 
 /// The one lock that most tests are about.
@@ -193,4 +203,13 @@ pub async fn poll_times<F: Future<Output: Debug>>(future: F, times: usize) -> Op
         }
     }
     PollTimes { future: pin!(future), left: times }.await
+}
+
+/// Notes that it was dropped, as work is that does not go on.
+pub struct Dropped(pub Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
 }
