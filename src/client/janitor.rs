@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use zookeeper_client as zk;
 
 use super::session::Session;
@@ -14,6 +15,9 @@ use crate::failure::Failure;
 
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// In session timeouts: twice as long as a server keeps a connection on which it hears nothing.
+const LATE: u32 = 2;
 
 /// Owns all clean-up of one client. Posting to it neither waits nor needs a runtime.
 ///
@@ -50,11 +54,15 @@ impl Janitor {
     /// outcome.
     pub(crate) fn sweep(&self, session: Arc<Session>, parent: Arc<str>, prefix: String) {
         self.post(async move {
-            let mut pauses = Pauses::new();
-            while needs_another_attempt(&session, &prefix, sweep(&session, &parent, &prefix).await) {
-                pauses.next().await;
+            if !sweep_until_done(&session, &parent, &prefix).await {
+                sweep_late(&session, &parent, &prefix).await;
             }
         });
+    }
+
+    /// The same for a node that was looked for and not found.
+    pub(crate) fn sweep_late(&self, session: Arc<Session>, parent: Arc<str>, prefix: String) {
+        self.post(async move { sweep_late(&session, &parent, &prefix).await });
     }
 
     fn post(&self, job: impl Future<Output = ()> + Send + 'static) {
@@ -77,16 +85,40 @@ async fn work(mut posted: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
     }
 }
 
-async fn sweep(session: &Session, parent: &str, prefix: &str) -> Result<(), zk::Error> {
+/// Sweeps when a create that is on its way can no longer be done. A server that the client has left passes it on
+/// as long as it keeps the connection, which is the session timeout; and it counts if the client has asked that server
+/// again to take the session.
+async fn sweep_late(session: &Session, parent: &str, prefix: &str) {
+    let waited = timeout(session.timeout() * LATE, session.ended()).await;
+    if waited.is_err() {
+        sweep_until_done(session, parent, prefix).await;
+    }
+}
+
+/// Answers whether there was a node.
+async fn sweep_until_done(session: &Session, parent: &str, prefix: &str) -> bool {
+    let mut pauses = Pauses::new();
+    loop {
+        let swept = sweep(session, parent, prefix).await;
+        let found = matches!(swept, Ok(true));
+        if !needs_another_attempt(session, prefix, swept.map(|_| ())) {
+            return found;
+        }
+        pauses.next().await;
+    }
+}
+
+async fn sweep(session: &Session, parent: &str, prefix: &str) -> Result<bool, zk::Error> {
     // After a reconnect the present server may lag behind the one that took the create.
     session.sync(parent).await?;
+    let mut found = false;
     for name in session.list(parent).await?.iter().filter(|name| name.starts_with(prefix)) {
         match session.delete(&format!("{parent}/{name}")).await {
-            Ok(()) | Err(zk::Error::NoNode) => {}
+            Ok(()) | Err(zk::Error::NoNode) => found = true,
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Whether a node may still be there, and another attempt may remove it.

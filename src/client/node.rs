@@ -190,6 +190,8 @@ impl EphemeralNode {
         found.retain(|name| name.starts_with(&self.id));
         let Some(name) = found.pop() else {
             self.state = State::Gone;
+            let (session, parent, id) = (self.session.clone(), self.parent.clone(), self.id.clone());
+            self.client.janitor().sweep_late(session, parent, id);
             return Ok(());
         };
         let stat = self.session.stat(&format!("{}/{name}", self.parent)).await?;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt};
@@ -72,6 +73,18 @@ impl Session {
     /// Whether the session is known to be over.
     pub(crate) fn is_over(&self) -> bool {
         self.state.peek_state().is_terminated() || self.handle().is_none()
+    }
+
+    /// Waits until the session is known to be over.
+    pub(crate) async fn ended(&self) {
+        let mut state = self.state_watcher();
+        while !self.is_over() {
+            state.changed().await;
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.validity.timeout()
     }
 
     pub(crate) fn validity(&self) -> &Arc<Validity> {

@@ -58,6 +58,10 @@ impl Validity {
         }
     }
 
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// A request that was sent at that time was answered by the servers' leader.
     pub(crate) fn confirm(&self, sent: Instant) {
         let until = sent.saturating_duration_since(self.start) + self.term;
