@@ -22,7 +22,7 @@ async fn state_is(client: &Client, wanted: ConnectionState) {
 /// The holder's own watch on its node would come after a second. This way it is there from the beginning, and counted.
 async fn watched(guard: LockGuard, server: &TestingServer) -> LockGuard {
     drop(guard.watch_state());
-    watches_of(server, 1).await;
+    watches_with_holders(server, 1).await;
     guard
 }
 
@@ -145,9 +145,9 @@ async fn a_wait_that_was_given_up_leaves_no_watch() {
         for _ in 0..5 {
             assert!(lock.try_acquire_for(Duration::from_millis(20)).await.unwrap().is_none(), "{kind:?}");
             let waiter = in_task(lock.clone());
-            watches_of(&server, 2).await;
+            watches_with_holders(&server, 2).await;
             waiter.abort();
-            watches_of(&server, 1).await;
+            watches_with_holders(&server, 1).await;
         }
         held.release().await.unwrap();
     }
@@ -177,7 +177,7 @@ async fn past_the_last_number_a_mutex_has_one_holder() {
             guard.release().await.unwrap();
         }
     }
-    watches_of(&server, 0).await;
+    watches_with_holders(&server, 0).await;
 }
 
 // The same for both queues of a semaphore.
@@ -285,12 +285,12 @@ async fn closing_ends_every_wait() {
         let client = connect(&server).await;
         let lock = kind.unlimited(&client);
         let waiter = in_task(lock.clone());
-        watches_of(&server, 2).await;
+        watches_with_holders(&server, 2).await;
         within(client.close()).await;
         assert_eq!(within(waiter).await.unwrap().unwrap_err(), Error::Closed, "{kind:?}");
         assert_eq!(within(lock.acquire()).await.unwrap_err(), Error::Closed, "{kind:?}");
-        watches_of(&server, 1).await;
+        watches_with_holders(&server, 1).await;
         held.release().await.unwrap();
-        watches_of(&server, 0).await;
+        watches_with_holders(&server, 0).await;
     }
 }

@@ -964,8 +964,11 @@ async fn a_wait_goes_on_when_all_paths_are_deleted() {
         let held = kind.occupy(holder).await;
         let waiter = waiter(kind.lock(client));
         scene.parked(1).await;
+        let mut nodes = nodes_below(&scene.zookeeper, &kind.root()).await;
+        // From the back of the queue, so that the waiter does not have its turn for a moment.
+        nodes.sort_by_key(|(path, stat)| (path.matches('/').count(), stat.czxid));
         let mut deletes = scene.zookeeper.new_multi_writer();
-        for (path, _) in nodes_below(&scene.zookeeper, &kind.root()).await.iter().rev() {
+        for (path, _) in nodes.iter().rev() {
             deletes.add_delete(path, None).unwrap();
         }
         deletes.commit().await.unwrap();

@@ -261,7 +261,7 @@ async fn the_time_is_over_also_while_the_server_is_silent() {
         let start = Instant::now();
         let pausing = async {
             if is_watching {
-                watches_of(&server, 1).await;
+                watches_with_holders(&server, 1).await;
                 pause();
             }
         };
@@ -288,7 +288,7 @@ async fn a_holder_hears_that_its_lock_is_asked_for() {
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
         let node = kind.node(&guard);
         let asking = async {
-            watches_of(&server, kind.nodes() as u64).await;
+            watches_with_holders(&server, kind.nodes() as u64).await;
             Revoker::request(&other, kind.path()).await.unwrap()
         };
         let (asked, holders) = within(join(guard.revoke_requested(), asking)).await;
@@ -311,10 +311,10 @@ async fn a_holder_hears_that_its_lock_is_asked_for() {
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
         tokio::select! {
             asked = guard.revoke_requested() => panic!("{kind:?}: {asked:?}"),
-            () = watches_of(&server, kind.nodes() as u64) => {}
+            () = watches_with_holders(&server, kind.nodes() as u64) => {}
         }
         guard.release().await.unwrap();
-        watches_of(&server, 0).await;
+        watches_with_holders(&server, 0).await;
     }
 }
 
@@ -422,7 +422,7 @@ async fn other_data_is_no_request() {
         let guard = guard.clone();
         async move { guard.revoke_requested().await }
     });
-    watches_of(&server, 1).await;
+    watches_with_holders(&server, 1).await;
     for data in [&b""[..], b"hello", b"__REVOKE", b"__REVOKE__ ", b"__revoke__"] {
         proxy.take_requests();
         zookeeper.set_data(guard.node_path(), data, None).await.unwrap();
@@ -432,7 +432,7 @@ async fn other_data_is_no_request() {
         .await;
         // Replies come in order: when this one is here, it has read them.
         client.zookeeper().await.unwrap().sync("/").await.unwrap();
-        watches_of(&server, 1).await;
+        watches_with_holders(&server, 1).await;
         assert!(!asked.is_finished(), "{data:?}");
     }
     zookeeper.set_data(guard.node_path(), b"__REVOKE__", None).await.unwrap();
@@ -451,7 +451,7 @@ async fn whoever_no_longer_waits_for_a_request_misses_none() {
                 biased;
                 asked = asked => assert!(asked.is_none(), "{kind:?}"),
                 // It is parked, and woken no more.
-                () = watches_of(&server, kind.nodes() as u64) => {}
+                () = watches_with_holders(&server, kind.nodes() as u64) => {}
             }
         }
         // Nothing is lost by it.
@@ -497,7 +497,7 @@ async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
             let guard = lock.acquire().await.unwrap();
             let losing = async {
                 if end != End::Overdue {
-                    watches_of(&server, kind.nodes() as u64).await;
+                    watches_with_holders(&server, kind.nodes() as u64).await;
                 }
                 match end {
                     End::Deleted => zookeeper.delete(kind.node(&guard), None).await.unwrap(),
@@ -520,7 +520,7 @@ async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
             let later = within(guard.revoke_requested()).await;
             assert!(later.is_err(), "{kind:?}, {end:?}");
             let error = guard.release().await.unwrap_err();
-            watches_of(&server, 0).await;
+            watches_with_holders(&server, 0).await;
             match (end, kind) {
                 (End::Closed, Kind::Multi) => {
                     assert_eq!(
@@ -542,20 +542,20 @@ async fn closing_also_wakes_who_waits_for_a_request_if_the_session_goes_on() {
     let client = Client::from_zookeeper(bystander(&server).await).unwrap();
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
     let closing = async {
-        watches_of(&server, 1).await;
+        watches_with_holders(&server, 1).await;
         client.close().await;
     };
     let (asked, ()) = within(join(guard.revoke_requested(), closing)).await;
     assert_eq!((asked, guard.loss()), (Err(Error::Closed), Some(LossReason::Closed)));
     drop(guard);
-    watches_of(&server, 0).await;
+    watches_with_holders(&server, 0).await;
 
     // There is nobody to tell.
     let client =
         Client::builder().session_timeout(2 * BOUND).connect(&server.connect_string()).await.unwrap();
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
     let closing = async {
-        watches_of(&server, 1).await;
+        watches_with_holders(&server, 1).await;
         server.kill().await.unwrap();
         let mut state = client.connection_state();
         state.wait_for(|state| *state == ConnectionState::Suspended).await.unwrap();

@@ -84,7 +84,7 @@ async fn a_killed_session_is_heard_of_at_once_and_for_what_it_is() {
         queue_of(&zookeeper, &kind.queue(), if kind == Kind::Permit { 1 } else { 2 }).await;
         let killing = async {
             // One of them is the rival's.
-            watches_of(&server, kind.nodes() as u64 + 1).await;
+            watches_with_holders(&server, kind.nodes() as u64 + 1).await;
             kill_session(&killed).await.unwrap();
             Instant::now()
         };
@@ -104,7 +104,7 @@ async fn a_killed_session_is_heard_of_at_once_and_for_what_it_is() {
         // The lock object forgets the loss with the guard.
         within(lock.acquire()).await.unwrap().release().await.unwrap();
     }
-    watches_of(&server, 0).await;
+    watches_with_holders(&server, 0).await;
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_deleted_node_is_heard_of_by_who_listens() {
             let start = Instant::now();
             let guard = kind.unlimited(&holding).acquire().await.unwrap();
             let deleting = async {
-                watches_of(&server, kind.nodes() as u64).await;
+                watches_with_holders(&server, kind.nodes() as u64).await;
                 zookeeper.delete(kind.node(&guard), None).await.unwrap();
             };
             within(join(hears(&guard, LossReason::Deleted), deleting)).await;
@@ -136,7 +136,7 @@ async fn a_deleted_node_is_heard_of_by_who_listens() {
             assert!(attempt < 5, "{kind:?}: heard after {elapsed:?}");
         }
     }
-    watches_of(&server, 0).await;
+    watches_with_holders(&server, 0).await;
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn a_deleted_node_is_heard_of_also_if_nobody_listens() {
         assert!(guard.valid_until() <= Instant::now().into());
         assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
     }
-    watches_of(&server, 0).await;
+    watches_with_holders(&server, 0).await;
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn what_is_in_doubt_is_kept_or_given_up() {
     for (client, session) in [&keeping, &giving_up].into_iter().zip(sessions) {
         assert_eq!(session_id(client).await, session, "the loss was not that of the session");
     }
-    watches_of(&server, 0).await;
+    watches_with_holders(&server, 0).await;
 }
 
 /// A client that has lost its connection is not heard of by then: only the clock can tell.
@@ -428,7 +428,7 @@ async fn a_release_is_no_loss_however_long_it_takes() {
         let guard = kind.unlimited(&client).acquire().await.unwrap();
         let node = guard.node_path().to_owned();
         let seen = states(guard.watch_state());
-        watches_of(&server, 1).await;
+        watches_with_holders(&server, 1).await;
         let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
         let releasing = tokio::spawn(guard.release());
         within(lost.happened()).await;
@@ -436,6 +436,6 @@ async fn a_release_is_no_loss_however_long_it_takes() {
         assert_eq!(within(releasing).await.unwrap(), Ok(()), "{kind:?}");
         let seen = within(seen).await.unwrap();
         assert!(seen.iter().all(|state| !state.is_lost()), "{kind:?}: {seen:?}");
-        watches_of(&server, 0).await;
+        watches_with_holders(&server, 0).await;
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use zookeeper_client as zk;
 
+use super::node::OwnWatch;
 use super::session::Session;
 use crate::failure::Failure;
 
@@ -37,10 +38,11 @@ impl Janitor {
     }
 
     /// Deletes a node. The first request is on its way when this returns: whatever the caller sends next
-    /// finds the node gone.
-    pub(crate) fn delete(&self, session: Arc<Session>, path: String) {
+    /// finds the node gone. To hear of it on a watch on the node costs less than to take the watch back.
+    pub(crate) fn delete(&self, session: Arc<Session>, path: String, watch: Option<OwnWatch>) {
         let sent = session.send_delete(&path);
         self.post(async move {
+            let _watch = watch;
             let mut outcome = sent.await;
             let mut pauses = Pauses::new();
             while needs_another_attempt(&session, &path, outcome) {

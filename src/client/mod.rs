@@ -31,7 +31,7 @@ use self::acl::AclProvider;
 pub use self::builder::ClientBuilder;
 use self::extensions::Extensions;
 use self::janitor::Janitor;
-pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm};
+pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm, OwnWatch};
 pub(crate) use self::retry::Failures;
 pub use self::retry::RetryPolicy;
 pub(crate) use self::session::{Session, Watcher};

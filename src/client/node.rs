@@ -6,7 +6,7 @@ use uuid::Uuid;
 use zookeeper_client as zk;
 
 use super::retry::Failures;
-use super::session::{NewNode, Session};
+use super::session::{NewNode, Session, Watcher};
 use super::{Client, parents};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -24,6 +24,14 @@ pub(crate) struct EphemeralNode {
     id: String,
     form: NodeForm,
     state: State,
+    watch: Option<OwnWatch>,
+}
+
+/// A watch on a node of ours, and the data that it had then.
+#[derive(Debug)]
+pub(crate) struct OwnWatch {
+    pub(crate) data: Vec<u8>,
+    pub(crate) watcher: Watcher,
 }
 
 /// What a node looks like, apart from its id.
@@ -58,7 +66,15 @@ impl EphemeralNode {
     /// Prepares a node with a fresh id. Nothing is sent.
     pub(crate) fn new(client: &Client, session: Arc<Session>, parent: &Arc<str>, form: NodeForm) -> Self {
         let id = format!("_c_{}-", Uuid::new_v4());
-        Self { client: client.clone(), session, parent: parent.clone(), id, form, state: State::Unsent }
+        Self {
+            client: client.clone(),
+            session,
+            parent: parent.clone(),
+            id,
+            form,
+            state: State::Unsent,
+            watch: None,
+        }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -202,6 +218,26 @@ impl EphemeralNode {
         Ok(())
     }
 
+    /// Watches the node, which exists, for its deletion or a change of its data.
+    pub(crate) async fn watch(&mut self) -> Result<(), zk::Error> {
+        let (data, watcher) = self.session.watch_data(&self.path()).await?;
+        self.watch = Some(OwnWatch { data, watcher });
+        Ok(())
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// The watch on the node, if there is one.
+    pub(crate) fn watcher(&mut self) -> Option<&mut Watcher> {
+        self.watch.as_mut().map(|watch| &mut watch.watcher)
+    }
+
+    pub(crate) fn take_watch(&mut self) -> Option<OwnWatch> {
+        self.watch.take()
+    }
+
     /// Makes the parents of the node as containers.
     pub(crate) async fn make_parents(&self) -> Result<(), (String, zk::Error)> {
         parents::make(&self.client, &self.session, &self.parent).await
@@ -212,14 +248,15 @@ impl EphemeralNode {
         self.state = State::Gone;
     }
 
-    /// Deletes the node and waits for the confirmation. Answers whether it had still been there.
+    /// Deletes the node and waits for the confirmation. Answers whether it had still been there. What is given along
+    /// is dropped when the delete is on its way.
     ///
     /// # Errors
     /// That the server refuses, or cannot be reached under the retry policy. The janitor goes on trying.
     ///
     /// # Cancel safety
     /// The delete is sent at the first poll, and the janitor sees to it that it is done.
-    pub(crate) async fn remove(mut self) -> Result<bool> {
+    pub(crate) async fn remove<T>(mut self, until_sent: T) -> Result<bool> {
         if self.name().is_none() {
             // What may exist of it cannot be named: that takes a sweep.
             return Ok(false);
@@ -227,8 +264,11 @@ impl EphemeralNode {
         let path = self.path();
         let mut failures = Failures::default();
         let mut in_doubt = false;
+        let mut until_sent = Some(until_sent);
         loop {
-            let error = match self.session.delete(&path).await {
+            let deleting = self.session.send_delete(&path);
+            drop(until_sent.take());
+            let error = match deleting.await {
                 Ok(()) => {
                     self.state = State::Gone;
                     return Ok(true);
@@ -268,7 +308,7 @@ impl Drop for EphemeralNode {
         match &self.state {
             State::Unsent | State::Gone => {}
             State::Unknown => janitor.sweep(self.session.clone(), self.parent.clone(), self.id.clone()),
-            State::Exists { .. } => janitor.delete(self.session.clone(), self.path()),
+            State::Exists { .. } => janitor.delete(self.session.clone(), self.path(), self.watch.take()),
         }
     }
 }

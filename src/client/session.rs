@@ -1,8 +1,10 @@
 //! One ZooKeeper session, and the requests that recipes make on it.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -23,6 +25,8 @@ pub(crate) struct Session {
     epoch: u64,
     validity: Arc<Validity>,
     state: zk::StateWatcher,
+    /// Counts the changes of the state.
+    changes: Mutex<(zk::StateWatcher, u64)>,
     /// Taken when the session is ended: the session lives as long as anybody has this handle.
     zookeeper: RwLock<Option<Arc<zk::Client>>>,
 }
@@ -46,16 +50,42 @@ pub(crate) struct Created {
     pub(crate) czxid: Option<i64>,
 }
 
-/// Tells of a change, once.
-#[derive(Debug)]
-pub(crate) struct Watcher(zk::OneshotWatcher);
+/// Tells of a change, or of the end of the session. Dropping it takes the watch back.
+pub(crate) struct Watcher {
+    event: Pin<Box<dyn Future<Output = EventType> + Send + Sync>>,
+    seen: Option<EventType>,
+}
 
 impl Watcher {
-    /// Waits for the change, or for the end of the session.
-    pub(crate) async fn changed(self) -> EventType {
+    fn new(watcher: zk::OneshotWatcher) -> Self {
         // It panics when the runtime of the client is shut down, while its caller is on another one.
-        let event = AssertUnwindSafe(self.0.changed()).catch_unwind().await;
-        event.map_or(EventType::Session, |event| event.event_type)
+        let event = AssertUnwindSafe(watcher.changed()).catch_unwind();
+        let event = event.map(|event| event.map_or(EventType::Session, |event| event.event_type));
+        Self { event: Box::pin(event), seen: None }
+    }
+
+    /// Waits for what it tells.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn changed(&mut self) -> EventType {
+        if let Some(seen) = self.seen {
+            return seen;
+        }
+        let event = (&mut self.event).await;
+        self.seen = Some(event);
+        event
+    }
+
+    /// What it has told so far.
+    pub(crate) fn seen(&mut self) -> Option<EventType> {
+        self.changed().now_or_never()
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("seen", &self.seen).finish_non_exhaustive()
     }
 }
 
@@ -63,7 +93,8 @@ impl Session {
     pub(crate) fn new(epoch: u64, zookeeper: zk::Client, validity: Validity) -> Self {
         let state = zookeeper.state_watcher();
         let zookeeper = RwLock::new(Some(Arc::new(zookeeper)));
-        Self { epoch, validity: Arc::new(validity), state, zookeeper }
+        let changes = Mutex::new((state.clone(), 0));
+        Self { epoch, validity: Arc::new(validity), state, changes, zookeeper }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -73,6 +104,17 @@ impl Session {
     /// Whether the session is known to be over.
     pub(crate) fn is_over(&self) -> bool {
         self.state.peek_state().is_terminated() || self.handle().is_none()
+    }
+
+    /// Tells the present connection from all others of the client: another answer means that there was another one in
+    /// between, or none. What was heard on the way, in answers and events, was heard before this tells of the next.
+    pub(crate) fn connection(&self) -> u64 {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (state, count) = &mut *changes;
+        while state.changed().now_or_never().is_some() {
+            *count += 1;
+        }
+        self.epoch << 32 | *count
     }
 
     /// Waits until the session is known to be over.
@@ -220,7 +262,13 @@ impl Session {
     /// Reads the data of a node, and watches it for its deletion or a change of the data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, Watcher), zk::Error> {
         let (data, _, watcher) = self.zookeeper()?.get_and_watch_data(path).await?;
-        Ok((data, Watcher(watcher)))
+        Ok((data, Watcher::new(watcher)))
+    }
+
+    /// Watches a node for its deletion or a change of the data; `None` if it does not exist.
+    pub(crate) async fn watch_existence(&self, path: &str) -> Result<Option<Watcher>, zk::Error> {
+        let (stat, watcher) = self.zookeeper()?.check_and_watch_stat(path).await?;
+        Ok(stat.map(|_| Watcher::new(watcher)))
     }
 
     pub(crate) async fn set_data(&self, path: &str, data: &[u8]) -> Result<(), zk::Error> {
@@ -230,7 +278,7 @@ impl Session {
     /// Lists children and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
         let (children, watcher) = self.zookeeper()?.list_and_watch_children(path).await?;
-        Ok((children, Watcher(watcher)))
+        Ok((children, Watcher::new(watcher)))
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {

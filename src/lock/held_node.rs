@@ -1,17 +1,21 @@
 //! The node by which a lock is held, until it is released or lost.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use zookeeper_client::EventType;
 
 use super::deadline::from_now;
 use super::keeper::{self, NodeWatch};
+use super::minder::Minder;
 use super::options::LockOptions;
 use super::state::{LockState, SuspectPolicy};
-use crate::client::{Client, Dependant, EphemeralNode, Health, Session};
+use crate::client::{Client, Dependant, Health, OwnWatch, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
+use crate::queue::Grant;
 
 /// What asks a holder to give the lock back, as the data of its node. Curator's `REVOKE_MESSAGE`.
 pub(crate) const REVOKE_REQUEST: &[u8] = b"__REVOKE__";
@@ -22,30 +26,56 @@ pub(crate) struct HeldNode {
     session: Arc<Session>,
     path: Arc<str>,
     /// `None` when it is released or lost. Until then the session is kept confirmed.
-    node: Mutex<Option<(EphemeralNode, Dependant)>>,
+    grant: Mutex<Option<(Grant, Dependant)>>,
     state: watch::Sender<LockState>,
     /// When it is released at the latest.
     until: Option<watch::Sender<Instant>>,
     suspect_policy: SuspectPolicy,
     node_watch: Arc<NodeWatch>,
+    /// Whether the grant has a watch on its node, which its keeper would take.
+    has_watch: AtomicBool,
+    is_kept: AtomicBool,
+    this: Weak<Self>,
 }
 
 impl HeldNode {
-    pub(crate) fn new(client: &Client, node: EphemeralNode, options: &LockOptions) -> Arc<Self> {
-        let session = node.session().clone();
+    pub(crate) fn new(client: &Client, grant: Grant, options: &LockOptions) -> Arc<Self> {
+        let session = grant.node.session().clone();
         let dependant = session.validity().depend();
-        let held = Arc::new(Self {
+        let has_watch = grant.node.is_watched();
+        let held = Arc::new_cyclic(|this| Self {
             client: client.clone(),
-            path: node.path().into(),
-            node: Mutex::new(Some((node, dependant))),
+            path: grant.node.path().into(),
+            grant: Mutex::new(Some((grant, dependant))),
             state: watch::Sender::new(LockState::Held),
             until: options.hold_limit().map(from_now).map(watch::Sender::new),
             suspect_policy: options.on_suspect(),
             node_watch: Arc::default(),
+            has_watch: AtomicBool::new(has_watch),
+            is_kept: AtomicBool::new(false),
+            this: this.clone(),
             session,
         });
-        client.spawn(keeper::keep(&held));
+        if held.until.is_some() || held.suspect_policy == SuspectPolicy::GiveUp {
+            held.keep();
+        }
+        Minder::mind(client, &held);
         held
+    }
+
+    /// Has it accompanied from now on, whoever asks.
+    fn keep(&self) {
+        if !self.is_kept.swap(true, Ordering::Relaxed)
+            && let Some(held) = self.this.upgrade()
+        {
+            self.client.spawn(keeper::keep(&held));
+        }
+    }
+
+    /// Has its node watched from now on.
+    pub(crate) fn watch_node(&self) {
+        self.node_watch.want();
+        self.keep();
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -69,7 +99,7 @@ impl HeldNode {
 
     /// Takes note that the node was seen to be gone. While it is being released that is no loss.
     pub(crate) fn seen_gone(&self) {
-        if self.node().is_some() {
+        if !self.is_released() {
             self.deleted();
         }
     }
@@ -86,12 +116,10 @@ impl HeldNode {
     pub(crate) fn state(&self) -> LockState {
         match self.judge() {
             LockState::Lost(reason) => self.lose(reason),
-            doubt => {
-                if *self.state.borrow() != doubt {
-                    self.state.send_if_modified(|state| {
-                        !state.is_lost() && std::mem::replace(state, doubt) != doubt
-                    });
-                }
+            known if *self.state.borrow() == known => return known,
+            news => {
+                self.state
+                    .send_if_modified(|state| !state.is_lost() && std::mem::replace(state, news) != news);
             }
         }
         *self.state.borrow()
@@ -108,6 +136,9 @@ impl HeldNode {
         if self.is_over_time() {
             return LockState::Lost(LossReason::Deadline);
         }
+        if self.has_watch.load(Ordering::Relaxed) && self.has_seen_its_end() {
+            return LockState::Lost(LossReason::Deleted);
+        }
         match (self.session.health(), self.suspect_policy) {
             (Health::Sound, _) => LockState::Held,
             (Health::Suspect, SuspectPolicy::Keep) => LockState::Suspect,
@@ -118,7 +149,7 @@ impl HeldNode {
 
     /// Hears of changes of the state, at once.
     pub(crate) fn watch_state(&self) -> watch::Receiver<LockState> {
-        self.node_watch.want();
+        self.watch_node();
         self.subscribe()
     }
 
@@ -199,14 +230,15 @@ impl HeldNode {
     pub(crate) async fn release(&self) -> Result<()> {
         self.ensure_held()?;
         // Else it was lost since.
-        let Some(node) = self.take() else { return self.ensure_held() };
-        let found = self.client.unless_closed(node.remove()).await?;
+        let Some(grant) = self.take() else { return self.ensure_held() };
+        let found = self.client.unless_closed(grant.remove()).await?;
         if found { Ok(()) } else { Err(self.deleted()) }
     }
 
     /// Waits until somebody asks for the lock by writing to the node.
     pub(crate) async fn revoke_requested(&self) -> Result<()> {
         self.ensure_held()?;
+        self.watch_node();
         let asked = async {
             tokio::select! {
                 asked = self.node_watch.revoke_requested() => asked,
@@ -237,20 +269,39 @@ impl HeldNode {
         });
         if is_lost {
             tracing::info!(node = &*self.path, %reason, "lock lost");
-            if reason != LossReason::Closed {
-                drop(self.take());
+            match reason {
+                LossReason::Closed => {}
+                LossReason::Deleted => self.take().into_iter().for_each(Grant::forget),
+                _ => drop(self.take()),
             }
         }
     }
 
     /// The node, to be removed.
-    pub(crate) fn take(&self) -> Option<EphemeralNode> {
-        self.node().take().map(|(node, _)| node)
+    pub(crate) fn take(&self) -> Option<Grant> {
+        self.grant().take().map(|(grant, _)| grant)
     }
 
-    fn node(&self) -> MutexGuard<'_, Option<(EphemeralNode, Dependant)>> {
+    /// Whether the node is being removed, or was.
+    pub(crate) fn is_released(&self) -> bool {
+        self.grant().is_none()
+    }
+
+    /// The watch on the node, if it was set while it was waited for.
+    pub(crate) fn take_watch(&self) -> Option<OwnWatch> {
+        self.has_watch.store(false, Ordering::Relaxed);
+        self.grant().as_mut().and_then(|(grant, _)| grant.node.take_watch())
+    }
+
+    fn has_seen_its_end(&self) -> bool {
+        let mut grant = self.grant();
+        let watcher = grant.as_mut().and_then(|(grant, _)| grant.node.watcher());
+        watcher.and_then(Watcher::seen) == Some(EventType::NodeDeleted)
+    }
+
+    fn grant(&self) -> MutexGuard<'_, Option<(Grant, Dependant)>> {
         // No code that can panic runs under this lock.
-        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+        self.grant.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn lost_error(&self, reason: LossReason) -> Error {

@@ -7,15 +7,13 @@ use std::time::Duration;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, sleep_until, timeout};
-use zookeeper_client as zk;
+use zookeeper_client::{self as zk, EventType};
 
 use super::held_node::{HeldNode, REVOKE_REQUEST};
-use crate::client::Session;
+use super::minder::BRIEF;
+use crate::client::{OwnWatch, Session};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
-
-/// A hold to which nobody listens has its node watched when it is older than this: most are over before.
-const BRIEF: Duration = Duration::from_secs(1);
 
 /// Between attempts to watch, while there is no connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,15 +26,17 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
     let closing = held.client().closing();
     let mut state = held.subscribe();
     let mut limit = held.watch_limit();
+    let own_watch = held.take_watch();
     let mut health = session.validity().health_changes();
     let held = Arc::downgrade(held);
     async move {
-        let mut is_watching = false;
+        let mut is_watching = own_watch.is_some();
         let mut watching = pin!(async {
             // Whichever comes first.
             let _ = timeout(BRIEF, node_watch.wanted.notified()).await;
         });
-        let mut gone = pin!(gone(&session, &path, &node_watch));
+        let is_released = || held.upgrade().is_none_or(|held| held.is_released());
+        let mut gone = pin!(gone(&session, &path, own_watch, &node_watch, is_released));
         let mut is_there = true;
         while held.upgrade().is_some_and(|held| !held.state().is_lost()) {
             let end = limit.as_mut().map(|limit| *limit.borrow_and_update());
@@ -103,12 +103,26 @@ impl NodeWatch {
 
 /// Waits until the node is gone, or its session, and hears whether it is asked for meanwhile. Answers false if that
 /// cannot be told, for want of a right.
-async fn gone(session: &Session, path: &str, node_watch: &NodeWatch) -> bool {
+async fn gone(
+    session: &Session,
+    path: &str,
+    mut own_watch: Option<OwnWatch>,
+    node_watch: &NodeWatch,
+    is_released: impl Fn() -> bool,
+) -> bool {
     loop {
-        let error = match session.watch_data(path).await {
-            Ok((data, watcher)) => {
+        let watched = match own_watch.take() {
+            Some(OwnWatch { data, watcher }) => Ok((data, watcher)),
+            None => session.watch_data(path).await,
+        };
+        let error = match watched {
+            Ok((data, mut watcher)) => {
                 node_watch.read(Ok(data == REVOKE_REQUEST));
-                watcher.changed().await;
+                let event = watcher.changed().await;
+                if event == EventType::NodeDeleted && is_released() {
+                    return true;
+                }
+                // Otherwise that may be the end of the session.
                 continue;
             }
             Err(error) => error,

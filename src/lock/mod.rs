@@ -8,6 +8,7 @@ mod held_node;
 mod hold;
 mod keeper;
 mod methods;
+mod minder;
 mod multi;
 mod mutex;
 mod options;

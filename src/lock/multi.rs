@@ -72,7 +72,7 @@ impl MultiLock {
     /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no paths, or one of them twice.
     pub fn new<P: AsRef<str>>(client: &Client, paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let member = |path: P| {
-            let internals = LockInternals::new(client, path.as_ref(), &MUTEX)?;
+            let internals = LockInternals::of(client, path.as_ref(), &MUTEX)?;
             Ok(Reentrant::new(internals, Kind::Exclusive))
         };
         let mut members = paths.into_iter().map(member).collect::<Result<Vec<_>>>()?;

@@ -25,9 +25,14 @@ use crate::queue::{Kind, LockInternals, MUTEX};
 /// A handle that can be cloned; clones are the same lock object. Two objects on one path, in one process or
 /// in two, are two parties to the lock.
 ///
-/// On the wire, an acquire is a create and a list sent back to back, so one round trip if nobody is before
-/// it; a release is a delete; a re-entrant acquire is nothing. A waiter watches only the contender right
-/// before it. Curator needs two round trips to acquire, and one to release.
+/// On the wire, an acquire is a create, if nobody is before it and no other client has been in the queue since
+/// this one was; otherwise a list is sent right behind the create. A release is a delete; a re-entrant acquire is
+/// nothing. Within a client a release lets the next one in at once. Whoever is the first of its client in the queue
+/// watches the contender before it and its own node, or the last but one before it. Curator needs two round trips to
+/// acquire, and one to release.
+///
+/// From the second acquire on, and for as long as there is a lock object for it in the client, the path itself is
+/// watched for being removed and made again.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, InterProcessMutex};
@@ -59,7 +64,7 @@ impl InterProcessMutex {
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath).
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        Ok(Self { lock: Reentrant::new(LockInternals::new(client, path, &MUTEX)?, Kind::Exclusive) })
+        Ok(Self { lock: Reentrant::new(LockInternals::of(client, path, &MUTEX)?, Kind::Exclusive) })
     }
 }
 

@@ -76,7 +76,7 @@ impl ReadWriteLock {
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath).
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        let write = Reentrant::new(LockInternals::new(client, path, &READ_WRITE)?, Kind::Exclusive);
+        let write = Reentrant::new(LockInternals::of(client, path, &READ_WRITE)?, Kind::Exclusive);
         Ok(Self { read: ReadLock { lock: write.side(Kind::Shared) }, write: WriteLock { lock: write } })
     }
 

@@ -34,9 +34,9 @@ pub(crate) struct Turn {
 }
 
 impl Reentrant {
-    pub(crate) fn new(internals: LockInternals, kind: Kind) -> Self {
+    pub(crate) fn new(internals: Arc<LockInternals>, kind: Kind) -> Self {
         let books = Arc::new(Books::new(internals.client(), internals.path()));
-        Self { internals: Arc::new(internals), books, kind, options: LockOptions::new() }
+        Self { internals, books, kind, options: LockOptions::new() }
     }
 
     /// The same lock for contenders of another kind.
@@ -76,9 +76,14 @@ impl Reentrant {
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub(crate) async fn enter(&self, owner: &Owner) -> Result<Entry<Turn>> {
-        if let Some(again) = self.enter_again(owner)? {
-            return Ok(Entry::Granted(again));
+        match self.enter_again(owner)? {
+            Some(again) => Ok(Entry::Granted(again)),
+            None => self.enter_anew(owner).await,
         }
+    }
+
+    /// Enters the queue for an owner that does not hold this side of the lock.
+    async fn enter_anew(&self, owner: &Owner) -> Result<Entry<Turn>> {
         if self.kind == Kind::Shared
             && let Some(writing) = self.books.hold_of(owner, Kind::Exclusive)
         {
@@ -113,7 +118,9 @@ impl Reentrant {
         let writer = writing.node();
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
             // The token of the writer: it is smaller than that of every writer to come.
-            Downgrade::Reads(node) => Ok(self.hold(Grant { node, czxid: writing.token() }, owner)),
+            Downgrade::Reads(node, membership) => {
+                Ok(self.hold(Grant { membership, node, czxid: writing.token() }, owner))
+            }
             // It goes on as a writer for as long as it reads.
             Downgrade::NoPlace => Ok(LockGuard::new(writing)),
             Downgrade::WriterGone => Err(writer.deleted()),
@@ -136,8 +143,8 @@ impl Reentrant {
     }
 
     pub(crate) fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
-        let Grant { node, czxid: token } = grant;
-        let node = HeldNode::new(self.client(), node, &self.options);
+        let token = grant.czxid;
+        let node = HeldNode::new(self.client(), grant, &self.options);
         tracing::debug!(node = &**node.path(), token, "acquired");
         LockGuard::new(
             self.books.enter(owner, self.kind, token, |registration| Hold::new(registration, node)),
@@ -145,15 +152,24 @@ impl Reentrant {
     }
 
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
-        attempt::acquire(self.client(), || self.enter(owner)).await
+        match self.enter_again(owner)? {
+            Some(again) => Ok(again),
+            None => attempt::acquire(self.client(), || self.enter_anew(owner)).await,
+        }
     }
 
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        attempt::try_acquire(self.client(), || self.enter(owner)).await
+        match self.enter_again(owner)? {
+            Some(again) => Ok(Some(again)),
+            None => attempt::try_acquire(self.client(), || self.enter_anew(owner)).await,
+        }
     }
 
     pub(crate) async fn try_acquire_for(&self, owner: &Owner, within: Duration) -> Result<Option<LockGuard>> {
-        attempt::try_acquire_for(self.client(), within, || self.enter(owner)).await
+        match self.enter_again(owner)? {
+            Some(again) => Ok(Some(again)),
+            None => attempt::try_acquire_for(self.client(), within, || self.enter_anew(owner)).await,
+        }
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {

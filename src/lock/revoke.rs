@@ -148,8 +148,8 @@ impl Done {
 /// Who holds the lock at a path.
 async fn holders(client: &Client, path: &str) -> Result<Vec<Participant>> {
     // A semaphore has its holders one level below.
-    let leases = LockInternals::new(client, &format!("{path}/leases"), &LEASES)?;
-    let lock = LockInternals::new(client, path, &ANY_LOCK)?;
+    let leases = LockInternals::of(client, &format!("{path}/leases"), &LEASES)?;
+    let lock = LockInternals::of(client, path, &ANY_LOCK)?;
     let holders = async {
         let mut participants = participant::of(&leases, None).await?;
         if participants.is_empty() {

@@ -291,8 +291,9 @@ impl Semaphore {
     }
 
     fn hold(&self, grants: Vec<Grant>) -> Vec<LockGuard> {
-        let hold = |Grant { node, czxid: token }| {
-            let node = HeldNode::new(self.client(), node, &self.options);
+        let hold = |grant: Grant| {
+            let token = grant.czxid;
+            let node = HeldNode::new(self.client(), grant, &self.options);
             tracing::debug!(node = &**node.path(), token, "acquired a permit");
             // Each permit has an owner of its own: nobody is known again.
             let hold = |registration| Hold::new(registration, node);

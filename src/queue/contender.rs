@@ -3,41 +3,57 @@
 //! Whoever drives it does what an [`Action`] says and reports the outcome as the next [`Event`]. Everything
 //! that decides who may believe to hold a lock is in here and in the pure files beside it.
 
-use super::name::Names;
+use super::line::{Connection, Line, Moment, Rank};
+use super::name::{Kind, Names};
 use super::order::{Contenders, Queued, in_order_of_creation};
-use super::rule::{Verdict, verdict};
+use super::rule::{Verdict, excludes, verdict};
 
 /// What became of the last action, or what happened meanwhile.
-#[derive(Debug)]
+///
+/// Requests that tell of the queue come with the moment at which they were sent, or the connection.
+#[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// The contender enters.
     Start,
-    /// Our node exists under this name; the children listed right behind the create, if that list came.
-    Created { name: String, children: Option<Vec<String>> },
+    /// Our node exists, and is in the line; with the children listed right behind the create, if that list came.
+    Created { own: Queued, rank: Rank, children: Option<Vec<String>>, at: Moment },
     /// The reply to the create was lost.
     CreateUnknown,
     /// The parent of the queue does not exist.
     ParentMissing,
     /// The parents exist now.
     ParentsMade,
-    /// The node whose create was in doubt was looked for; its name if it exists.
-    Settled(Option<String>),
+    /// The node whose create was in doubt was looked for. If it exists, it is in the line.
+    Settled(Option<(Queued, Rank)>),
     /// The children of the queue.
-    Listed(Vec<String>),
-    /// When the contenders asked for were created; those that are gone by now are missing.
-    Dated(Vec<(Queued, i64)>),
-    /// The blocker exists and is watched.
-    Watched,
-    /// The blocker is gone, or its watch has fired.
-    BlockerChanged,
+    Listed { children: Vec<String>, at: Moment },
+    /// When the contenders asked for were created, as many as that; those that are gone by now are missing.
+    Dated { created: Vec<(Queued, i64)>, asked: usize },
+    /// The watches that were asked for are set, on nodes as they were seen. Our own was looked at last.
+    Watched { own: Sight, blocker: Sight, on: Connection },
+    /// The line, or a watch: what the watches have told. Our own was looked at last.
+    Woken { own: Sight, blocker: Sight },
     /// The session that our node belongs to is over.
     SessionOver,
 }
 
+/// What is seen of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// It is there, and watched.
+    There,
+    /// It is gone.
+    Gone,
+    /// It, or something around it, has changed.
+    Changed,
+    /// It is not watched.
+    Unwatched,
+}
+
 /// What to do next.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Create a node with a fresh id, and list the queue right behind it.
+    /// Create a node with a fresh id, in the [company](Line::company) that the line asks for.
     Create,
     /// Our node is gone: create another at the end of the queue, unless that has happened too often.
     Requeue,
@@ -52,14 +68,14 @@ pub(crate) enum Action {
     /// Tell the caller: it holds, or it must wait. In the latter case the caller goes on with
     /// [`Contender::park`] when it wants to wait.
     Report,
-    /// Watch the node of this name, if it still exists.
-    Watch(String),
-    /// Wait for the watch to fire.
+    /// Watch our own node, and then the node of that name; each if it still exists.
+    Watch { own: bool, blocker: Option<String> },
+    /// Wait for a watch to fire, or for the line.
     Await,
 }
 
 /// Where a contender stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Standing {
     /// Not known to be in the queue.
     Outside,
@@ -67,59 +83,112 @@ pub(crate) enum Standing {
     Granted,
     /// It waits.
     Waiting {
-        /// How many contenders are before it.
+        /// How many contenders were before it when it looked.
         position: usize,
-        /// The contender to watch.
-        blocker: String,
     },
 }
 
 /// One contender: at most one node at any time.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {
     names: &'static Names,
-    own: Option<String>,
+    own: Option<Own>,
     standing: Standing,
+    /// Whom of other sessions it waits for; `None` if it waits for the line.
+    blocker: Option<Blocker>,
+}
+
+/// A node of ours in the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Own {
+    node: Queued,
+    rank: Rank,
+    /// The connection on which it is watched, with nothing heard so far.
+    watched: Option<Connection>,
+}
+
+/// A contender of another session, as the last list showed it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Blocker {
+    name: String,
+    /// Whether we wait for nobody else, nor can: its end is our grant.
+    is_last: bool,
+    /// The last number of the run of contenders of the line that begins with us.
+    run: i32,
+    /// When that list was asked for.
+    at: Option<Moment>,
 }
 
 impl Contender {
     pub(crate) fn new(names: &'static Names) -> Self {
-        Self { names, own: None, standing: Standing::Outside }
+        Self { names, own: None, standing: Standing::Outside, blocker: None }
     }
 
-    pub(crate) fn standing(&self) -> &Standing {
-        &self.standing
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing
     }
 
     /// The next action of a contender that was told to wait and wants to.
-    pub(crate) fn park(&self) -> Action {
-        match &self.standing {
-            Standing::Waiting { blocker, .. } => Action::Watch(blocker.clone()),
-            Standing::Granted | Standing::Outside => Action::Report,
+    pub(crate) fn park(&self, now: Connection) -> Action {
+        let Standing::Waiting { .. } = self.standing else { return Action::Report };
+        // To be granted without another look takes to know that our own node is there.
+        let own = !self.is_watched(now) && self.blocker.as_ref().is_none_or(|blocker| blocker.is_last);
+        match self.blocker.as_ref().map(|blocker| blocker.name.clone()) {
+            None if !own => Action::Await,
+            blocker => Action::Watch { own, blocker },
         }
     }
 
-    /// Takes in an event. `stranger` hears of children that are no contenders.
-    pub(crate) fn on(&mut self, event: Event, stranger: impl FnMut(&str)) -> Action {
+    /// Takes in an event, on the present connection. `stranger` hears of children that are no contenders.
+    pub(crate) fn on<W: Clone>(
+        &mut self,
+        event: Event,
+        line: &mut Line<W>,
+        now: Connection,
+        stranger: impl FnMut(&str),
+    ) -> Action {
         match event {
             Event::Start | Event::ParentsMade => Action::Create,
             Event::ParentMissing => Action::MakeParents,
             Event::CreateUnknown => Action::Settle,
-            Event::Created { name, children } => {
-                self.own = Some(name);
+            Event::Created { own, rank, children, at } => {
+                self.own = Some(Own { node: own, rank, watched: None });
                 match children {
-                    Some(children) => self.look(children, stranger),
+                    Some(children) => self.look(children, at, line, stranger),
+                    None if line.is_clear(rank, now) => self.stand(true, line, now),
                     None => Action::List,
                 }
             }
-            Event::Settled(found) => {
-                self.own = found;
-                if self.own.is_some() { Action::List } else { Action::Create }
+            Event::Settled(Some((own, rank))) => {
+                self.own = Some(Own { node: own, rank, watched: None });
+                Action::List
             }
-            Event::Listed(children) => self.look(children, stranger),
-            Event::Dated(created) => self.judge(in_order_of_creation(created)),
-            Event::Watched => Action::Await,
-            Event::BlockerChanged => Action::List,
+            Event::Settled(None) => Action::Create,
+            Event::Listed { children, at } => self.look(children, at, line, stranger),
+            // A writer that is gone may have become a reader, which is before us, too.
+            Event::Dated { created, asked } if created.len() < asked && self.names.have_shared() => {
+                Action::List
+            }
+            Event::Dated { created, .. } => self.judge_by_date(&in_order_of_creation(created)),
+            Event::Watched { own, blocker, on } => {
+                if own == Sight::There {
+                    self.set_watched(Some(on));
+                }
+                match (own, blocker) {
+                    (Sight::Gone | Sight::Changed, _) | (_, Sight::Changed) => Action::List,
+                    (_, Sight::Gone) => self.on_blocker_gone(line, now),
+                    (_, Sight::There | Sight::Unwatched) => Action::Await,
+                }
+            }
+            Event::Woken { own, blocker } => match (own, blocker) {
+                (Sight::Gone | Sight::Changed, _) => {
+                    self.set_watched(None);
+                    Action::List
+                }
+                (_, Sight::Gone) => self.on_blocker_gone(line, now),
+                (_, Sight::Changed) => Action::List,
+                (_, Sight::There | Sight::Unwatched) => self.stand(self.is_watched(now), line, now),
+            },
             Event::SessionOver => {
                 // A node of the old session may outlive it for a while. It must never be taken for ours.
                 self.leave();
@@ -128,23 +197,114 @@ impl Contender {
         }
     }
 
-    fn look(&mut self, children: Vec<String>, stranger: impl FnMut(&str)) -> Action {
-        match Contenders::among(children, self.names, stranger).in_order() {
-            Ok(queue) => self.judge(queue),
-            Err(names) => Action::Date(names),
+    /// Goes by what the line knows.
+    fn stand<W: Clone>(&mut self, own_is_there: bool, line: &Line<W>, now: Connection) -> Action {
+        let Some(own) = &self.own else { return self.requeue() };
+        let is_clear = line.is_clear(own.rank, now);
+        if line.is_blocked(own.rank) {
+            let position = if is_clear { line.before(own.rank) } else { self.position() };
+            self.wait(position, None)
+        } else if is_clear && own_is_there {
+            self.granted()
+        } else {
+            Action::List
         }
     }
 
-    fn judge(&mut self, mut queue: Vec<Queued>) -> Action {
-        let Some(position) = queue.iter().position(|queued| Some(&queued.name) == self.own.as_ref()) else {
-            return self.requeue();
-        };
-        self.standing = match verdict(&queue, position) {
-            Verdict::Granted => Standing::Granted,
-            Verdict::BlockedBy(place) => {
-                Standing::Waiting { position, blocker: queue.swap_remove(place).name }
+    fn on_blocker_gone<W: Clone>(&mut self, line: &mut Line<W>, now: Connection) -> Action {
+        let (Some(own), Some(blocker)) = (&self.own, &self.blocker) else { return Action::List };
+        if line.is_blocked(own.rank) {
+            return self.wait(self.position(), None);
+        }
+        let Some(at) = blocker.at.filter(|at| at.on == now) else { return Action::List };
+        if !blocker.is_last || !self.is_watched(now) {
+            return Action::List;
+        }
+        if own.node.kind == Kind::Exclusive {
+            line.clear_up_to(blocker.run, at);
+        }
+        self.granted()
+    }
+
+    fn look<W: Clone>(
+        &mut self,
+        children: Vec<String>,
+        at: Moment,
+        line: &mut Line<W>,
+        stranger: impl FnMut(&str),
+    ) -> Action {
+        match Contenders::among(children, self.names, stranger).in_order() {
+            Ok(queue) => self.judge(queue, at, line),
+            Err(undated) => Action::Date(undated),
+        }
+    }
+
+    fn judge<W: Clone>(&mut self, mut queue: Vec<Queued>, at: Moment, line: &mut Line<W>) -> Action {
+        let Some((own, place)) = self.own_in(&queue) else { return self.requeue() };
+        let run = line.look(&queue, place, at);
+        if line.is_blocked(own.rank) {
+            return self.wait(place, None);
+        }
+        let mut blockers = (0..place)
+            .rev()
+            .filter(|before| excludes(&queue[*before], &own.node) && !line.has(&queue[*before]));
+        let Some(nearest) = blockers.next() else { return self.granted() };
+        let second = blockers.next();
+        let is_exclusive = own.node.kind == Kind::Exclusive;
+        // A writer that is before us may yet become a reader, and that is before us, too.
+        let may_be_followed =
+            is_exclusive && queue[nearest].kind == Kind::Exclusive && self.names.have_shared();
+        let is_last = second.is_none() && !may_be_followed;
+        // The end of the second gives the time to look again while the nearest still holds. Not to those who are many
+        // behind one.
+        let watched = second.filter(|_| is_exclusive).unwrap_or(nearest);
+        let name = queue.swap_remove(watched).name;
+        self.wait(place, Some(Blocker { name, is_last, run, at: Some(at) }))
+    }
+
+    /// Where numbers do not tell the order: without the line, and by looking at the queue each time.
+    fn judge_by_date(&mut self, queue: &[Queued]) -> Action {
+        let Some((_, place)) = self.own_in(queue) else { return self.requeue() };
+        match verdict(queue, place) {
+            Verdict::Granted => self.granted(),
+            Verdict::BlockedBy(before) => {
+                let name = queue[before].name.clone();
+                self.wait(place, Some(Blocker { name, is_last: false, run: 0, at: None }))
             }
-        };
+        }
+    }
+
+    fn own_in(&self, queue: &[Queued]) -> Option<(&Own, usize)> {
+        let own = self.own.as_ref()?;
+        Some((own, queue.iter().position(|queued| queued.name == own.node.name)?))
+    }
+
+    fn is_watched(&self, now: Connection) -> bool {
+        self.own.as_ref().is_some_and(|own| own.watched == Some(now))
+    }
+
+    fn set_watched(&mut self, on: Option<Connection>) {
+        if let Some(own) = &mut self.own {
+            own.watched = on;
+        }
+    }
+
+    fn position(&self) -> usize {
+        match self.standing {
+            Standing::Waiting { position } => position,
+            Standing::Granted | Standing::Outside => 0,
+        }
+    }
+
+    fn granted(&mut self) -> Action {
+        self.standing = Standing::Granted;
+        self.blocker = None;
+        Action::Report
+    }
+
+    fn wait(&mut self, position: usize, blocker: Option<Blocker>) -> Action {
+        self.standing = Standing::Waiting { position };
+        self.blocker = blocker;
         Action::Report
     }
 
@@ -155,13 +315,14 @@ impl Contender {
 
     fn leave(&mut self) {
         self.own = None;
+        self.blocker = None;
         self.standing = Standing::Outside;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::name::{Kind, MUTEX, READ_WRITE};
+    use super::super::name::{MUTEX, READ_WRITE};
     use super::*;
 
     fn name(sequence: i32) -> String {
@@ -169,120 +330,245 @@ mod tests {
     }
 
     fn names(sequences: &[i32]) -> Vec<String> {
-        sequences.iter().copied().map(name).collect()
+        sequences.iter().map(|sequence| name(*sequence)).collect()
     }
 
-    fn contender() -> Contender {
-        Contender::new(&MUTEX)
+    /// Contenders of one session in one queue, with the present connection.
+    struct Scene {
+        names: &'static Names,
+        line: Line<()>,
+        now: Connection,
     }
 
-    fn on(contender: &mut Contender, event: Event) -> Action {
-        contender.on(event, |_| ())
+    impl Scene {
+        fn new() -> Self {
+            Self { names: &MUTEX, line: Line::default(), now: 1 }
+        }
+
+        fn on(&mut self, contender: &mut Contender, event: Event) -> Action {
+            contender.on(event, &mut self.line, self.now, |_| ())
+        }
+
+        /// A contender with that node, and what it did when the create was answered.
+        fn entered(&mut self, name: &str, children: Option<Vec<String>>) -> (Contender, Rank, Action) {
+            let mut contender = Contender::new(self.names);
+            assert_eq!(self.on(&mut contender, Event::Start), Action::Create);
+            let (kind, sequence) = self.names.read(name).unwrap();
+            let own = Queued { name: name.to_owned(), kind, sequence };
+            let at = self.line.moment(self.now);
+            let rank = self.line.arrive(&own, Some(at), self.now, ());
+            let created = Event::Created { own, rank, children, at };
+            let action = self.on(&mut contender, created);
+            (contender, rank, action)
+        }
+
+        /// A contender that waits, as the list showed.
+        fn waiting(&mut self, own: i32, queue: &[i32]) -> Contender {
+            let (contender, _, action) = self.entered(&name(own), Some(names(queue)));
+            assert_eq!(action, Action::Report);
+            assert_ne!(contender.standing(), Standing::Granted);
+            contender
+        }
+
+        /// The line of a queue that is known, with one contender that holds.
+        fn known(own: i32) -> (Self, Rank) {
+            let mut scene = Self::new();
+            scene.line.parent_watched(scene.now);
+            let (holder, rank, _) = scene.entered(&name(own), Some(names(&[own])));
+            assert_eq!(holder.standing(), Standing::Granted);
+            (scene, rank)
+        }
+
+        fn listed(&mut self, contender: &mut Contender, queue: &[i32]) -> Action {
+            let at = self.line.moment(self.now);
+            self.on(contender, Event::Listed { children: names(queue), at })
+        }
+
+        fn watched(&mut self, contender: &mut Contender, own: Sight, blocker: Sight) -> Action {
+            let on = self.now;
+            self.on(contender, Event::Watched { own, blocker, on })
+        }
+
+        fn woken(&mut self, contender: &mut Contender, own: Sight, blocker: Sight) -> Action {
+            self.on(contender, Event::Woken { own, blocker })
+        }
     }
 
-    fn waiting_behind(own: i32, queue: &[i32]) -> Contender {
-        let mut contender = contender();
-        let created = Event::Created { name: name(own), children: Some(names(queue)) };
-        assert_eq!(on(&mut contender, created), Action::Report);
-        contender
+    fn watch(own: bool, blocker: i32) -> Action {
+        Action::Watch { own, blocker: Some(name(blocker)) }
     }
 
     #[test]
-    fn alone_in_the_queue_it_is_granted() {
-        let mut contender = contender();
-        assert_eq!(on(&mut contender, Event::Start), Action::Create);
-        let created = Event::Created { name: name(1), children: Some(names(&[1])) };
-        assert_eq!(on(&mut contender, created), Action::Report);
-        assert_eq!(*contender.standing(), Standing::Granted);
+    fn a_known_queue_needs_no_list() {
+        let (mut scene, holder) = Scene::known(7);
+        scene.line.leave(holder);
+        let (next, _, action) = scene.entered(&name(8), None);
+        assert_eq!((next.standing(), action), (Standing::Granted, Action::Report));
+        // Somebody else has the number between.
+        let (_, _, action) = scene.entered(&name(10), None);
+        assert_eq!(action, Action::List);
     }
 
     #[test]
-    fn it_waits_for_the_one_right_before_it() {
-        let mut contender = waiting_behind(3, &[2, 3, 1, 4]);
-        let waiting = Standing::Waiting { position: 2, blocker: name(2) };
-        assert_eq!(*contender.standing(), waiting);
-        assert_eq!(contender.park(), Action::Watch(name(2)));
-        assert_eq!(on(&mut contender, Event::Watched), Action::Await);
-        assert_eq!(on(&mut contender, Event::BlockerChanged), Action::List);
-        assert_eq!(on(&mut contender, Event::Listed(names(&[3, 4]))), Action::Report);
-        assert_eq!(*contender.standing(), Standing::Granted);
+    fn whoever_is_behind_in_the_line_has_its_turn_without_a_look() {
+        let (mut scene, holder) = Scene::known(7);
+        let (mut next, _, action) = scene.entered(&name(8), None);
+        assert_eq!((next.standing(), action), (Standing::Waiting { position: 1 }, Action::Report));
+        assert_eq!(next.park(scene.now), Action::Watch { own: true, blocker: None });
+        assert_eq!(scene.watched(&mut next, Sight::There, Sight::Unwatched), Action::Await);
+        assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::Report);
+        assert_eq!(next.standing(), Standing::Waiting { position: 1 });
+        assert_eq!(next.park(scene.now), Action::Await);
+        scene.line.leave(holder);
+        scene.woken(&mut next, Sight::There, Sight::Unwatched);
+        assert_eq!(next.standing(), Standing::Granted);
     }
 
     #[test]
-    fn behind_a_blocker_that_gave_up_it_waits_for_the_next() {
-        let mut contender = waiting_behind(3, &[1, 2, 3]);
-        on(&mut contender, Event::BlockerChanged);
-        on(&mut contender, Event::Listed(names(&[1, 3])));
-        let waiting = Standing::Waiting { position: 1, blocker: name(1) };
-        assert_eq!(*contender.standing(), waiting);
+    fn its_turn_takes_a_look_if_its_own_node_is_not_watched_on_this_connection() {
+        let (mut scene, holder) = Scene::known(7);
+        let (mut next, _, _) = scene.entered(&name(8), None);
+        assert_eq!(scene.watched(&mut next, Sight::Unwatched, Sight::Unwatched), Action::Await);
+        scene.line.leave(holder);
+        assert_eq!(scene.woken(&mut next, Sight::Unwatched, Sight::Unwatched), Action::List);
+        assert_eq!(scene.watched(&mut next, Sight::There, Sight::Unwatched), Action::Await);
+        scene.now = 2;
+        assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::List);
+        assert_eq!(scene.woken(&mut next, Sight::Gone, Sight::Unwatched), Action::List);
+        assert_eq!(scene.listed(&mut next, &[8]), Action::Report);
+        assert_eq!(next.standing(), Standing::Granted);
+    }
+
+    #[test]
+    fn the_end_of_the_only_one_before_it_is_its_grant() {
+        let mut scene = Scene::new();
+        let mut contender = scene.waiting(3, &[4, 2, 3]);
+        assert_eq!(contender.standing(), Standing::Waiting { position: 1 });
+        assert_eq!(contender.park(scene.now), watch(true, 2));
+        assert_eq!(scene.watched(&mut contender, Sight::There, Sight::There), Action::Await);
+        assert_eq!(scene.woken(&mut contender, Sight::There, Sight::Gone), Action::Report);
+        assert_eq!(contender.standing(), Standing::Granted);
+    }
+
+    #[test]
+    fn it_looks_again_where_the_end_of_its_blocker_does_not_tell_enough() {
+        let gone_of = |own: Sight, blocker: Sight, now: Connection| {
+            let mut scene = Scene::new();
+            let mut contender = scene.waiting(3, &[2, 3]);
+            assert_eq!(scene.watched(&mut contender, Sight::There, Sight::There), Action::Await);
+            scene.now = now;
+            scene.woken(&mut contender, own, blocker)
+        };
+        assert_eq!(gone_of(Sight::There, Sight::Gone, 1), Action::Report);
+        assert_eq!(gone_of(Sight::There, Sight::Changed, 1), Action::List);
+        assert_eq!(gone_of(Sight::Gone, Sight::Gone, 1), Action::List);
+        assert_eq!(gone_of(Sight::Changed, Sight::Gone, 1), Action::List);
+        assert_eq!(gone_of(Sight::There, Sight::Gone, 2), Action::List);
+    }
+
+    #[test]
+    fn with_two_before_it_it_looks_again_when_the_second_is_gone() {
+        let mut scene = Scene::new();
+        let mut contender = scene.waiting(4, &[1, 2, 3, 4]);
+        assert_eq!(contender.standing(), Standing::Waiting { position: 3 });
+        assert_eq!(contender.park(scene.now), watch(false, 2));
+        scene.watched(&mut contender, Sight::Unwatched, Sight::There);
+        assert_eq!(scene.woken(&mut contender, Sight::Unwatched, Sight::Gone), Action::List);
+        assert_eq!(scene.listed(&mut contender, &[3, 4, 5]), Action::Report);
+        assert_eq!(contender.park(scene.now), watch(true, 3));
+    }
+
+    #[test]
+    fn a_blocker_that_is_gone_before_it_is_watched_is_gone() {
+        let mut scene = Scene::new();
+        let mut contender = scene.waiting(3, &[2, 3]);
+        assert_eq!(scene.watched(&mut contender, Sight::There, Sight::Gone), Action::Report);
+        assert_eq!(contender.standing(), Standing::Granted);
+        let mut contender = scene.waiting(5, &[4, 5]);
+        assert_eq!(scene.watched(&mut contender, Sight::Gone, Sight::Gone), Action::List);
     }
 
     #[test]
     fn without_the_second_reply_it_lists_again() {
-        let mut contender = contender();
-        let created = Event::Created { name: name(1), children: None };
-        assert_eq!(on(&mut contender, created), Action::List);
-        assert_eq!(*contender.standing(), Standing::Outside);
+        let mut scene = Scene::new();
+        let (contender, _, action) = scene.entered(&name(1), None);
+        assert_eq!((contender.standing(), action), (Standing::Outside, Action::List));
     }
 
     #[test]
     fn a_create_in_doubt_is_settled_before_anything_else() {
-        let mut contender = contender();
-        assert_eq!(on(&mut contender, Event::CreateUnknown), Action::Settle);
-        assert_eq!(on(&mut contender, Event::Settled(Some(name(5)))), Action::List);
-        assert_eq!(on(&mut contender, Event::Listed(names(&[5]))), Action::Report);
-        assert_eq!(*contender.standing(), Standing::Granted);
-        assert_eq!(on(&mut contender, Event::CreateUnknown), Action::Settle);
-        assert_eq!(on(&mut contender, Event::Settled(None)), Action::Create);
+        let mut scene = Scene::new();
+        let mut contender = Contender::new(&MUTEX);
+        assert_eq!(scene.on(&mut contender, Event::CreateUnknown), Action::Settle);
+        assert_eq!(scene.on(&mut contender, Event::Settled(None)), Action::Create);
+        let own = Queued { name: name(5), kind: Kind::Exclusive, sequence: 5 };
+        let rank = scene.line.arrive(&own, None, scene.now, ());
+        assert_eq!(scene.on(&mut contender, Event::Settled(Some((own, rank)))), Action::List);
+        assert_eq!(scene.listed(&mut contender, &[5]), Action::Report);
+        assert_eq!(contender.standing(), Standing::Granted);
     }
 
     #[test]
     fn a_lost_node_goes_back_to_the_end() {
-        let mut contender = waiting_behind(2, &[1, 2]);
-        assert_eq!(on(&mut contender, Event::Listed(names(&[1, 3]))), Action::Requeue);
-        assert_eq!(*contender.standing(), Standing::Outside);
-        let mut contender = waiting_behind(2, &[1, 2]);
-        assert_eq!(on(&mut contender, Event::Listed(Vec::new())), Action::Requeue);
+        let mut scene = Scene::new();
+        for rest in [&[1, 3][..], &[]] {
+            let mut contender = scene.waiting(2, &[1, 2]);
+            assert_eq!(scene.listed(&mut contender, rest), Action::Requeue);
+            assert_eq!(contender.standing(), Standing::Outside);
+        }
     }
 
     #[test]
     fn the_node_of_an_old_session_is_never_granted() {
-        let mut contender = waiting_behind(2, &[1, 2]);
-        assert_eq!(on(&mut contender, Event::SessionOver), Action::Create);
-        assert_eq!(*contender.standing(), Standing::Outside);
-        // The server still shows the old node, and it is first.
-        let created = Event::Created { name: name(3), children: Some(names(&[2, 3])) };
-        assert_eq!(on(&mut contender, created), Action::Report);
-        let waiting = Standing::Waiting { position: 1, blocker: name(2) };
-        assert_eq!(*contender.standing(), waiting);
+        let mut scene = Scene::new();
+        let mut contender = scene.waiting(2, &[1, 2]);
+        assert_eq!(scene.on(&mut contender, Event::SessionOver), Action::Create);
+        assert_eq!(contender.standing(), Standing::Outside);
+        // The server still shows the old node, and it is first. The new session has a line of its own.
+        let mut scene = Scene { now: 2, ..Scene::new() };
+        let contender = scene.waiting(3, &[2, 3]);
+        assert_eq!(contender.park(scene.now), watch(true, 2));
     }
 
     #[test]
     fn strangers_never_block() {
-        let mut contender = contender();
-        let children = Some(vec!["0-foreign".into(), name(1), "zebra".into()]);
-        on(&mut contender, Event::Created { name: name(1), children });
-        assert_eq!(*contender.standing(), Standing::Granted);
+        let mut scene = Scene::new();
+        let children = vec!["0-foreign".into(), name(1), "zebra".into()];
+        let (contender, _, _) = scene.entered(&name(1), Some(children));
+        assert_eq!(contender.standing(), Standing::Granted);
     }
 
     #[test]
-    fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_whoever_is_before_it() {
+    fn a_reader_waits_for_writers_and_a_writer_for_whoever_is_before_it() {
         let queue: Vec<String> =
             ["WRIT__0000000001", "READ__0000000002", "WRIT__0000000003", "READ__0000000004"]
                 .map(|end| format!("_c_id-__{end}"))
                 .into();
-        let standing = |own: usize, first: usize| {
-            let mut contender = Contender::new(&READ_WRITE);
-            let children = Some(queue[first..].to_vec());
-            on(&mut contender, Event::Created { name: queue[own].clone(), children });
-            contender.standing().clone()
+        // Of a contender of that place, in the queue from another place on: whom it watches, and whether along with
+        // its own node, so that the end of the other is its grant.
+        let watches = |own: usize, first: usize| {
+            let mut scene = Scene { names: &READ_WRITE, ..Scene::new() };
+            let (contender, _, _) = scene.entered(&queue[own], Some(queue[first..].to_vec()));
+            match contender.park(scene.now) {
+                Action::Watch { own, blocker } => {
+                    queue.iter().position(|name| Some(name) == blocker.as_ref()).map(|blocker| (blocker, own))
+                }
+                _ => None,
+            }
         };
-        let waiting =
-            |position, blocker: usize| Standing::Waiting { position, blocker: queue[blocker].clone() };
-        assert_eq!(standing(3, 0), waiting(3, 2));
-        assert_eq!(standing(2, 0), waiting(2, 1));
-        assert_eq!(standing(1, 0), waiting(1, 0));
-        assert_eq!(standing(1, 1), Standing::Granted);
+        assert_eq!(watches(3, 0), Some((2, false)));
+        assert_eq!(watches(3, 1), Some((2, true)));
+        assert_eq!(watches(2, 0), Some((0, false)));
+        assert_eq!(watches(2, 1), Some((1, true)));
+        // The writer before it may go on as a reader.
+        assert_eq!(watches(2, 2), None);
+        let writers = [queue[0].clone(), queue[2].clone()];
+        let mut scene = Scene { names: &READ_WRITE, ..Scene::new() };
+        let (contender, _, _) = scene.entered(&writers[1], Some(writers.to_vec()));
+        let blocker = Some(writers[0].clone());
+        assert_eq!(contender.park(scene.now), Action::Watch { own: false, blocker });
+        assert_eq!(watches(1, 0), Some((0, true)));
+        assert_eq!(watches(1, 1), None);
     }
 
     #[test]
@@ -291,26 +577,31 @@ mod tests {
         let queued = |name: &String| Queued { name: name.clone(), kind: Kind::Exclusive, sequence: i32::MAX };
         let undated: Vec<Queued> = children.iter().map(queued).collect();
         let dates: Vec<(Queued, i64)> = undated.iter().cloned().zip([30, 10, 20]).collect();
-        let standing = |own: &String| {
-            let mut contender = contender();
-            let created = Event::Created { name: own.clone(), children: Some(children.clone()) };
-            assert_eq!(on(&mut contender, created), Action::Date(undated.clone()));
-            assert_eq!(on(&mut contender, Event::Dated(dates.clone())), Action::Report);
-            contender.standing().clone()
+        let mut scene = Scene::new();
+        let mut park = |own: &String| {
+            let (mut contender, _, action) = scene.entered(own, Some(children.clone()));
+            assert_eq!(action, Action::Date(undated.clone()));
+            let dated = Event::Dated { created: dates.clone(), asked: dates.len() };
+            assert_eq!(scene.on(&mut contender, dated), Action::Report);
+            (contender.standing(), contender.park(scene.now))
         };
-        let [a, b, c] = [standing(&children[0]), standing(&children[1]), standing(&children[2])];
-        let waiting = |position, blocker: &String| Standing::Waiting { position, blocker: blocker.clone() };
-        assert_eq!(b, Standing::Granted);
-        assert_eq!(c, waiting(1, &children[1]));
-        assert_eq!(a, waiting(2, &children[2]));
+        let [a, b, c] = [park(&children[0]), park(&children[1]), park(&children[2])];
+        let waiting = |position, blocker: usize| {
+            let blocker = Some(children[blocker].clone());
+            (Standing::Waiting { position }, Action::Watch { own: false, blocker })
+        };
+        assert_eq!(b, (Standing::Granted, Action::Report));
+        assert_eq!(c, waiting(1, 1));
+        assert_eq!(a, waiting(2, 2));
     }
 
     #[test]
     fn own_node_gone_while_dates_were_fetched() {
-        let mut contender = contender();
+        let mut scene = Scene::new();
         let children = vec!["_c_a-lock-2147483647".to_owned(), "_c_b-lock-2147483647".to_owned()];
-        on(&mut contender, Event::Created { name: children[0].clone(), children: Some(children.clone()) });
+        let (mut contender, _, _) = scene.entered(&children[0], Some(children.clone()));
         let other = Queued { name: children[1].clone(), kind: Kind::Exclusive, sequence: i32::MAX };
-        assert_eq!(on(&mut contender, Event::Dated(vec![(other, 4)])), Action::Requeue);
+        let dated = Event::Dated { created: vec![(other, 4)], asked: 2 };
+        assert_eq!(scene.on(&mut contender, dated), Action::Requeue);
     }
 }

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use zookeeper_client as zk;
 
 use super::internals::LockInternals;
+use super::membership::Membership;
 use super::order::is_past_the_last_number;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
 use crate::error::Result;
 
 /// What came of a downgrade.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub(crate) enum Downgrade {
-    /// The node by which the writer reads.
-    Reads(EphemeralNode),
+    /// The node by which the writer reads, and its place in the line.
+    Reads(EphemeralNode, Option<Membership>),
     /// Where numbers repeat, no number is that of one writer.
     NoPlace,
     /// The writer's node is gone.
@@ -34,8 +36,10 @@ pub(crate) async fn downgrade(
     form: NodeForm,
 ) -> Result<Downgrade> {
     let name = writer.rsplit('/').next().unwrap_or(writer);
-    let number = internals.sequence_of(name).filter(|number| !is_past_the_last_number(*number));
-    let Some(number) = number else { return Ok(Downgrade::NoPlace) };
+    let number = internals.read(name).map(|writer| writer.sequence);
+    let Some(number) = number.filter(|number| !is_past_the_last_number(*number)) else {
+        return Ok(Downgrade::NoPlace);
+    };
     let form = NodeForm { number: Some(number), ..form };
     let retry = internals.client().retry_policy();
     let mut failures = Failures::default();
@@ -45,7 +49,13 @@ pub(crate) async fn downgrade(
         let source = match EphemeralNode::create_together(&mut nodes, session, Some(writer)).await {
             Ok(CreateOutcome::Created) => {
                 let [node] = nodes;
-                return Ok(Downgrade::Reads(node));
+                // It waits for nobody.
+                let wake = Arc::default();
+                let membership = node
+                    .name()
+                    .and_then(|name| internals.read(name))
+                    .map(|own| internals.line(session).arrive(&own, None, &wake));
+                return Ok(Downgrade::Reads(node, membership));
             }
             Ok(CreateOutcome::ParentMissing) | Err(zk::Error::RuntimeInconsistent) => {
                 return Ok(Downgrade::WriterGone);

@@ -1,12 +1,14 @@
 //! One queue: what is at its path, and in which order. With `place.rs`, Curator's `LockInternals`.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::{join, join_all};
 use zookeeper_client as zk;
 
 use super::contender::Contender;
+use super::membership::SharedLine;
 use super::name::{Kind, Names};
 use super::order::{Contenders, Queued, in_order_of_creation};
 use crate::client::{Client, NodeForm, Session};
@@ -20,14 +22,52 @@ pub(crate) struct LockInternals {
     path: Arc<str>,
     names: &'static Names,
     stranger_seen: AtomicBool,
+    /// Of the latest session that somebody contended in.
+    line: Mutex<Option<Arc<SharedLine>>>,
+    registry: Arc<Registry>,
 }
+
+/// The queues that a client has a use for, by their paths. All lock objects of one path share one.
+#[derive(Debug, Default)]
+struct Registry(Mutex<HashMap<Arc<str>, Vec<Entry>>>);
+
+type Entry = (&'static Names, Weak<LockInternals>);
 
 impl LockInternals {
     /// # Errors
     /// [`Error::InvalidPath`].
-    pub(crate) fn new(client: &Client, path: &str, names: &'static Names) -> Result<Self> {
+    pub(crate) fn of(client: &Client, path: &str, names: &'static Names) -> Result<Arc<Self>> {
         let path = client.full_path(path)?;
-        Ok(Self { client: client.clone(), path, names, stranger_seen: AtomicBool::new(false) })
+        let registry: Arc<Registry> = client.extension();
+        let mut queues = lock(&registry.0);
+        let here = queues.entry(path.clone()).or_default();
+        let known = here.iter().find(|(known, _)| *known == names);
+        if let Some(known) = known.and_then(|(_, queue)| queue.upgrade()) {
+            return Ok(known);
+        }
+        let internals = Arc::new(Self {
+            client: client.clone(),
+            path,
+            names,
+            stranger_seen: AtomicBool::new(false),
+            line: Mutex::default(),
+            registry: registry.clone(),
+        });
+        here.retain(|(known, _)| *known != names);
+        here.push((names, Arc::downgrade(&internals)));
+        Ok(internals)
+    }
+
+    /// The line of our contenders in that session.
+    pub(crate) fn line(&self, session: &Arc<Session>) -> Arc<SharedLine> {
+        let mut latest = lock(&self.line);
+        match &*latest {
+            Some(line) if line.session().epoch() == session.epoch() => line.clone(),
+            Some(line) if line.session().epoch() > session.epoch() => {
+                Arc::new(SharedLine::new(session.clone()))
+            }
+            _ => latest.insert(Arc::new(SharedLine::new(session.clone()))).clone(),
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -44,9 +84,10 @@ impl LockInternals {
         NodeForm { marker: self.names.marker(kind), number: None, data }
     }
 
-    /// The number in the name of a contender.
-    pub(crate) fn sequence_of(&self, name: &str) -> Option<i32> {
-        self.names.read(name).map(|(_, sequence)| sequence)
+    /// The contender of that name, if it is one.
+    pub(crate) fn read(&self, name: &str) -> Option<Queued> {
+        let (kind, sequence) = self.names.read(name)?;
+        Some(Queued { name: name.to_owned(), kind, sequence })
     }
 
     /// A contender for this queue, outside of it so far.
@@ -132,4 +173,21 @@ impl LockInternals {
             tracing::warn!(path = %self.path, child = name, "ignoring children that are no contenders");
         }
     }
+}
+
+impl Drop for LockInternals {
+    fn drop(&mut self) {
+        let mut queues = lock(&self.registry.0);
+        if let Some(here) = queues.get_mut(&self.path) {
+            here.retain(|(_, queue)| queue.strong_count() > 0);
+            if here.is_empty() {
+                queues.remove(&self.path);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all, try_join_all};
+use futures_util::future::{OptionFuture, join_all, join3, try_join_all};
 use zookeeper_client as zk;
 
+use super::grant::Grant;
 use super::internals::LockInternals;
+use super::line::{Company, Moment};
+use super::membership::SharedLine;
 use super::name::Kind;
-use super::place::{Grant, Place};
+use super::place::Place;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
 use crate::error::{Error, Result};
 
@@ -131,11 +134,27 @@ impl Joint {
             EphemeralNode::new(queue.client(), session.clone(), queue.path(), form(queue))
         };
         let mut nodes: Vec<EphemeralNode> = queues.iter().map(node).collect();
-        // `join` polls in this order, and the first poll sends: the lists show our nodes already.
-        let lists = join_all(queues.iter().map(|queue| session.list(queue.path())));
-        let (outcome, lists) = join(EphemeralNode::create_together(&mut nodes, session, None), lists).await;
+        let lines: Vec<Arc<SharedLine>> = queues.iter().map(|queue| queue.line(session)).collect();
+        let (company, mut moments): (Vec<Company>, Vec<Moment>) =
+            lines.iter().map(|line| line.with(|line, now| (line.company(now), line.moment(now)))).unzip();
+        let queue_watches = join_all(queues.iter().zip(&company).map(|(queue, company)| {
+            OptionFuture::from(company.parent_watch.then(|| session.watch_existence(queue.path())))
+        }));
+        let lists =
+            join_all(queues.iter().zip(&company).map(|(queue, company)| {
+                OptionFuture::from(company.list.then(|| session.list(queue.path())))
+            }));
+        // `join3` polls in this order, and the first poll sends: the lists show our nodes already.
+        let (queue_watches, outcome, lists) =
+            join3(queue_watches, EphemeralNode::create_together(&mut nodes, session, None), lists).await;
         match outcome.map_err(|source| self.error(source))? {
-            CreateOutcome::Created => {}
+            CreateOutcome::Created => {
+                for ((line, at), watch) in lines.iter().zip(&mut moments).zip(queue_watches) {
+                    if let Some(Ok(Some(watch))) = watch {
+                        *at = line.parent_watched(watch, at.on);
+                    }
+                }
+            }
             CreateOutcome::ParentMissing => {
                 let made = try_join_all(nodes.iter().map(EphemeralNode::make_parents)).await;
                 made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
@@ -150,8 +169,10 @@ impl Joint {
             Err(source) => return Err(self.error(source)),
         }
         let forms: Vec<NodeForm> = queues.iter().map(|queue| form(queue)).collect();
-        for (((queue, node), form), children) in queues.iter().zip(nodes).zip(forms).zip(lists) {
-            let place = Place::of(queue, node, form, children.ok()).await?;
+        let listed = lists.into_iter().zip(moments);
+        for (((queue, node), form), (children, at)) in queues.iter().zip(nodes).zip(forms).zip(listed) {
+            let children = children.and_then(Result::ok);
+            let place = Place::of(queue, node, form, children, at).await?;
             let granted = place.is_granted();
             self.places.push(place);
             if !granted {

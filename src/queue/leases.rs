@@ -5,9 +5,10 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all, select_all, try_join_all};
 use zookeeper_client as zk;
 
+use super::grant::Grant;
 use super::internals::LockInternals;
 use super::name::{Kind, LEASES, MUTEX};
-use super::place::{Grant, Place};
+use super::place::Place;
 use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::shared_count::SharedCount;
@@ -32,8 +33,7 @@ impl Leases {
     /// # Errors
     /// [`Error::InvalidPath`].
     pub(crate) fn new(client: &Client, path: &str, limit: Limit) -> Result<Self> {
-        let queue =
-            |name: &str, names| LockInternals::new(client, &format!("{path}/{name}"), names).map(Arc::new);
+        let queue = |name: &str, names| LockInternals::of(client, &format!("{path}/{name}"), names);
         Ok(Self { gate: queue("locks", &MUTEX)?, leases: queue("leases", &LEASES)?, limit })
     }
 
@@ -236,10 +236,10 @@ impl Applicant {
             // Done or not, it is undone; but it must not count when we look again.
             self.failures.pause_or(error(source), leases.client().retry_policy()).await?;
             join_all(nodes.iter_mut().map(EphemeralNode::settle)).await;
-            join_all(nodes.into_iter().map(EphemeralNode::remove)).await;
+            join_all(nodes.into_iter().map(|node| node.remove(()))).await;
             return Ok(Try::Again);
         }
-        let grant = |node: EphemeralNode| node.czxid().map(|czxid| Grant { node, czxid });
+        let grant = |node: EphemeralNode| node.czxid().map(|czxid| Grant { membership: None, node, czxid });
         self.taken = nodes.into_iter().map(grant).collect();
         Ok(Try::Taken)
     }
@@ -247,6 +247,7 @@ impl Applicant {
 
 async fn any_changed(watchers: Vec<Watcher>) {
     if !watchers.is_empty() {
-        select_all(watchers.into_iter().map(|watcher| Box::pin(watcher.changed()))).await;
+        let mut watchers = watchers;
+        select_all(watchers.iter_mut().map(|watcher| Box::pin(watcher.changed()))).await;
     }
 }

@@ -1,20 +1,26 @@
 //! How contenders line up under one path: the core that all locks share.
 
+mod blocker;
 mod contender;
 mod downgrade;
+mod grant;
 mod internals;
 mod joint;
 mod leases;
+mod line;
+mod membership;
 mod name;
 mod order;
 mod place;
+mod position;
 mod rule;
 
 pub(crate) use self::downgrade::{Downgrade, downgrade};
+pub(crate) use self::grant::Grant;
 pub(crate) use self::internals::LockInternals;
 pub(crate) use self::joint::Joint;
 pub(crate) use self::leases::{Applicant, Leases, Limit};
 pub(crate) use self::name::{ANY_LOCK, Kind, LEASES, MUTEX, READ_WRITE};
 pub(crate) use self::order::Queued;
-pub(crate) use self::place::{Grant, Place};
+pub(crate) use self::place::Place;
 pub(crate) use self::rule::{Verdict, position_of, verdict};

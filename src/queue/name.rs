@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 ///
 /// A name ends in a marker and the ten-character sequence number that the server appends. Of the markers of
 /// one kind the first is ours; the others are those of other libraries.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Names(&'static [(Kind, &'static str)]);
 
 /// `InterProcessMutex`: `_c_<uuid>-lock-<sequence>` of Curator and go-zookeeper (whose uuid has no dashes),
@@ -41,6 +41,11 @@ pub(crate) const ANY_LOCK: Names = Names(&[
 ]);
 
 impl Names {
+    /// Whether some of the recipe share what others have for themselves.
+    pub(crate) fn have_shared(&self) -> bool {
+        self.0.iter().any(|(kind, _)| *kind == Kind::Shared)
+    }
+
     /// The marker in the names of our nodes.
     pub(crate) fn marker(&self, kind: Kind) -> &'static str {
         let own = self.0.iter().find(|(marked, _)| *marked == kind);
@@ -60,8 +65,11 @@ impl Names {
 
 /// Reads what the server's `%010d` wrote, and nothing else. Past 2^31 it is negative: `-2147483648`.
 fn parse_sequence(text: &str) -> Option<i32> {
+    let digits = text.strip_prefix('-');
+    let (digits, width) = digits.map_or((text, 10), |digits| (digits, 9));
+    let is_padded = digits.len() == width || width == 9 && digits.len() == 10 && !digits.starts_with('0');
     let sequence: i32 = text.parse().ok()?;
-    (text == format!("{sequence:010}")).then_some(sequence)
+    (is_padded && digits.as_bytes()[0] != b'+' && (sequence < 0) == (width == 9)).then_some(sequence)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::name::{Kind, Names};
 
 /// One recognised contender.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Queued {
     pub(crate) name: String,
     pub(crate) kind: Kind,
@@ -76,6 +76,7 @@ pub(crate) fn in_order_of_creation(created: Vec<(Queued, i64)>) -> Vec<Queued> {
 fn by_number(a: &Queued, b: &Queued) -> std::cmp::Ordering {
     (a.sequence, a.kind, &a.name).cmp(&(b.sequence, b.kind, &b.name))
 }
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,26 +1,21 @@
 //! A place in a queue: drives a contender over a session.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use futures_util::future::join;
-use tokio::sync::watch;
-use zookeeper_client::{self as zk, EventType};
+use futures_util::future::{OptionFuture, join, join3};
+use tokio::sync::{Notify, watch};
+use zookeeper_client as zk;
 
-use super::contender::{Action, Contender, Event, Standing};
+use super::blocker::{BlockerWatch, cannot_watch, sight};
+use super::contender::{Action, Contender, Event, Sight, Standing};
+use super::grant::Grant;
 use super::internals::LockInternals;
+use super::line::{Moment, Rank};
+use super::membership::{Membership, SharedLine};
 use super::order::Queued;
-use super::rule::position_of;
+use super::position;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
-
-/// What the granted place in a queue leaves in the hands of the holder.
-#[derive(Debug)]
-pub(crate) struct Grant {
-    pub(crate) node: EphemeralNode,
-    /// The transaction that created the node.
-    pub(crate) czxid: i64,
-}
 
 /// A contender in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
@@ -32,7 +27,16 @@ pub(crate) struct Place {
     /// How often it has asked the server for something.
     asked: usize,
     contender: Contender,
+    /// Of the session that our node is of.
+    line: Arc<SharedLine>,
+    // Dropped in this order: whoever is let on finds the node gone.
     node: Option<EphemeralNode>,
+    /// Of our node, if it is known to exist.
+    membership: Option<Membership>,
+    /// The contender of another session that we wait for.
+    blocker: Option<BlockerWatch>,
+    /// By which the line wakes us.
+    wake: Arc<Notify>,
     /// Failures in a row to reach the servers.
     failures: Failures,
     /// Losses in a row of our node.
@@ -70,10 +74,11 @@ impl Place {
         node: EphemeralNode,
         form: NodeForm,
         children: Option<Vec<String>>,
+        at: Moment,
     ) -> Result<Self> {
-        let name = node.name().unwrap_or_default().to_owned();
         let mut place = Self::new(internals, form, false, node);
-        let action = place.on(Event::Created { name, children });
+        let event = place.created(children, at);
+        let action = place.on(event);
         place.drive(action).await?;
         Ok(place)
     }
@@ -85,7 +90,11 @@ impl Place {
             returns,
             asked: 0,
             contender: internals.contender(),
+            line: internals.line(node.session()),
             node: Some(node),
+            membership: None,
+            blocker: None,
+            wake: Arc::default(),
             failures: Failures::default(),
             losses: Failures::default(),
             has_waited: false,
@@ -96,7 +105,7 @@ impl Place {
     /// How many contenders were before it at its last look at the queue.
     pub(crate) fn position(&self) -> usize {
         match self.contender.standing() {
-            Standing::Waiting { position, .. } => *position,
+            Standing::Waiting { position } => position,
             Standing::Granted | Standing::Outside => 0,
         }
     }
@@ -122,12 +131,12 @@ impl Place {
     }
 
     pub(crate) fn is_granted(&self) -> bool {
-        *self.contender.standing() == Standing::Granted
+        self.contender.standing() == Standing::Granted
     }
 
     /// Whether it is known to be in the queue no longer.
     pub(crate) fn is_outside(&self) -> bool {
-        *self.contender.standing() == Standing::Outside
+        self.contender.standing() == Standing::Outside
     }
 
     /// Whether it stands where the first create, and the list behind it, have put it.
@@ -160,7 +169,7 @@ impl Place {
     /// # Cancel safety
     /// Only to be followed by dropping the place.
     pub(crate) async fn wait(&mut self) -> Result<()> {
-        let action = self.contender.park();
+        let action = self.contender.park(self.line.connection());
         self.drive(action).await
     }
 
@@ -170,7 +179,7 @@ impl Place {
             return None;
         }
         let czxid = self.node.as_ref()?.czxid()?;
-        Some(Grant { node: self.node.take()?, czxid })
+        Some(Grant { membership: self.membership.take(), node: self.node.take()?, czxid })
     }
 
     /// Leaves the queue, and waits for the confirmation.
@@ -179,14 +188,13 @@ impl Place {
     /// The place is left in any case, in the background if this is cancelled.
     pub(crate) async fn leave(self) -> Result<()> {
         match self.node {
-            Some(node) => node.remove().await.map(|_| ()),
+            Some(node) => node.remove(self.membership).await.map(|_| ()),
             None => Ok(()),
         }
     }
 
     /// Does one action after the other until there is something to report.
     async fn drive(&mut self, mut action: Action) -> Result<()> {
-        let mut watcher = None;
         loop {
             self.asked += usize::from(action != Action::Report);
             let outcome = match &action {
@@ -200,8 +208,8 @@ impl Place {
                 Action::Settle => self.settle().await,
                 Action::List => self.list().await,
                 Action::Date(undated) => self.date(undated).await,
-                Action::Watch(name) => self.watch(name, &mut watcher).await,
-                Action::Await => Ok(self.woken(watcher.take()).await),
+                Action::Watch { own, blocker } => self.watch(*own, blocker.as_deref()).await,
+                Action::Await => Ok(self.woken().await),
                 // Nothing of an old session may be believed, neither a grant nor a place.
                 Action::Report if self.session().is_none_or(|session| session.is_over()) => {
                     Ok(Event::SessionOver)
@@ -226,7 +234,23 @@ impl Place {
     }
 
     fn on(&mut self, event: Event) -> Action {
-        self.contender.on(event, |name| self.internals.on_stranger(name))
+        let stranger = |name: &str| self.internals.on_stranger(name);
+        self.line.with(|line, now| self.contender.on(event, line, now, stranger))
+    }
+
+    /// Our node was created by a request of that moment.
+    fn created(&mut self, children: Option<Vec<String>>, at: Moment) -> Event {
+        match self.arrive(Some(at)) {
+            Some((own, rank)) => Event::Created { own, rank, children, at },
+            None => Event::Settled(None),
+        }
+    }
+
+    /// Takes our node into the line, if it is known to exist.
+    fn arrive(&mut self, created: Option<Moment>) -> Option<(Queued, Rank)> {
+        let own = self.internals.read(self.node_name()?)?;
+        let membership = self.membership.insert(self.line.arrive(&own, created, &self.wake));
+        Some((own, membership.rank()))
     }
 
     /// The session of our node.
@@ -240,6 +264,8 @@ impl Place {
     }
 
     async fn forget_node(&mut self) -> Result<()> {
+        self.membership = None;
+        self.blocker = None;
         if let Some(node) = self.node.take() {
             tracing::info!(node = node.path(), "own node is gone, queueing again");
             node.forget();
@@ -248,20 +274,28 @@ impl Place {
         self.losses.pause_or(lost, self.internals.client().retry_policy()).await
     }
 
-    /// Enters the queue on the present session: creates and lists, sent back to back.
+    /// Enters the queue on the present session: creates, in the company that makes the queue known, all sent back to
+    /// back.
     async fn create(&mut self) -> Result<Event> {
         let internals = &self.internals;
+        self.membership = None;
+        self.blocker = None;
         let node = match &mut self.node {
             Some(unsent) if unsent.is_unsent() => unsent,
             _ => {
                 let session = internals.client().session().await?;
                 let form = self.form.clone();
+                self.line = internals.line(&session);
                 self.node.insert(EphemeralNode::new(internals.client(), session, internals.path(), form))
             }
         };
         let session = node.session().clone();
-        // `join` polls in this order, and the first poll sends: the list shows our node already.
-        let (outcome, children) = join(node.create(), session.list(internals.path())).await;
+        let (company, mut at) = self.line.with(|line, now| (line.company(now), line.moment(now)));
+        let parent_watch = company.parent_watch.then(|| session.watch_existence(internals.path()));
+        let list = company.list.then(|| session.list(internals.path()));
+        // `join3` polls in this order, and the first poll sends: the list shows our node already.
+        let (parent_watch, outcome, children) =
+            join3(OptionFuture::from(parent_watch), node.create(), OptionFuture::from(list)).await;
         match outcome.map_err(|source| internals.error("create a node in", source))? {
             CreateOutcome::ParentMissing => Ok(Event::ParentMissing),
             CreateOutcome::Unknown(source) => {
@@ -269,10 +303,13 @@ impl Place {
                 self.failures.pause_after(error, internals.client().retry_policy()).await?;
                 Ok(Event::CreateUnknown)
             }
-            // Whatever kept the list away, a missing right or a lost connection, shows in the next one.
             CreateOutcome::Created => {
-                let name = node.name().unwrap_or_default().to_owned();
-                Ok(Event::Created { name, children: children.ok() })
+                // Without the watch, the next one lists, too.
+                if let Some(Ok(Some(watch))) = parent_watch {
+                    at = self.line.parent_watched(watch, at.on);
+                }
+                // Whatever kept the list away, a missing right or a lost connection, shows in the next one.
+                Ok(self.created(children.and_then(Result::ok), at))
             }
         }
     }
@@ -289,7 +326,7 @@ impl Place {
         let Some(node) = &mut self.node else { return Ok(Event::Settled(None)) };
         let settled = node.settle().await;
         settled.map_err(|source| self.internals.error("find a node in", source))?;
-        Ok(Event::Settled(self.node_name().map(str::to_owned)))
+        Ok(Event::Settled(self.arrive(None)))
     }
 
     /// Whether the session of our node is known to live.
@@ -299,6 +336,7 @@ impl Place {
 
     async fn list(&mut self) -> Result<Event> {
         let session = self.own_session()?;
+        let at = self.line.moment();
         let list = self.internals.list(session);
         let listed = if self.is_valid() {
             list.await
@@ -307,59 +345,80 @@ impl Place {
             let (confirmed, listed) = join(session.sync(self.internals.path()), list).await;
             confirmed.and(listed)
         };
-        listed.map(Event::Listed).map_err(|source| self.internals.error("list the children of", source))
+        let event = listed.map(|children| Event::Listed { children, at });
+        event.map_err(|source| self.internals.error("list the children of", source))
     }
 
     async fn date(&mut self, undated: &[Queued]) -> Result<Event> {
         let dated = self.internals.dates(self.own_session()?, undated.to_vec()).await;
-        dated.map(Event::Dated).map_err(|source| self.internals.error("date the contenders of", source))
+        let event = dated.map(|created| Event::Dated { created, asked: undated.len() });
+        event.map_err(|source| self.internals.error("date the contenders of", source))
     }
 
-    async fn watch(&mut self, name: &str, watcher: &mut Option<Watcher>) -> Result<Event> {
-        let path = self.internals.child(name);
-        let session = self.own_session()?;
-        let mut watched = session.watch_data(&path).await.map(|(_, watcher)| Some(watcher));
-        if matches!(watched, Err(zk::Error::NoAuth)) {
-            // Who may not read a node does not hear of its end, either; but of changes around it.
-            let listed = session.watch_list(self.internals.path()).await;
-            watched = listed
-                .map(|(children, watcher)| children.iter().any(|child| child == name).then_some(watcher));
+    /// Watches what is to be watched, our own node first.
+    async fn watch(&mut self, own: bool, blocker: Option<&str>) -> Result<Event> {
+        let on = self.line.connection();
+        let session = self.own_session()?.clone();
+        let is_watched = self.blocker.as_mut().is_some_and(|watched| watched.is_still_on(blocker, on));
+        let blocker = blocker.filter(|_| !is_watched);
+        if !is_watched {
+            self.blocker = None;
         }
-        match watched {
-            Ok(Some(set)) => *watcher = Some(set),
-            Ok(None) | Err(zk::Error::NoNode) => return Ok(Event::BlockerChanged),
-            Err(source) => return Err(Error::ZooKeeper { operation: "watch", path, source }),
-        }
-        self.waits();
-        Ok(Event::Watched)
-    }
-
-    /// Waits for the watch on our blocker.
-    async fn woken(&self, watcher: Option<Watcher>) -> Event {
-        let Some(watcher) = watcher else { return Event::BlockerChanged };
-        let event = tokio::select! {
-            event = watcher.changed() => event,
-            never = self.follow_position() => match never {},
-        };
-        match event {
-            EventType::Session => Event::SessionOver,
-            _ => Event::BlockerChanged,
-        }
-    }
-
-    /// Publishes our position whenever the queue changes, if somebody wants to hear it.
-    async fn follow_position(&self) -> Infallible {
-        if let (Some(positions), Some(session), Some(own)) =
-            (&self.positions, self.session(), self.node_name())
-        {
-            // A queue that cannot be read, or no longer has us, has no position to tell.
-            while let Ok((children, changed)) = session.watch_list(self.internals.path()).await {
-                let Ok(queue) = self.internals.in_order(session, children).await else { break };
-                let Some(position) = position_of(own, &queue) else { break };
-                positions.send_if_modified(|last| std::mem::replace(last, position) != position);
-                changed.changed().await;
+        let own_watch = self.node.as_mut().filter(|_| own).map(EphemeralNode::watch);
+        let blocker_watch = blocker.map(|name| BlockerWatch::set(&self.internals, &session, name, on));
+        // `join` polls in this order, and the first poll sends.
+        let (own_watch, blocker_watch) =
+            join(OptionFuture::from(own_watch), OptionFuture::from(blocker_watch)).await;
+        let blocker = match blocker_watch {
+            None => Sight::Unwatched,
+            Some(watched) => {
+                let (sight, watch) = watched?;
+                self.blocker = watch;
+                sight
             }
+        };
+        let own = match own_watch {
+            Some(Err(zk::Error::NoAuth)) => Sight::Unwatched,
+            // Set earlier, it may have told meanwhile; if not, it says nothing of this connection.
+            None if self.own_sight() == Sight::There => Sight::Unwatched,
+            None | Some(Ok(())) => self.own_sight(),
+            Some(Err(zk::Error::NoNode)) => Sight::Gone,
+            Some(Err(source)) => return Err(cannot_watch(self.node_path().unwrap_or_default(), source)),
+        };
+        self.waits();
+        Ok(Event::Watched { own, blocker, on })
+    }
+
+    /// Waits for a watch, or for the line.
+    async fn woken(&mut self) -> Event {
+        let session = self.line.session();
+        let name = self.node_name().filter(|_| self.positions.is_some()).map(str::to_owned);
+        let following = name.as_deref().zip(self.positions.as_ref());
+        let following =
+            following.map(|(own, positions)| position::follow(&self.internals, session, own, positions));
+        let own = self.node.as_mut().and_then(EphemeralNode::watcher).map(Watcher::changed);
+        let blocker = self.blocker.as_mut().map(BlockerWatch::changed);
+        tokio::select! {
+            Some(_) = OptionFuture::from(own) => {}
+            Some(_) = OptionFuture::from(blocker) => {}
+            () = self.wake.notified() => {}
+            // If no watch tells.
+            () = session.ended() => {}
+            Some(()) = OptionFuture::from(following) => {}
         }
-        std::future::pending().await
+        let blocker = self.blocker.as_mut().map_or(Sight::Unwatched, BlockerWatch::sight);
+        let own = self.own_sight();
+        // What has told is not to wake us again.
+        if blocker != Sight::There {
+            self.blocker = None;
+        }
+        if let Some(node) = self.node.as_mut().filter(|_| own != Sight::There) {
+            drop(node.take_watch());
+        }
+        if self.line.session().is_over() { Event::SessionOver } else { Event::Woken { own, blocker } }
+    }
+
+    fn own_sight(&mut self) -> Sight {
+        self.node.as_mut().and_then(EphemeralNode::watcher).map_or(Sight::Unwatched, sight)
     }
 }

@@ -15,10 +15,7 @@ pub(crate) enum Verdict {
 /// An exclusive contender waits for whoever is right before it, a shared one for the nearest exclusive one.
 pub(crate) fn verdict(queue: &[Queued], place: usize) -> Verdict {
     let contender = &queue[place];
-    let blocker = match contender.kind {
-        Kind::Exclusive => place.checked_sub(1),
-        Kind::Shared => queue[..place].iter().rposition(|before| excludes(before, contender)),
-    };
+    let blocker = queue[..place].iter().rposition(|before| excludes(before, contender));
     blocker.map_or(Verdict::Granted, Verdict::BlockedBy)
 }
 
@@ -28,10 +25,17 @@ pub(crate) fn position_of(name: &str, queue: &[Queued]) -> Option<usize> {
     Some(if verdict(queue, place) == Verdict::Granted { 0 } else { place })
 }
 
-fn excludes(before: &Queued, shared: &Queued) -> bool {
+/// Whether the one that is behind must wait for the one before it.
+pub(crate) fn excludes(before: &Queued, behind: &Queued) -> bool {
     // A reader with the number of a writer is that writer, which goes on as a reader.
-    let is_the_same = before.sequence == shared.sequence && !shared.is_past_the_last_number();
-    before.kind == Kind::Exclusive && !is_the_same
+    let is_the_same = before.sequence == behind.sequence
+        && behind.kind == Kind::Shared
+        && !behind.is_past_the_last_number();
+    exclude_each_other(before.kind, behind.kind) && !is_the_same
+}
+
+pub(crate) fn exclude_each_other(one: Kind, other: Kind) -> bool {
+    one == Kind::Exclusive || other == Kind::Exclusive
 }
 
 #[cfg(test)]

@@ -119,6 +119,8 @@ impl Lane {
         let client = runtime.spawn(async move { builder.connect(&address).await.unwrap() }).await.unwrap();
         let bystander = bystander(&server).await;
         let session = session_id(&client).await;
+        // The first hold starts what looks after all of them.
+        mutex(&client).acquire().await.unwrap().release().await.unwrap();
         let tasks = runtime.metrics().num_alive_tasks();
         let (client, runtime) = (Some(client), Some(runtime));
         Self { server, proxy, client, runtime, bystander, session, tasks, used: BTreeSet::new(), paths: 0 }
@@ -211,7 +213,7 @@ impl Lane {
             eventually("it waits for the holder", || async {
                 let replies = self.proxy.replies_seen();
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                let is_parked = self.server.watch_count().await.unwrap() > 0;
+                let is_parked = watches(&self.server).await > 0;
                 (is_parked && self.proxy.replies_seen() == replies).then_some(())
             })
             .await;

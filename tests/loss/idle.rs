@@ -7,7 +7,7 @@ use zk_recipes::testing::{FaultProxy, Request, TestingServer};
 use zk_recipes::{Client, InterProcessMutex};
 
 use crate::SESSION_TIMEOUT;
-use crate::support::watches_of;
+use crate::support::watches_with_holders;
 
 /// For how long it is looked at.
 const SPAN: Duration = Duration::from_secs(4);
@@ -26,7 +26,7 @@ pub(crate) async fn cost() {
         }))
         .await;
         // Once, when a hold is a second old.
-        watches_of(&server, locks as u64).await;
+        watches_with_holders(&server, locks as u64).await;
         proxy.take_requests();
         let pings = proxy.pings_seen();
         tokio::time::sleep(SPAN).await;

@@ -3,6 +3,7 @@
 
 pub mod counter;
 pub mod kinds;
+pub mod watches;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -16,6 +17,9 @@ use uuid::Uuid;
 use zk_recipes::testing::{FaultProxy, TestingServer};
 use zk_recipes::{Acl, AuthId, Client, ClientBuilder, InterProcessMutex, LockGuard, Permission};
 use zookeeper_client as zk;
+
+#[allow(unused_imports)]
+pub use self::watches::{watches, watches_of, watches_with_holders};
 
 /// What must happen, happens within this time even on a busy machine.
 pub const BOUND: Duration = Duration::from_secs(30);
@@ -159,14 +163,6 @@ pub async fn queue_of(zookeeper: &zk::Client, path: &str, length: usize) -> Vec<
 pub async fn assert_nothing_left(server: &TestingServer, zookeeper: &zk::Client, path: &str) {
     queue_of(zookeeper, path, 0).await;
     watches_of(server, 0).await;
-}
-
-/// Waits until the clients of a server have set this many watches: each that is parked has set one.
-pub async fn watches_of(server: &TestingServer, count: u64) {
-    eventually(&format!("{count} watches"), || async {
-        (server.watch_count().await.unwrap() == count).then_some(())
-    })
-    .await
 }
 
 /// Waits for something with a bound.

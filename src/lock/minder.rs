@@ -1,0 +1,87 @@
+//! Has an eye on holds to which nobody listens.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::held_node::HeldNode;
+use crate::client::Client;
+
+/// Most holds are over sooner. An older one has its node watched.
+pub(super) const BRIEF: Duration = Duration::from_secs(1);
+
+/// The young holds of one client, and a task that looks after them from the first on until the client is closed.
+#[derive(Debug, Default)]
+pub(crate) struct Minder {
+    young: Mutex<Young>,
+    /// Told when there is a young one again.
+    wanted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Young {
+    /// The oldest first, with the time when it is young no longer.
+    holds: VecDeque<(Instant, Weak<HeldNode>)>,
+    is_minded: bool,
+}
+
+impl Minder {
+    /// Takes in a hold.
+    pub(crate) fn mind(client: &Client, held: &Arc<HeldNode>) {
+        let minder: Arc<Self> = client.extension();
+        let mut young = minder.young();
+        young.forget_the_gone();
+        if young.holds.is_empty() {
+            minder.wanted.notify_one();
+        }
+        young.holds.push_back((Instant::now() + BRIEF, Arc::downgrade(held)));
+        let is_minded = std::mem::replace(&mut young.is_minded, true);
+        drop(young);
+        if !is_minded {
+            let closing = client.closing();
+            client.spawn(async move {
+                closing.run_until_cancelled(mind(&minder)).await;
+            });
+        }
+    }
+
+    fn young(&self) -> MutexGuard<'_, Young> {
+        // No code that can panic runs under this lock.
+        self.young.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Young {
+    fn forget_the_gone(&mut self) {
+        while self.holds.front().is_some_and(|(_, held)| held.strong_count() == 0) {
+            self.holds.pop_front();
+        }
+    }
+
+    /// The first that is young no longer, or when the next one will be.
+    fn next(&mut self) -> Option<Result<Arc<HeldNode>, Instant>> {
+        self.forget_the_gone();
+        let (grown, held) = self.holds.front()?;
+        if *grown > Instant::now() {
+            return Some(Err(*grown));
+        }
+        let held = held.upgrade();
+        self.holds.pop_front();
+        held.map_or_else(|| self.next(), |held| Some(Ok(held)))
+    }
+}
+
+async fn mind(minder: &Minder) -> Infallible {
+    loop {
+        let next = minder.young().next();
+        match next {
+            None => minder.wanted.notified().await,
+            Some(Ok(held)) => held.watch_node(),
+            Some(Err(grown)) => sleep_until(grown).await,
+        }
+    }
+}

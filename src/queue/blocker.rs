@@ -1,0 +1,67 @@
+//! The watch on a contender of another session.
+
+use zookeeper_client::{self as zk, EventType};
+
+use super::contender::Sight;
+use super::internals::LockInternals;
+use super::line::Connection;
+use crate::client::{Session, Watcher};
+use crate::error::{Error, Result};
+
+#[derive(Debug)]
+pub(crate) struct BlockerWatch {
+    name: String,
+    watcher: Watcher,
+    on: Connection,
+}
+
+impl BlockerWatch {
+    /// Watches the contender of that name, on that connection. Answers how it was seen, with the watch if it is there.
+    pub(crate) async fn set(
+        internals: &LockInternals,
+        session: &Session,
+        name: &str,
+        on: Connection,
+    ) -> Result<(Sight, Option<Self>)> {
+        let path = internals.child(name);
+        let there = |watcher| (Sight::There, Some(Self { name: name.to_owned(), watcher, on }));
+        match session.watch_data(&path).await {
+            Ok((_, watcher)) => Ok(there(watcher)),
+            Err(zk::Error::NoNode) => Ok((Sight::Gone, None)),
+            // Who may not read a node does not hear of its end, either; but of changes around it.
+            Err(zk::Error::NoAuth) => match session.watch_list(internals.path()).await {
+                Ok((children, watcher)) if children.iter().any(|child| child == name) => Ok(there(watcher)),
+                Ok(_) | Err(zk::Error::NoNode) => Ok((Sight::Changed, None)),
+                Err(source) => Err(cannot_watch(path, source)),
+            },
+            Err(source) => Err(cannot_watch(path, source)),
+        }
+    }
+
+    /// Whether it is a watch on that contender, set on that connection, that has told nothing so far.
+    pub(crate) fn is_still_on(&mut self, name: Option<&str>, on: Connection) -> bool {
+        Some(&*self.name) == name && self.on == on && self.watcher.seen().is_none()
+    }
+
+    /// Waits until it has told something.
+    pub(crate) async fn changed(&mut self) {
+        self.watcher.changed().await;
+    }
+
+    pub(crate) fn sight(&mut self) -> Sight {
+        sight(&mut self.watcher)
+    }
+}
+
+/// What a watch has told of its node.
+pub(crate) fn sight(watcher: &mut Watcher) -> Sight {
+    match watcher.seen() {
+        None => Sight::There,
+        Some(EventType::NodeDeleted) => Sight::Gone,
+        Some(_) => Sight::Changed,
+    }
+}
+
+pub(crate) fn cannot_watch(path: String, source: zk::Error) -> Error {
+    Error::ZooKeeper { operation: "watch", path, source }
+}

@@ -1,0 +1,33 @@
+//! What the granted place in a queue leaves in the hands of the holder.
+
+use super::membership::Membership;
+use crate::client::EphemeralNode;
+use crate::error::Result;
+
+/// A node by which somebody holds. Dropping it removes the node and lets those on who wait for it.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    // Dropped in this order: whoever is let on finds the node gone.
+    pub(crate) node: EphemeralNode,
+    pub(crate) membership: Option<Membership>,
+    /// The transaction that created the node. Of a writer that has become a reader, that of the writer.
+    pub(crate) czxid: i64,
+}
+
+impl Grant {
+    /// The node is known to be gone: another one of the same name is somebody else's.
+    pub(crate) fn forget(self) {
+        self.node.forget();
+    }
+
+    /// Deletes the node and waits for the confirmation. Answers whether it had still been there.
+    ///
+    /// # Errors
+    /// As [`EphemeralNode::remove`].
+    ///
+    /// # Cancel safety
+    /// As [`EphemeralNode::remove`].
+    pub(crate) async fn remove(self) -> Result<bool> {
+        self.node.remove(self.membership).await
+    }
+}

@@ -1,0 +1,330 @@
+//! The line: the contenders of one queue that live in one session, and what they know of the queue together.
+//!
+//! Pure, as the contender that uses it: no I/O, no clock.
+
+use std::collections::BTreeMap;
+
+use super::name::Kind;
+use super::order::{Queued, is_past_the_last_number};
+use super::rule::exclude_each_other;
+
+/// Tells one connection to the servers from the next. What was seen on one of them is only known to be followed by
+/// what is heard on the same one: after a reconnect, events come in no particular order.
+pub(crate) type Connection = u64;
+
+/// When the queue was asked about: what was learnt then is of use as long as the same connection and the same parent
+/// last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Moment {
+    pub(crate) on: Connection,
+    parent: u64,
+}
+
+/// The place of a contender in the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Rank {
+    sequence: i32,
+    kind: Kind,
+    /// A number of its own.
+    arrival: u64,
+}
+
+/// What to send along with a create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Company {
+    /// Before the create: watch the parent.
+    pub(crate) parent_watch: bool,
+    /// Behind the create: list the queue.
+    pub(crate) list: bool,
+}
+
+/// The line of one queue in one session. `W` is what wakes a contender.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Line<W> {
+    members: BTreeMap<Rank, Member<W>>,
+    arrivals: u64,
+    known: Option<Known>,
+    /// Counts what may have been other parents.
+    parents: u64,
+    /// The connection on which the parent is watched, with nothing heard so far.
+    parent_watched: Option<Connection>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Member<W> {
+    name: String,
+    wake: W,
+}
+
+/// No contender of others lives whose number is not above this one. Every create takes the next number, so this
+/// grows with each create of ours that has the number behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Known {
+    up_to: i32,
+    on: Connection,
+    /// Others were seen above it.
+    is_closed: bool,
+}
+
+impl<W> Default for Line<W> {
+    fn default() -> Self {
+        Self { members: BTreeMap::new(), arrivals: 0, known: None, parents: 0, parent_watched: None }
+    }
+}
+
+impl<W: Clone> Line<W> {
+    /// What makes a queue known, or keeps it so, when a node is created now.
+    pub(crate) fn company(&self, now: Connection) -> Company {
+        let is_watched = self.parent_watched == Some(now);
+        // Who comes for the first time may never come again.
+        let parent_watch = !is_watched && self.arrivals > 0;
+        let is_known = self.known.is_some_and(|known| known.on == now && !known.is_closed);
+        Company { parent_watch, list: !is_watched || !is_known }
+    }
+
+    /// The moment of a request that is sent now.
+    pub(crate) fn moment(&self, now: Connection) -> Moment {
+        Moment { on: now, parent: self.parents }
+    }
+
+    /// The parent is watched. Answers the moment of what was sent behind that watch.
+    pub(crate) fn parent_watched(&mut self, on: Connection) -> Moment {
+        // It may have been another parent.
+        self.parent_changed();
+        self.parent_watched = Some(on);
+        self.moment(on)
+    }
+
+    /// The parent may be gone and made anew, so that its numbers began again.
+    pub(crate) fn parent_changed(&mut self) {
+        self.parents += 1;
+        self.parent_watched = None;
+        self.known = None;
+    }
+
+    /// Takes in a contender whose node exists. If its create was answered, it was sent at that moment.
+    ///
+    /// `created` is for a node with the next number; a reader that was a writer has that writer's.
+    pub(crate) fn arrive(
+        &mut self,
+        node: &Queued,
+        created: Option<Moment>,
+        now: Connection,
+        wake: W,
+    ) -> Rank {
+        self.arrivals += 1;
+        let rank = Rank { sequence: node.sequence, kind: node.kind, arrival: self.arrivals };
+        self.members.insert(rank, Member { name: node.name.clone(), wake });
+        if let Some(up_to) = self.known_up_to(now).filter(|_| created == Some(self.moment(now))) {
+            self.clear_up_to(self.last_in_a_row(up_to), self.moment(now));
+        }
+        rank
+    }
+
+    /// From that number on, the last one up to which all numbers are those of contenders in this line.
+    fn last_in_a_row(&self, mut number: i32) -> i32 {
+        for rank in self.members.range(Rank::first_of(number.saturating_add(1))..).map(|(rank, _)| rank) {
+            if rank.is_past_the_last_number() || rank.sequence > number + 1 {
+                break;
+            }
+            number = rank.sequence;
+        }
+        number
+    }
+
+    /// Lets a contender go. Answers those who may have waited for it.
+    ///
+    /// Its node is gone or being deleted, or it will never again be taken for a grant.
+    pub(crate) fn leave(&mut self, rank: Rank) -> Vec<W> {
+        self.members.remove(&rank);
+        let mut woken = Vec::new();
+        for (behind, member) in self.members.range(rank..) {
+            woken.push(member.wake.clone());
+            if behind.kind == Kind::Exclusive {
+                // Whoever is behind this one waits for it, or for somebody behind it.
+                break;
+            }
+        }
+        woken
+    }
+
+    /// Whether this one must wait for a contender of the line.
+    pub(crate) fn is_blocked(&self, rank: Rank) -> bool {
+        // Where numbers do not tell the order, nobody goes by the line.
+        !rank.is_past_the_last_number()
+            && self
+                .members
+                .range(Rank::first_of(0)..rank)
+                .rev()
+                .any(|(before, _)| exclude_each_other(before.kind, rank.kind))
+    }
+
+    /// How many of the line are before this one.
+    pub(crate) fn before(&self, rank: Rank) -> usize {
+        self.members.range(Rank::first_of(0)..rank).count()
+    }
+
+    /// Whether all contenders before this one are in the line.
+    pub(crate) fn is_clear(&self, rank: Rank, now: Connection) -> bool {
+        !rank.is_past_the_last_number() && self.known_up_to(now).is_some_and(|up_to| rank.sequence <= up_to)
+    }
+
+    fn known_up_to(&self, now: Connection) -> Option<i32> {
+        let is_watched = self.parent_watched == Some(now);
+        self.known.filter(|known| is_watched && known.on == now).map(|known| known.up_to)
+    }
+
+    /// Whether this is the node of a contender in the line.
+    pub(crate) fn has(&self, node: &Queued) -> bool {
+        let (first, last) = (Rank::first_of(node.sequence), Rank::last_of(node.sequence));
+        self.members.range(first..=last).any(|(_, member)| member.name == node.name)
+    }
+
+    /// Takes in a queue as it was listed at that moment, from the place of a contender in the line. Answers the
+    /// last number of the run of contenders in the line that begins with it.
+    pub(crate) fn look(&mut self, queue: &[Queued], place: usize, at: Moment) -> i32 {
+        let run = queue[place..].iter().take_while(|queued| self.has(queued));
+        let run = run.last().map_or(queue[place].sequence, |last| last.sequence);
+        if queue[..place].iter().all(|before| self.has(before)) {
+            self.clear_up_to(run, at);
+        } else if let Some(known) = &mut self.known {
+            known.is_closed |= known.up_to < queue[place].sequence;
+        }
+        run
+    }
+
+    /// No contender of others lives up to that number, as was learnt at that moment.
+    pub(crate) fn clear_up_to(&mut self, up_to: i32, at: Moment) {
+        let is_news = |known: Known| known.on < at.on || known.on == at.on && known.up_to < up_to;
+        if at.parent == self.parents && self.known.is_none_or(is_news) {
+            self.known = Some(Known { up_to, on: at.on, is_closed: false });
+        }
+    }
+}
+
+impl Rank {
+    fn first_of(sequence: i32) -> Self {
+        Self { sequence, kind: Kind::Exclusive, arrival: 0 }
+    }
+
+    fn last_of(sequence: i32) -> Self {
+        Self { sequence, kind: Kind::Shared, arrival: u64::MAX }
+    }
+
+    fn is_past_the_last_number(self) -> bool {
+        is_past_the_last_number(self.sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::name::READ_WRITE;
+    use super::*;
+
+    fn node(end: &str) -> Queued {
+        let name = format!("_c_id-__{end}");
+        let (kind, sequence) = READ_WRITE.read(&name).unwrap();
+        Queued { name, kind, sequence }
+    }
+
+    /// Takes in contenders by the ends of their names, each woken by its place in the list.
+    fn line(ends: &[&str]) -> (Line<usize>, Vec<Rank>) {
+        let mut line = Line::default();
+        line.parent_watched(1);
+        let ranks = ends
+            .iter()
+            .enumerate()
+            .map(|(i, end)| {
+                let at = line.moment(1);
+                line.arrive(&node(end), Some(at), 1, i)
+            })
+            .collect();
+        (line, ranks)
+    }
+
+    const QUEUE: [&str; 5] =
+        ["WRIT__0000000001", "READ__0000000002", "READ__0000000003", "WRIT__0000000004", "READ__0000000005"];
+
+    #[test]
+    fn whoever_leaves_wakes_those_who_may_have_waited_for_it() {
+        let (mut line, ranks) = line(&QUEUE);
+        assert_eq!(
+            ranks.iter().map(|rank| line.is_blocked(*rank)).collect::<Vec<_>>(),
+            [false, true, true, true, true]
+        );
+        assert_eq!(line.leave(ranks[0]), [1, 2, 3]);
+        assert_eq!(
+            ranks[1..].iter().map(|rank| line.is_blocked(*rank)).collect::<Vec<_>>(),
+            [false, false, true, true]
+        );
+        assert_eq!(line.leave(ranks[3]), [4]);
+        assert!(!line.is_blocked(ranks[4]));
+        assert_eq!(line.before(ranks[4]), 2);
+    }
+
+    #[test]
+    fn a_writer_that_has_become_a_reader_keeps_the_next_one_waiting() {
+        let (mut line, ranks) = line(&[QUEUE[0], QUEUE[3]]);
+        let reader = line.arrive(&node("READ__0000000001"), None, 1, 2);
+        line.leave(ranks[0]);
+        assert!(line.is_blocked(ranks[1]));
+        assert_eq!(line.leave(reader), [1]);
+        assert!(!line.is_blocked(ranks[1]));
+    }
+
+    #[test]
+    fn what_is_known_grows_with_each_number_of_ours_in_whatever_order_they_come() {
+        let (mut line, ranks) = line(&QUEUE[..1]);
+        let at = line.moment(1);
+        line.look(&[node(QUEUE[0])], 0, at);
+        let third = line.arrive(&node(QUEUE[2]), Some(at), 1, 2);
+        assert!(line.is_clear(ranks[0], 1) && !line.is_clear(third, 1));
+        let second = line.arrive(&node(QUEUE[1]), Some(at), 1, 1);
+        assert!(line.is_clear(second, 1) && line.is_clear(third, 1));
+        assert!(!line.is_clear(third, 2));
+        assert_eq!(line.company(1), Company { parent_watch: false, list: false });
+        assert_eq!(line.company(2), Company { parent_watch: true, list: true });
+    }
+
+    #[test]
+    fn nothing_is_known_after_the_parent_has_changed() {
+        let known = || {
+            let (mut line, ranks) = line(&QUEUE[2..3]);
+            let at = line.moment(1);
+            line.look(&[node(QUEUE[2])], 0, at);
+            assert!(line.is_clear(ranks[0], 1));
+            (line, ranks[0])
+        };
+        let (mut line, rank) = known();
+        line.parent_changed();
+        assert!(!line.is_clear(rank, 1));
+        let (mut line, rank) = known();
+        let before = line.moment(1);
+        line.parent_watched(1);
+        assert!(!line.is_clear(rank, 1));
+        // Nor is what was asked before it.
+        line.look(&[node(QUEUE[2])], 0, before);
+        assert!(!line.is_clear(rank, 1));
+    }
+
+    #[test]
+    fn a_contender_of_others_ends_what_is_known() {
+        let (mut line, ranks) = line(&[QUEUE[1], QUEUE[3]]);
+        let (queue, at) = (QUEUE.map(node), line.moment(1));
+        assert_eq!(line.look(&queue[1..], 0, at), 2);
+        assert!(line.is_clear(ranks[0], 1) && !line.is_clear(ranks[1], 1));
+        assert!(!line.company(1).list);
+        assert_eq!(line.look(&queue[1..], 2, at), 4);
+        assert!(line.company(1).list);
+    }
+
+    #[test]
+    fn where_numbers_end_nobody_goes_by_the_line() {
+        let (mut line, ranks) = line(&["WRIT__2147483646", "WRIT__2147483647", "WRIT__-2147483648"]);
+        line.clear_up_to(i32::MAX, line.moment(1));
+        assert!(line.is_clear(ranks[0], 1));
+        for rank in &ranks[1..] {
+            assert!(!line.is_clear(*rank, 1) && !line.is_blocked(*rank));
+        }
+    }
+}
