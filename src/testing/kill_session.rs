@@ -42,6 +42,11 @@ pub async fn kill_session(client: &Client) -> io::Result<()> {
     };
     let hosts = connect_string.split('/').next().unwrap_or_default();
     let session = client.zookeeper().await.map_err(io::Error::other)?.session_id().0;
+    kill(hosts, session).await
+}
+
+/// Ends a session at one of these servers, whoever has it.
+pub(super) async fn kill(hosts: &str, session: i64) -> io::Result<()> {
     let killing = async {
         if !end(hosts, session).await? {
             let reason =

@@ -16,6 +16,7 @@ use super::builder::TestingServerBuilder;
 use super::config::{self, Member};
 use super::four_letter;
 use super::jars;
+use super::kill_session;
 use super::logging;
 use super::ports::Port;
 use super::process::Process;
@@ -333,6 +334,16 @@ impl TestingServer {
     /// As [`four_letter_word`](Self::four_letter_word), and `NotFound` if the session has no connection to this server.
     pub async fn session_packets(&self, session_id: i64) -> io::Result<u64> {
         four_letter::session_packets(&self.four_letter_word("cons").await?, session_id)
+    }
+
+    /// Ends a session, whichever library its client uses; otherwise as
+    /// [`testing::kill_session`](super::kill_session()) does it for a [`Client`](crate::Client).
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the server knows no such session, `TimedOut` without an answer, and those of the connection.
+    pub async fn kill_session(&self, session_id: i64) -> io::Result<()> {
+        kill_session::kill(&self.connect_string(), session_id).await
     }
 
     /// How many watches the clients of this server have set (`zk_watch_count` of `mntr`; `wchs` leaves out those of

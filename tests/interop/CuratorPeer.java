@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -25,6 +26,8 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryNTimes;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.data.Stat;
 
 /**
  * Curator as a peer of the interoperation tests. The protocol is described in peer.rs.
@@ -32,6 +35,9 @@ import org.apache.curator.retry.RetryNTimes;
  * <p>Arguments: connect string, session timeout in milliseconds, default node data.
  */
 public final class CuratorPeer {
+    /** After so long, one that was not woken tries again. */
+    private static final long PATIENCE_MILLIS = 15_000;
+
     private final CuratorFramework client;
     private final Map<String, Actor> actors = new HashMap<>();
 
@@ -66,6 +72,8 @@ public final class CuratorPeer {
             if (words.peek().equals("ping")) {
                 client.checkExists().forPath("/");
                 say(actor + " pong");
+            } else if (List.of("stay", "go", "stop").contains(words.peek())) {
+                actors.get(actor).signal(words.remove());
             } else {
                 actors.computeIfAbsent(actor, Actor::new).tell(words);
             }
@@ -86,6 +94,8 @@ public final class CuratorPeer {
             return daemon;
         });
         private Recipe recipe;
+        private volatile boolean stays;
+        private volatile boolean stopped;
 
         Actor(String name) {
             this.name = name;
@@ -99,6 +109,12 @@ public final class CuratorPeer {
                     say(name + " error " + failure);
                 }
             });
+        }
+
+        /** What concerns the loop that it is in. */
+        void signal(String word) {
+            stays = word.equals("stay");
+            stopped = word.equals("stop");
         }
 
         /** Returns the text of the reply. */
@@ -124,6 +140,11 @@ public final class CuratorPeer {
                 case "revoke":
                     Revoker.attemptRevoke(client, args.remove());
                     return "";
+                case "clock":
+                    return String.valueOf(System.nanoTime());
+                case "loop":
+                    loop(Integer.parseInt(args.remove()), List.copyOf(args));
+                    return "";
                 case "get":
                     return String.valueOf(recipe.count().getCount());
                 case "set":
@@ -132,6 +153,50 @@ public final class CuratorPeer {
                 default:
                     throw new IllegalArgumentException("unknown: " + op);
             }
+        }
+
+        /** Acquires, stays for a while and releases, until it is told to stop. Whatever fails is tried again. */
+        private void loop(int longestHoldMillis, List<String> sides) throws InterruptedException {
+            var random = ThreadLocalRandom.current();
+            long asked = System.nanoTime();
+            while (!stopped) {
+                var how = sides.isEmpty() ? null : sides.get(random.nextInt(sides.size()));
+                try {
+                    if (recipe.tryAcquire(PATIENCE_MILLIS, how)) {
+                        stay(how, asked, random.nextInt(longestHoldMillis));
+                        asked = System.nanoTime();
+                    }
+                } catch (Exception failure) {
+                    Thread.sleep(50);
+                }
+            }
+        }
+
+        private void stay(String how, long asked, int holdMillis) throws Exception {
+            long since = System.nanoTime();
+            try {
+                do {
+                    Thread.sleep(holdMillis + 1);
+                } while (stays);
+                say(name + " section " + (how == null ? "-" : how) + " " + asked + " " + since + " " + proof(how));
+            } finally {
+                recipe.release(how);
+            }
+        }
+
+        /** Until when it believes to hold, when its node was there for certain, and which node that is. */
+        private String proof(String how) throws Exception {
+            long sent = System.nanoTime();
+            Stat stat = null;
+            try {
+                stat = client.checkExists().forPath(recipe.node(how));
+            } catch (KeeperException failure) {
+                // Then there is no proof.
+            }
+            long until = System.nanoTime();
+            return stat == null
+                    ? until + " 0 0 0"
+                    : until + " " + sent + " " + stat.getCzxid() + " " + stat.getEphemeralOwner();
         }
     }
 
@@ -213,6 +278,11 @@ public final class CuratorPeer {
             throw new UnsupportedOperationException();
         }
 
+        /** The node by which it is held. */
+        default String node(String how) throws Exception {
+            throw new UnsupportedOperationException();
+        }
+
         default void makeRevocable(String how, Runnable listener) {
             throw new UnsupportedOperationException();
         }
@@ -245,6 +315,13 @@ public final class CuratorPeer {
         @Override
         public Collection<String> participants(String how) throws Exception {
             return ((InterProcessMutex) side(how)).getParticipantNodes();
+        }
+
+        @Override
+        public String node(String how) throws Exception {
+            var getter = InterProcessMutex.class.getDeclaredMethod("getLockPath");
+            getter.setAccessible(true); // It is for subclasses, which the sides of a read/write lock cannot have.
+            return (String) getter.invoke(side(how));
         }
 
         @Override

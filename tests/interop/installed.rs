@@ -62,6 +62,6 @@ fn missing(file: &Path) {
         panic!("there is no {file}; {way_out}");
     }
     // Not `eprintln!`, which is captured.
-    let notice = format!("interoperation tests are SKIPPED: there is no {file}; {way_out}\n");
+    let notice = format!("what takes the peers is SKIPPED: there is no {file}; {way_out}\n");
     ONCE.call_once(|| std::io::stderr().write_all(notice.as_bytes()).expect("stderr is open"));
 }

@@ -5,6 +5,7 @@ Arguments: connect string, session timeout in milliseconds, default node data.
 
 import logging
 import queue
+import random
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ import urllib.parse
 import uuid
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import LockTimeout, NoNodeError
+from kazoo.exceptions import KazooException, LockTimeout, NoNodeError
 from kazoo.recipe.lock import Lock, ReadLock, WriteLock
 
 REVOKE = b"__REVOKE__"
@@ -86,12 +87,16 @@ class Locks:
         if not acquire_lock(lock, deadline):
             return False
         if self.revocable:
-            self.watch(f"{lock.path}/{lock.node}")
+            self.watch(self.node(how))
         return True
 
     def release(self, how):
         if not self.by_side[how].release():
             raise RuntimeError("not held")
+
+    def node(self, how):
+        lock = self.by_side[how]
+        return f"{lock.path}/{lock.node}"
 
     def participants(self, how):
         return self.by_side[how].contenders()
@@ -201,6 +206,64 @@ def open_recipe(client, default_data, on_revoke, kind, path, *options):
     raise ValueError(f"unknown: {kind}")
 
 
+# --- Sections: what is done again and again ------------------------------------
+
+PATIENCE = 15  # seconds; after so long, one that was not woken tries again
+
+
+class Sections:
+    """Acquires, stays for a while and releases, until it is told to stop."""
+
+    def __init__(self, client, recipe, report):
+        self.client = client
+        self.recipe = recipe
+        self.report = report
+        self.stays = False
+        self.stopped = False
+
+    def signal(self, word):
+        self.stays = word == "stay"
+        self.stopped = word == "stop"
+
+    def run(self, longest_hold, sides):
+        asked = time.monotonic_ns()
+        while not self.stopped:
+            how = random.choice(sides) if sides else None
+            try:
+                acquired = self.recipe.acquire(how, time.monotonic() + PATIENCE)
+            except KazooException:
+                acquired = False
+            if not acquired:
+                time.sleep(0.05)
+                continue
+            self.stay(how, asked, random.uniform(0, longest_hold))
+            self.release(how)
+            asked = time.monotonic_ns()
+
+    def stay(self, how, asked, hold):
+        since = time.monotonic_ns()
+        time.sleep(hold)
+        while self.stays:
+            time.sleep(0.005)
+        proven, czxid, session = 0, 0, 0
+        sent = time.monotonic_ns()
+        try:
+            stat = self.client.retry(self.client.exists, self.recipe.node(how))
+            if stat:
+                proven, czxid, session = sent, stat.czxid, stat.ephemeralOwner
+        except KazooException:
+            pass
+        until = time.monotonic_ns()
+        self.report(f"{how or '-'} {asked} {since} {until} {proven} {czxid} {session}")
+
+    def release(self, how):
+        while True:
+            try:
+                return self.recipe.release(how)
+            except KazooException:  # It believes that it still holds.
+                time.sleep(0.05)
+
+
 # --- The protocol --------------------------------------------------------------
 
 stdout = threading.Lock()
@@ -219,6 +282,7 @@ class Actor:
         self.client = client
         self.default_data = default_data
         self.recipe = None
+        self.sections = None
         self.commands = queue.Queue()
         threading.Thread(target=self.run, daemon=True).start()
 
@@ -235,6 +299,12 @@ class Actor:
         if op == "open":
             on_revoke = lambda: say(f"{self.name} revoked")
             self.recipe = open_recipe(self.client, self.default_data, on_revoke, *args)
+            self.sections = Sections(self.client, self.recipe, lambda text: say(f"{self.name} section {text}"))
+            return ""
+        if op == "clock":
+            return str(time.monotonic_ns())
+        if op == "loop":
+            self.sections.run(int(args[0]) / 1000, args[1:])
             return ""
         if op == "try":
             deadline = time.monotonic() + int(args[0]) / 1000
@@ -271,6 +341,9 @@ def main():
         if words == ["ping"]:
             client.exists("/")
             say(f"{name} pong")
+            continue
+        if words in (["stay"], ["go"], ["stop"]):
+            actors[name].sections.signal(words[0])
             continue
         if name not in actors:
             actors[name] = Actor(name, client, default_data)

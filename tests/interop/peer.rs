@@ -5,6 +5,10 @@
 //! `<actor> error <text>`. On its own it says `<actor> revoked` when it is asked to give up a lock for which it was
 //! told `revocable`. A peer says `ready` at the start; it ends with its standard input.
 //!
+//! In a `loop` it says `<actor> section <how or -> <asked> <since> <until> <proven> <czxid> <session>` after each hold:
+//! since and until when it believed to hold, and the last moment at which the node of this `czxid` was there for certain,
+//! or zeros if it was not seen. The times are nanoseconds of the monotonic clock.
+//!
 //! | command | meaning |
 //! |---|---|
 //! | `open <kind> <path> [key=value...]` | has the actor use this lock from now on |
@@ -13,6 +17,10 @@
 //! | `participants [how]` | the participants' node data in order, encoded as in URLs, `-` if empty |
 //! | `revocable [how]` | listens to revocation of what it acquires next |
 //! | `revoke <node path>` | asks for it |
+//! | `clock` | the monotonic clock |
+//! | `loop <milliseconds> [how...]` | acquires, holds for up to this time and releases, until it is told `stop` |
+//! | `stay`, `go` | whoever is in a section of a loop stays in it, until it may go; no answer |
+//! | `stop` | ends the loop; no answer of its own |
 //! | `get`, `set <number>` | a `count`, which is Curator's `SharedCount` |
 //! | `ping` | makes a request and says `<actor> pong`, even while the actor is busy |
 //!
@@ -20,6 +28,7 @@
 //! `semaphore_mutex`, `multi` (paths with commas) and, with Curator only, `count` (`seed=`). `data=` is the node data,
 //! where the library lets it differ from the client's. `naming=kazoo` makes kazoo use its own node names instead of
 //! Curator's. `how` is `read` or `write` for `rw`, and a number of leases for `semaphore`.
+#![allow(dead_code, reason = "each test target uses a part")]
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -40,6 +49,7 @@ enum Said {
     Reply(Result<String, String>),
     Pong,
     Revoked,
+    Section(String),
 }
 
 /// A process on another library. It ends when this is dropped.
@@ -97,6 +107,14 @@ impl Peer {
         actor
     }
 
+    /// Tells the actors something that has no answer.
+    pub(crate) fn tell_all(&self, word: &str) {
+        for actor in self.actors.lock().unwrap().keys() {
+            // A peer that has ended shows when it does not answer.
+            let _ = self.commands.send(format!("{actor} {word}\n"));
+        }
+    }
+
     /// Ends it so that it can do nothing any more, not even close its session.
     pub(crate) async fn kill(mut self) {
         self.process.kill().await.unwrap();
@@ -128,6 +146,15 @@ impl Actor {
     pub(crate) async fn revoked(&mut self) {
         match self.hear().await {
             Said::Revoked => {}
+            other => panic!("{}: {other:?}", self.name),
+        }
+    }
+
+    /// The next section of its loop; none when that has ended.
+    pub(crate) async fn section(&mut self) -> Option<String> {
+        match self.says.recv().await {
+            Some(Said::Section(text)) => Some(text),
+            Some(Said::Reply(Ok(_))) => None,
             other => panic!("{}: {other:?}", self.name),
         }
     }
@@ -168,6 +195,7 @@ async fn read(
             "error" => Said::Reply(Err(text.to_owned())),
             "pong" => Said::Pong,
             "revoked" => Said::Revoked,
+            "section" => Said::Section(text.to_owned()),
             _ => panic!("a peer says {line:?}"),
         };
         // An actor that was dropped is not listened to.
