@@ -1,0 +1,160 @@
+//! What `place.rs` makes of the answers to its requests, and of what its watches tell.
+
+use super::client::{Answer, Client, Watch, What};
+use super::driver::{Ground, Shown};
+use super::queue::contender::{Action, Event, Sight};
+use super::queue::line::{Connection, Moment, Rank};
+use super::queue::order::Queued;
+use super::task::{AsHash, Asking, BlockerWatch};
+use super::zookeeper::{Change, number};
+
+impl Client {
+    pub(crate) fn answered(&mut self, task: usize, asking: Asking, shown: &mut Shown) {
+        let Asking { action: AsHash(action), at, slots } = asking;
+        let mut ground = Ground::List;
+        let event = match &action {
+            Action::Create => self.created(task, at, slots, &mut ground),
+            Action::Watch { own, blocker } => {
+                ground = Ground::BlockerGone;
+                self.watched(task, *own, blocker.as_deref(), at.on, slots)
+            }
+            Action::Date(asked) => match slots.into_iter().next() {
+                Some((_, Some(Answer::Dated(created)))) => Some(Event::Dated { created, asked: asked.len() }),
+                _ => None,
+            },
+            _ => match slots.into_iter().next().and_then(|(_, answer)| answer) {
+                Some(Answer::Done) => Some(Event::ParentsMade),
+                Some(Answer::Found(found)) => {
+                    self.tasks[task].node.as_mut().expect("it was looked for").name = found;
+                    let arrived = self.arrive(task, None);
+                    if arrived.is_none() {
+                        // It may yet be created by a server that was left.
+                        let node = self.tasks[task].node.take().expect("it was looked for");
+                        self.send(task, 0, What::Sweep { id: node.id });
+                    }
+                    Some(Event::Settled(arrived))
+                }
+                Some(Answer::Listed(children)) => Some(Event::Listed { children, at }),
+                _ => None,
+            },
+        };
+        let action = match event {
+            Some(event) => self.on(task, event),
+            None if self.is_over(task) => self.on(task, Event::SessionOver),
+            None => action,
+        };
+        self.drive(task, action, shown, ground);
+    }
+
+    fn created(
+        &mut self,
+        task: usize,
+        mut at: Moment,
+        slots: Vec<(What, Option<Answer>)>,
+        ground: &mut Ground,
+    ) -> Option<Event> {
+        let epoch = self.tasks[task].epoch;
+        let (mut parent_watch, mut name, mut children) = (None, None, None);
+        for (what, answer) in slots {
+            match answer {
+                Some(Answer::Watched(watch)) => parent_watch = Some(watch),
+                Some(Answer::Created(created)) => name = Some(created),
+                Some(Answer::Listed(listed)) => children = Some(listed),
+                Some(Answer::Missing) if matches!(what, What::Create { .. }) => {
+                    self.tasks[task].node = None;
+                    return Some(Event::ParentMissing);
+                }
+                _ => {}
+            }
+        }
+        if name.is_none() {
+            return (!self.is_over(task)).then_some(Event::CreateUnknown);
+        }
+        if let Some(watch) = parent_watch {
+            at = self.parent_watched(epoch, watch, at.on);
+        }
+        if children.is_none() {
+            *ground = Ground::Create;
+        }
+        self.tasks[task].node.as_mut().expect("it was created").name = name;
+        let (own, rank) = self.arrive(task, Some(at))?;
+        Some(Event::Created { own, rank, children, at })
+    }
+
+    /// Takes the node into the line, if it is known to exist.
+    fn arrive(&mut self, task: usize, created: Option<Moment>) -> Option<(Queued, Rank)> {
+        let name = self.tasks[task].node.as_ref()?.name.clone()?;
+        let own = Queued { kind: self.tasks[task].kind, sequence: number(self.names, &name), name };
+        let rank = self.with(self.tasks[task].epoch, |line, now| line.arrive(&own, created, now, task));
+        self.tasks[task].rank = Some(rank);
+        Some((own, rank))
+    }
+
+    /// `None` if the connection was lost.
+    fn watched(
+        &mut self,
+        task: usize,
+        own: bool,
+        blocker: Option<&str>,
+        on: Connection,
+        slots: Vec<(What, Option<Answer>)>,
+    ) -> Option<Event> {
+        let tasks = &mut self.tasks[task];
+        let mut answers = slots.into_iter().filter_map(|(_, answer)| answer);
+        let own = if own { answers.next() } else { None };
+        if let Some(Answer::Watched(watch)) = &own {
+            tasks.node.as_mut().expect("it is watched").watch = Some(watch.clone());
+        }
+        let blocker = match answers.next() {
+            None => Sight::Unwatched,
+            Some(Answer::Watched(watch)) => {
+                let name = blocker.expect("it is watched").to_owned();
+                tasks.blocker = Some(BlockerWatch { name, watch, on });
+                Sight::There
+            }
+            Some(Answer::Missing) => Sight::Gone,
+            Some(_) => return None,
+        };
+        let own = match own {
+            Some(Answer::Refused) => Sight::Unwatched,
+            // Set earlier, it may have told meanwhile.
+            None if self.own_sight(task) == Sight::There => Sight::Unwatched,
+            None | Some(Answer::Watched(_)) => self.own_sight(task),
+            Some(Answer::Missing) => Sight::Gone,
+            Some(_) => return None,
+        };
+        Some(Event::Watched { own, blocker, on })
+    }
+
+    pub(crate) fn woken(&mut self, task: usize, between: usize, shown: &mut Shown) -> Event {
+        self.tasks[task].wake = false;
+        let watches = self.tasks[task].watches().filter(|(_, watch)| watch.told.is_some());
+        shown.spins =
+            watches.fold(false, |spins, (_, watch)| std::mem::replace(&mut watch.heard, true) || spins);
+        let blocker = self.tasks[task].blocker.as_ref();
+        let blocker = blocker.map_or(Sight::Unwatched, |blocker| sight(&blocker.watch));
+        self.deliver(between);
+        let own = self.own_sight(task);
+        // A watch that has told does not wake again.
+        let tasks = &mut self.tasks[task];
+        tasks.blocker.take_if(|blocker| blocker.watch.told.is_some());
+        if let Some(node) = &mut tasks.node {
+            node.watch.take_if(|watch| watch.told.is_some());
+        }
+        if self.is_over(task) { Event::SessionOver } else { Event::Woken { own, blocker } }
+    }
+
+    pub(crate) fn own_sight(&self, task: usize) -> Sight {
+        let watch = self.tasks[task].node.as_ref().and_then(|node| node.watch.as_ref());
+        watch.map_or(Sight::Unwatched, sight)
+    }
+}
+
+/// What a watch has told of its node.
+fn sight(watch: &Watch) -> Sight {
+    match watch.told {
+        None => Sight::There,
+        Some(Change::Deleted) => Sight::Gone,
+        Some(Change::Data) => Sight::Changed,
+    }
+}

@@ -1,0 +1,248 @@
+//! A client: its connection to the server, its line, and its tasks.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::queue::line::{Connection, Line, Moment};
+use super::queue::name::Names;
+use super::queue::order::Queued;
+use super::task::{Phase, Task};
+use super::zookeeper::{Change, ClientId, Path};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Request {
+    pub(crate) task: usize,
+    /// Which of the requests that the task sent together.
+    pub(crate) slot: usize,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum What {
+    Create {
+        id: String,
+    },
+    CreateReader {
+        name: String,
+        writer: String,
+    },
+    MakeParent,
+    List,
+    Date(Vec<Queued>),
+    /// Looks for a node whose create is in doubt.
+    Find {
+        id: String,
+    },
+    Watch(Path),
+    /// The janitor's, whom nobody waits for.
+    Delete {
+        name: String,
+    },
+    /// The janitor's, of a node whose create is in doubt.
+    Sweep {
+        id: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Answer {
+    Created(String),
+    Done,
+    /// What is asked about, or needed, does not exist.
+    Missing,
+    Listed(Vec<String>),
+    Dated(Vec<(Queued, i64)>),
+    Found(Option<String>),
+    Watched(Watch),
+    /// For want of a right.
+    Refused,
+    /// The connection was lost, or the session is over.
+    Lost,
+}
+
+/// A watch as its owner sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Watch {
+    pub(crate) told: Option<Change>,
+    /// Whether its owner has been woken by it.
+    pub(crate) heard: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Message {
+    Answer { task: usize, slot: usize, answer: Answer },
+    Event { path: Path, change: Change },
+}
+
+/// What `membership.rs` has of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct SharedLine {
+    line: Line<usize>,
+    parent_watch: Option<Watch>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) id: ClientId,
+    pub(crate) names: &'static Names,
+    /// How many sessions are known to be over.
+    pub(crate) epoch: usize,
+    /// At the server.
+    pub(crate) has_expired: bool,
+    pub(crate) connection: Connection,
+    pub(crate) requests: VecDeque<Request>,
+    pub(crate) inbox: VecDeque<Message>,
+    /// What was missed while there was no connection: told first, in no particular order.
+    pub(crate) missed: BTreeSet<(Path, Change)>,
+    /// Creates that a server which the client has left may yet do.
+    pub(crate) late: Vec<Request>,
+    /// Of each session.
+    lines: Vec<SharedLine>,
+    pub(crate) tasks: Vec<Task>,
+}
+
+impl Client {
+    pub(crate) fn new(id: ClientId, names: &'static Names, tasks: Vec<Task>) -> Self {
+        Self {
+            id,
+            names,
+            epoch: 0,
+            has_expired: false,
+            connection: 1,
+            requests: VecDeque::new(),
+            inbox: VecDeque::new(),
+            missed: BTreeSet::new(),
+            late: Vec::new(),
+            lines: vec![SharedLine::default()],
+            tasks,
+        }
+    }
+
+    /// Does something with the line of a session.
+    pub(crate) fn with<T>(&mut self, epoch: usize, act: impl FnOnce(&mut Line<usize>, Connection) -> T) -> T {
+        let shared = &mut self.lines[epoch];
+        if shared.parent_watch.as_ref().is_some_and(|watch| watch.told.is_some()) {
+            shared.parent_watch = None;
+            shared.line.parent_changed();
+        }
+        act(&mut shared.line, self.connection)
+    }
+
+    pub(crate) fn parent_watched(&mut self, epoch: usize, watch: Watch, on: Connection) -> Moment {
+        let shared = &mut self.lines[epoch];
+        shared.parent_watch = Some(watch);
+        shared.line.parent_watched(on)
+    }
+
+    pub(crate) fn wake(&mut self, woken: Vec<usize>) {
+        for task in woken {
+            // The reader that a writer has become waits for nobody.
+            if let Some(task) = self.tasks.get_mut(task) {
+                task.wake = true;
+            }
+        }
+    }
+
+    pub(crate) fn send(&mut self, task: usize, slot: usize, what: What) {
+        self.requests.push_back(Request { task, slot, what });
+    }
+
+    /// How many messages have arrived up to the first that somebody can act upon: those before it make no difference
+    /// until then, unless the others are lost.
+    pub(crate) fn deliverable(&self, can_be_lost: bool) -> usize {
+        let matters = |(index, message): (usize, &Message)| match message {
+            Message::Event { .. } => true,
+            Message::Answer { task, .. } => {
+                let sooner = self.inbox.iter().take(index + 1);
+                let arrived =
+                    sooner.filter(|sooner| matches!(sooner, Message::Answer { task: of, .. } if of == task));
+                self.tasks[*task].missing_answers() == arrived.count()
+            }
+        };
+        let whole = self.inbox.iter().enumerate().position(matters);
+        whole.map_or(if can_be_lost { self.inbox.len() } else { 0 }, |index| index + 1)
+    }
+
+    /// Takes in so many messages of those that have arrived.
+    pub(crate) fn deliver(&mut self, messages: usize) {
+        for message in self.inbox.drain(..messages).collect::<Vec<_>>() {
+            match message {
+                Message::Answer { task, slot, answer } => self.tasks[task].answer(slot, answer),
+                Message::Event { path, change } => self.tell(&path, change),
+            }
+        }
+    }
+
+    /// Takes in one of the events that were missed.
+    pub(crate) fn deliver_missed(&mut self, missed: &(Path, Change)) {
+        self.missed.remove(missed);
+        self.tell(&missed.0, missed.1);
+    }
+
+    fn tell(&mut self, path: &Path, change: Change) {
+        for (_, watch) in self.watches().filter(|(watched, _)| watched == path) {
+            watch.told.get_or_insert(change);
+        }
+    }
+
+    /// The watches that it knows to be set.
+    fn watches(&mut self) -> impl Iterator<Item = (Path, &mut Watch)> {
+        let parent = self.lines.last_mut().and_then(|shared| shared.parent_watch.as_mut());
+        let parent = parent.map(|watch| (Path::Parent, watch));
+        parent.into_iter().chain(self.tasks.iter_mut().flat_map(Task::watches))
+    }
+
+    /// The connection is lost, and there is another. Answers which watches are to be set again on it.
+    pub(crate) fn reconnect(&mut self) -> BTreeSet<Path> {
+        self.connection += 1;
+        self.inbox.clear();
+        self.missed.clear();
+        // The janitor repeats what it does not know to be done.
+        self.requests.retain(|request| matches!(request.what, What::Delete { .. } | What::Sweep { .. }));
+        self.tasks.iter_mut().for_each(Task::lose_answers);
+        self.watches().filter(|(_, watch)| watch.told.is_none()).map(|(path, _)| path).collect()
+    }
+
+    /// It hears that its session is over, and there is another.
+    pub(crate) fn hear_expiry(&mut self) {
+        self.reconnect();
+        self.requests.clear();
+        self.late.clear();
+        self.has_expired = false;
+        self.epoch += 1;
+        self.lines.push(SharedLine::default());
+        for task in 0..self.tasks.len() {
+            match self.tasks[task].phase {
+                Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth | Phase::Reading => {
+                    self.end(task)
+                }
+                Phase::Outside | Phase::Asking(_) | Phase::Awaiting | Phase::Done => {}
+            }
+        }
+    }
+
+    /// What somebody has an ear for.
+    pub(crate) fn listens_to(&mut self, path: &Path) -> bool {
+        self.watches().any(|(watched, watch)| watched == *path && watch.told.is_none())
+            || self.tasks.iter().any(|task| task.asks_to_watch(path))
+    }
+
+    /// Forgets what makes no difference any more, so that states that are alike are equal.
+    pub(crate) fn tidy(&mut self) {
+        for message in std::mem::take(&mut self.inbox) {
+            let is_heard = match &message {
+                Message::Answer { task, .. } => self.tasks[*task].is_asking(),
+                Message::Event { path, .. } => self.listens_to(path),
+            };
+            if is_heard {
+                self.inbox.push_back(message);
+            }
+        }
+        let missed = std::mem::take(&mut self.missed);
+        self.missed = missed.into_iter().filter(|(path, _)| self.listens_to(path)).collect();
+        for epoch in 0..self.epoch {
+            if self.tasks.iter().all(|task| task.is_done() || task.epoch != epoch) {
+                self.lines[epoch] = SharedLine::default();
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What `place.rs` does, step by step.
+
+use super::client::{Answer, Client, What};
+use super::queue::contender::{Action, Event, Sight, Standing};
+use super::queue::line::Rank;
+use super::task::{AsHash, Asking, Node, Phase};
+use super::zookeeper::Path;
+
+/// What a step of a task has shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) granted: Option<Ground>,
+    /// It has heard of the end of its blocker, and looks at the queue.
+    pub(crate) looks_early: bool,
+    /// What it was woken by had woken it before.
+    pub(crate) spins: bool,
+}
+
+/// What a grant was made upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// The reply to the create, and nothing else.
+    Create,
+    /// A list.
+    List,
+    /// A watch that told of the end of the blocker.
+    BlockerGone,
+    /// The line.
+    Line,
+}
+
+impl Client {
+    /// It begins to want the lock.
+    pub(crate) fn enter(&mut self, task: usize) {
+        self.tasks[task].rounds -= 1;
+        self.drive(task, Action::Create, &mut Shown::default(), Ground::List);
+    }
+
+    /// A task goes on with what has arrived. `between` messages arrive while it looks at its watches.
+    pub(crate) fn poll(&mut self, task: usize, between: usize) -> Shown {
+        let mut shown = Shown::default();
+        match std::mem::replace(&mut self.tasks[task].phase, Phase::Outside) {
+            Phase::Asking(asking) => self.answered(task, asking, &mut shown),
+            Phase::Awaiting => {
+                let event = self.woken(task, between, &mut shown);
+                let gone = matches!(event, Event::Woken { blocker: Sight::Gone, .. });
+                let action = self.on(task, event);
+                shown.looks_early = gone && action == Action::List;
+                self.drive(task, action, &mut shown, if gone { Ground::BlockerGone } else { Ground::Line });
+            }
+            Phase::Downgrading(asking) => self.downgraded(task, asking),
+            phase => self.tasks[task].phase = phase,
+        }
+        shown
+    }
+
+    /// It leaves the queue, be it as a holder or not.
+    pub(crate) fn end(&mut self, task: usize) {
+        self.leave_line(task);
+        if let Some((node, rank)) = self.tasks[task].reader.take() {
+            self.leave_rank(task, rank);
+            self.remove(task, node);
+        }
+        if let Some(node) = self.tasks[task].node.take() {
+            self.remove(task, node);
+        }
+        if let Phase::Downgrading(asking) = &self.tasks[task].phase {
+            self.sweep_reader(task, &asking.clone());
+        }
+        let task = &mut self.tasks[task];
+        let phase = if task.rounds > 0 { Phase::Outside } else { Phase::Done };
+        let creates = if task.rounds > 0 { task.creates } else { 0 };
+        *task = super::task::Task {
+            phase,
+            creates,
+            ..super::task::Task::new(self.names, task.kind, task.rounds)
+        };
+    }
+
+    /// The drop of a node.
+    pub(crate) fn remove(&mut self, task: usize, node: Node) {
+        if self.is_over(task) {
+            return;
+        }
+        let what = match node.name {
+            Some(name) => What::Delete { name },
+            None => What::Sweep { id: node.id },
+        };
+        self.send(task, 0, what);
+    }
+
+    pub(crate) fn is_over(&self, task: usize) -> bool {
+        self.tasks[task].epoch < self.epoch
+    }
+
+    pub(crate) fn leave_line(&mut self, task: usize) {
+        if let Some(rank) = self.tasks[task].rank.take() {
+            self.leave_rank(task, rank);
+        }
+    }
+
+    fn leave_rank(&mut self, task: usize, rank: Rank) {
+        let woken = self.with(self.tasks[task].epoch, |line, _| line.leave(rank));
+        self.wake(woken);
+    }
+
+    pub(crate) fn on(&mut self, task: usize, event: Event) -> Action {
+        let mut contender = self.tasks[task].contender.clone();
+        let action =
+            self.with(self.tasks[task].epoch, |line, now| contender.on(event, line, now, |_: &str| ()));
+        self.tasks[task].contender = contender;
+        action
+    }
+
+    pub(crate) fn drive(&mut self, task: usize, mut action: Action, shown: &mut Shown, ground: Ground) {
+        loop {
+            let whats = match &action {
+                Action::Requeue => {
+                    self.leave_line(task);
+                    self.tasks[task].blocker = None;
+                    self.tasks[task].node = None;
+                    action = self.on(task, Event::Start);
+                    continue;
+                }
+                Action::Create => self.create(task),
+                Action::MakeParents => vec![What::MakeParent],
+                Action::Settle => {
+                    let node = self.tasks[task].node.as_ref().expect("a create is in doubt");
+                    vec![What::Find { id: node.id.clone() }]
+                }
+                Action::List => vec![What::List],
+                Action::Date(undated) => vec![What::Date(undated.clone())],
+                Action::Watch { own, blocker } => self.watch(task, *own, blocker.as_deref()),
+                Action::Await => {
+                    self.tasks[task].phase = Phase::Awaiting;
+                    return;
+                }
+                Action::Report if self.is_over(task) => {
+                    action = self.on(task, Event::SessionOver);
+                    continue;
+                }
+                Action::Report if self.tasks[task].contender.standing() == Standing::Granted => {
+                    self.tasks[task].phase = Phase::Holding;
+                    self.tasks[task].blocker = None;
+                    self.tasks[task].wake = false;
+                    shown.granted = Some(ground);
+                    return;
+                }
+                Action::Report => {
+                    action = self.tasks[task].contender.park(self.connection);
+                    continue;
+                }
+            };
+            self.ask(task, action, whats);
+            return;
+        }
+    }
+
+    pub(crate) fn ask(&mut self, task: usize, action: Action, whats: Vec<What>) {
+        // On a session that is over, nothing can be asked.
+        let is_over = self.is_over(task);
+        for (slot, what) in whats.iter().enumerate().filter(|_| !is_over) {
+            self.send(task, slot, what.clone());
+        }
+        let slots = whats.into_iter().map(|what| (what, is_over.then_some(Answer::Lost))).collect();
+        let at = self.with(self.tasks[task].epoch, |line, now| line.moment(now));
+        let asking = Asking { action: AsHash(action), at, slots };
+        self.tasks[task].phase = Phase::Asking(asking);
+    }
+
+    fn create(&mut self, task: usize) -> Vec<What> {
+        self.leave_line(task);
+        let epoch = self.epoch;
+        let tasks = &mut self.tasks[task];
+        tasks.blocker = None;
+        tasks.epoch = epoch;
+        tasks.creates += 1;
+        let id = format!("{}{task}{}-", self.id, tasks.creates);
+        tasks.node = Some(Node { id: id.clone(), name: None, watch: None });
+        let company = self.with(epoch, |line, now| line.company(now));
+        let parent_watch = company.parent_watch.then_some(What::Watch(Path::Parent));
+        let list = company.list.then_some(What::List);
+        parent_watch.into_iter().chain([What::Create { id }]).chain(list).collect()
+    }
+
+    fn watch(&mut self, task: usize, own: bool, blocker: Option<&str>) -> Vec<What> {
+        let on = self.connection;
+        let task = &mut self.tasks[task];
+        let is_watched = task.blocker.as_ref().is_some_and(|watched| {
+            Some(&*watched.name) == blocker && watched.on == on && watched.watch.told.is_none()
+        });
+        if !is_watched {
+            task.blocker = None;
+        }
+        let own = task.node.as_ref().and_then(|node| node.name.clone()).filter(|_| own);
+        let blocker = blocker.filter(|_| !is_watched).map(str::to_owned);
+        own.into_iter().chain(blocker).map(|name| What::Watch(Path::Child(name))).collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! What goes wrong.
+
+use std::collections::BTreeSet;
+
+use super::client::{Message, What};
+use super::steps::is_create;
+use super::world::World;
+use super::zookeeper::{Change, Child, ClientId, Owner, Path};
+
+impl World {
+    pub(crate) fn expire(&mut self, id: ClientId) {
+        self.faults.expire -= 1;
+        let client = &mut self.clients[id];
+        client.has_expired = true;
+        client.requests.clear();
+        client.late.clear();
+        self.server.watches.retain(|(watching, _)| *watching != id);
+        let fired =
+            self.server.delete_all(|child| matches!(child.owner, Owner::Task { client, .. } if client == id));
+        self.announce(fired);
+    }
+
+    pub(crate) fn reconnect(&mut self, id: ClientId, late: bool) {
+        self.faults.reconnect -= 1;
+        let client = &mut self.clients[id];
+        if late {
+            self.faults.late -= 1;
+            let creates = client.requests.iter().filter(|request| is_create(request));
+            client.late.extend(creates.cloned());
+        }
+        let unheard: BTreeSet<Path> = client
+            .inbox
+            .iter()
+            .filter_map(|message| match message {
+                Message::Event { path, .. } => Some(path.clone()),
+                Message::Answer { .. } => None,
+            })
+            .chain(client.missed.iter().map(|(path, _)| path.clone()))
+            .collect();
+        let watched = client.reconnect();
+        let (fired, kept): (Vec<Path>, Vec<Path>) = watched
+            .into_iter()
+            .partition(|path| unheard.contains(path) || !self.server.watches.contains(&(id, path.clone())));
+        self.server.watches.retain(|(watching, _)| *watching != id);
+        self.server.watches.extend(kept.into_iter().map(|path| (id, path)));
+        let server = &self.server;
+        client.missed = fired
+            .into_iter()
+            .map(|path| {
+                let change = if server.exists(&path) { Change::Data } else { Change::Deleted };
+                (path, change)
+            })
+            .collect();
+    }
+
+    /// A server that the client has left does a create.
+    pub(crate) fn serve_late(&mut self, client: ClientId, index: usize) {
+        let request = self.clients[client].late.remove(index);
+        self.serve(client, &request);
+        let id = match request.what {
+            What::Create { id } | What::CreateReader { name: id, .. } => id,
+            _ => return,
+        };
+        let is_wanted = self.clients[client].tasks[request.task].claims(&id);
+        // The janitor looks again when that is over.
+        if !is_wanted {
+            self.clients[client].send(request.task, 0, What::Sweep { id });
+        }
+    }
+
+    pub(crate) fn rob(&mut self, name: &str) {
+        self.faults.rob -= 1;
+        if let Some(&Child { owner: Owner::Task { client, task }, .. }) = self.server.child(name) {
+            let task = &mut self.clients[client].tasks[task];
+            task.is_robbed |= task.holds().is_some();
+        }
+        let fired = self.server.delete(name);
+        self.announce(fired);
+    }
+}

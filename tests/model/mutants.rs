@@ -1,0 +1,291 @@
+//! The library and its driver with one condition broken, each of which the checker must notice.
+
+use super::games::Game;
+
+/// One condition broken.
+pub(crate) struct Mutant {
+    pub(crate) name: &'static str,
+    file: &'static str,
+    /// A text that stands once in the file, with what is to be broken between `[[` and `]]`.
+    place: &'static str,
+    /// What takes the place of that.
+    broken: &'static str,
+    /// In which games it shows.
+    pub(crate) shows_in: fn(&Game) -> bool,
+}
+
+const CONTENDER: &str = "src/queue/contender.rs";
+const LINE: &str = "src/queue/line.rs";
+const ORDER: &str = "src/queue/order.rs";
+const RULE: &str = "src/queue/rule.rs";
+const CLIENT: &str = "tests/model/client.rs";
+const DRIVER: &str = "tests/model/driver.rs";
+const ANSWERS: &str = "tests/model/answers.rs";
+
+pub(crate) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "a grant by the line takes no watch on the own node",
+        CONTENDER,
+        "self.stand([[self.is_watched(now)]], line, now)",
+        "true",
+    ),
+    mutant(
+        "a grant by the blocker's end takes no watch on the own node",
+        CONTENDER,
+        "if !blocker.is_last || [[!self.is_watched(now)]] {",
+        "false",
+    ),
+    mutant(
+        "a watch on the own node that has told still counts",
+        CONTENDER,
+        "[[self.set_watched(None);]]",
+        "",
+    ),
+    // What is asked of the list and of the own watch: either is enough where there is but one connection.
+    mutant(
+        "the blocker's end counts though what is known is of an old connection",
+        CONTENDER,
+        "let Some(at) = [[blocker.at.filter(|at| at.on == now)]] else",
+        "if blocker.is_last && own.watched.is_some() { return self.granted(); } blocker.at",
+    )
+    .shows_in(|game| game.faults.reconnect > 0 && game.faults.rob > 0),
+    mutant(
+        "the line does not block whoever goes by it",
+        CONTENDER,
+        "if [[line.is_blocked(own.rank)]] {\n            let position",
+        "false",
+    ),
+    mutant(
+        "the line does not block whoever is first of it in a list",
+        CONTENDER,
+        "if [[line.is_blocked(own.rank)]] {\n            return self.wait(place, None);",
+        "false",
+    ),
+    mutant(
+        "the line grants in a queue that is not known",
+        CONTENDER,
+        "} else if [[is_clear]] && own_is_there {",
+        "true",
+    ),
+    mutant(
+        "a create grants in a queue that is not known",
+        CONTENDER,
+        "None if [[line.is_clear(rank, now)]] => self.stand(true, line, now)",
+        "{ self.granted(); return Action::Report }",
+    ),
+    mutant(
+        "the nearest blocker's end is a grant though there is another",
+        CONTENDER,
+        "let is_last = [[second.is_none()]] && !may_be_followed;",
+        "true",
+    ),
+    mutant(
+        "a writer does not become a reader",
+        CONTENDER,
+        "let is_last = second.is_none() && [[!may_be_followed]];",
+        "true",
+    ),
+    mutant(
+        "a reader whose blocker is gone knows the queue before it",
+        CONTENDER,
+        "if [[own.node.kind == Kind::Exclusive]] {\n            line.clear_up_to",
+        "true",
+    )
+    .shows_in(|game| game.faults.downgrade > 0 && game.faults.rob > 0),
+    mutant(
+        "the queue is known though the parent is not watched",
+        LINE,
+        "[[is_watched]] && known.on == now",
+        "true",
+    )
+    .shows_in(reaps),
+    mutant("a parent that has changed is not told from others", LINE, "[[self.parents += 1;]]", "")
+        .shows_in(reaps_twice),
+    mutant(
+        "the queue is known though the parent has changed",
+        LINE,
+        "self.parent_watched = None;\n        [[self.known = None;]]",
+        "",
+    )
+    .shows_in(reaps),
+    mutant(
+        "a queue that is known stays so under a parent that is watched anew",
+        LINE,
+        "[[self.parent_changed();]]\n        self.parent_watched = Some(on);",
+        "",
+    )
+    .shows_in(reaps),
+    mutant(
+        "a queue that was seen under another parent is known",
+        LINE,
+        "if [[at.parent == self.parents]] &&",
+        "true",
+    )
+    .shows_in(reaps_twice),
+    mutant(
+        "a create under another parent extends what is known",
+        LINE,
+        "[[created == Some(self.moment(now))]]",
+        "created.is_some()",
+    )
+    .shows_in(reaps_twice),
+    mutant("a create in doubt extends what is known", LINE, "[[created == Some(self.moment(now))]]", "true")
+        .shows_in(reaps_twice),
+    mutant("what is known extends over gaps", LINE, "|| [[rank.sequence > number + 1]] {", "false"),
+    mutant("whoever leaves wakes nobody", LINE, "[[woken.push(member.wake.clone());]]", ""),
+    mutant("whoever leaves wakes the next only", LINE, "if [[behind.kind == Kind::Exclusive]] {", "true"),
+    mutant(
+        "nobody is blocked by the line",
+        LINE,
+        ".any(|(before, _)| [[exclude_each_other(before.kind, rank.kind)]])",
+        "false",
+    ),
+    mutant(
+        "the line blocks where numbers repeat",
+        LINE,
+        "[[!rank.is_past_the_last_number()]]\n            && self",
+        "true",
+    )
+    .shows_in(ends_the_numbers),
+    mutant(
+        "a list makes the queue known though there are others before",
+        LINE,
+        "if queue[..place].iter().all(|before| [[self.has(before)]]) {",
+        "true",
+    ),
+    mutant(
+        "a list makes the queue known behind others",
+        LINE,
+        "take_while(|queued| [[self.has(queued)]])",
+        "true",
+    ),
+    mutant("whoever is behind what is known is clear", LINE, "[[rank.sequence <= up_to]]", "true"),
+    mutant(
+        "writers do not wait for readers",
+        RULE,
+        "one == Kind::Exclusive || [[other == Kind::Exclusive]]",
+        "false",
+    ),
+    mutant(
+        "names tell the order",
+        ORDER,
+        "[[(a.sequence, a.kind, &a.name).cmp(&(b.sequence, b.kind, &b.name))]]",
+        "a.name.cmp(&b.name)",
+    ),
+    mutant("numbers that repeat tell the order", ORDER, "[[sequence == i32::MAX || sequence < 0]]", "false"),
+    mutant(
+        "the line does not hear of the parent",
+        CLIENT,
+        "[[shared.parent_watch.as_ref().is_some_and(|watch| watch.told.is_some())]]",
+        "false",
+    )
+    .shows_in(reaps),
+    mutant(
+        "a task looks at its own watch first",
+        DRIVER,
+        "let event = [[self.woken(task, between, &mut shown)]];",
+        "{
+            let own = self.own_sight(task);
+            self.deliver(between);
+            match self.woken(task, 0, &mut shown) {
+                Event::Woken { blocker, .. } => Event::Woken { own, blocker },
+                event => event,
+            }
+        }",
+    ),
+    mutant(
+        "a task that watches its blocker does not look at the earlier watch on its own node",
+        ANSWERS,
+        "None if [[self.own_sight(task) == Sight::There]] => Sight::Unwatched",
+        "true",
+    ),
+    mutant(
+        "a blocker's watch that has told is kept",
+        ANSWERS,
+        "[[tasks.blocker.take_if(|blocker| blocker.watch.told.is_some());]]",
+        "",
+    ),
+    mutant(
+        "a grant of an old session is reported",
+        DRIVER,
+        "Action::Report if [[self.is_over(task)]] =>",
+        "false",
+    ),
+];
+
+const fn mutant(name: &'static str, file: &'static str, place: &'static str, broken: &'static str) -> Mutant {
+    Mutant { name, file, place, broken, shows_in: |_| true }
+}
+
+fn reaps(game: &Game) -> bool {
+    game.faults.reap > 0
+}
+
+/// Games in which somebody comes back after the parent was made again.
+fn reaps_twice(game: &Game) -> bool {
+    game.faults.reap > 0 && game.faults.cancel == 0
+}
+
+fn ends_the_numbers(game: &Game) -> bool {
+    game.first_number > 0
+}
+
+/// Breaks a file of the library or of the model: in the way of the mutant that the program is told to be.
+///
+/// # Panics
+/// If a mutant is out of date.
+pub(crate) fn with_mutants(file: &str, text: &str) -> String {
+    let mut spots: Vec<Spot> = Vec::new();
+    for (index, mutant) in MUTANTS.iter().enumerate().filter(|(_, mutant)| mutant.file == file) {
+        let (start, end) = mutant.find(text);
+        match spots.iter_mut().find(|spot| spot.start == start) {
+            Some(spot) => spot.broken.push((index, mutant.broken)),
+            None => spots.push(Spot { start, end, broken: vec![(index, mutant.broken)] }),
+        }
+    }
+    spots.sort_by_key(|spot| std::cmp::Reverse(spot.start));
+    let mut result = text.to_owned();
+    for spot in spots {
+        result.replace_range(spot.start..spot.end, &spot.choice(&text[spot.start..spot.end]));
+    }
+    result
+}
+
+/// What is broken, and in which ways.
+struct Spot {
+    start: usize,
+    end: usize,
+    broken: Vec<(usize, &'static str)>,
+}
+
+impl Spot {
+    fn choice(&self, right: &str) -> String {
+        let broken = self.broken.iter().map(|(index, broken)| format!("Some({index}) => {{ {broken} }} "));
+        let choice = format!("match crate::mutant() {{ {} _ => {{ {right} }} }}", broken.collect::<String>());
+        if right.ends_with(';') { choice } else { format!("({choice})") }
+    }
+}
+
+impl Mutant {
+    /// Plays only those games, which takes less time.
+    const fn shows_in(self, shows_in: fn(&Game) -> bool) -> Self {
+        Self { shows_in, ..self }
+    }
+
+    /// Where the text is that is to be broken.
+    fn find(&self, text: &str) -> (usize, usize) {
+        let (before, rest) = self.place.split_once("[[").expect("it is marked");
+        let (right, after) = rest.split_once("]]").expect("it is marked");
+        let place = format!("{before}{right}{after}");
+        let found: Vec<usize> = text.match_indices(&place).map(|(at, _)| at).collect();
+        let [at] = *found else {
+            panic!(
+                "the mutant `{}` is to be brought up to date: in {} its place is found {} times",
+                self.name,
+                self.file,
+                found.len()
+            )
+        };
+        (at + before.len(), at + before.len() + right.len())
+    }
+}

@@ -1,0 +1,221 @@
+//! What can happen, and when.
+
+use super::client::{Client, Message, Request, What};
+use super::queue::name::Kind;
+use super::queue::order::is_past_the_last_number;
+use super::task::{Phase, Task};
+use super::world::{Foreigner, World};
+use super::zookeeper::{Change, ClientId, Owner, Path, number};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    /// A task begins to want the lock.
+    Enter(ClientId, usize),
+    /// The server takes the next request.
+    Serve(ClientId),
+    /// The client hears the next messages.
+    Deliver {
+        client: ClientId,
+        messages: usize,
+    },
+    DeliverMissed(ClientId, (Path, Change)),
+    /// A task takes in what the client has heard; that many messages arrive while it looks at its watches.
+    Poll {
+        client: ClientId,
+        task: usize,
+        between: usize,
+    },
+    Release(ClientId, usize),
+    ReleaseWriter(ClientId, usize),
+    HearExpiry(ClientId),
+    ForeignRelease(usize),
+
+    // What may happen, and need not.
+    ForeignEnter(usize),
+    ForeignGiveUp(usize),
+    ForeignDowngrade(usize),
+    Downgrade(ClientId, usize),
+    Cancel(ClientId, usize),
+    Expire(ClientId),
+    /// `late`: the creates under way may yet be done.
+    Reconnect {
+        client: ClientId,
+        late: bool,
+    },
+    ServeLate(ClientId, usize),
+    /// An operator deletes a node of ours.
+    Rob(String),
+    /// An operator writes to a node of ours.
+    Touch(String),
+    Reap,
+}
+
+impl Step {
+    /// Whether it happens in the end if it can.
+    fn is_due(&self) -> bool {
+        match self {
+            Step::Enter(..) | Step::Serve(_) | Step::Deliver { .. } | Step::DeliverMissed(..) => true,
+            Step::Poll { .. } | Step::Release(..) | Step::ReleaseWriter(..) => true,
+            Step::HearExpiry(_) | Step::ForeignRelease(_) => true,
+            Step::ForeignEnter(_) | Step::ForeignGiveUp(_) | Step::ForeignDowngrade(_) => false,
+            Step::Downgrade(..) | Step::Cancel(..) | Step::Expire(_) | Step::Reconnect { .. } => false,
+            Step::ServeLate(..) | Step::Rob(_) | Step::Touch(_) | Step::Reap => false,
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn steps(&self, steps: &mut Vec<Step>) {
+        if self.breach.is_some() {
+            return;
+        }
+        for client in &self.clients {
+            self.steps_of_client(client, steps);
+            for task in 0..client.tasks.len() {
+                self.steps_of_task(client, task, steps);
+            }
+        }
+        for (index, foreigner) in self.foreigners.iter().enumerate() {
+            self.steps_of_foreigner(index, foreigner, steps);
+        }
+        let ours = self.server.children.iter().filter(|child| self.is_claimed(child));
+        for child in ours.filter(|child| matches!(child.owner, Owner::Task { .. })) {
+            if self.faults.rob > 0 {
+                steps.push(Step::Rob(child.name.clone()));
+            }
+            if self.faults.touch > 0 {
+                steps.push(Step::Touch(child.name.clone()));
+            }
+        }
+        if self.faults.reap > 0 && self.server.children.is_empty() && self.server.has_parent() {
+            steps.push(Step::Reap);
+        }
+    }
+
+    fn steps_of_client(&self, client: &Client, steps: &mut Vec<Step>) {
+        let id = client.id;
+        if !client.missed.is_empty() {
+            steps.extend(client.missed.iter().map(|missed| Step::DeliverMissed(id, missed.clone())));
+        } else {
+            let messages = client.deliverable(self.faults.reconnect > 0);
+            steps.extend((messages > 0).then_some(Step::Deliver { client: id, messages }));
+        }
+        if client.has_expired {
+            steps.push(Step::HearExpiry(id));
+            return;
+        }
+        if !client.requests.is_empty() {
+            steps.push(Step::Serve(id));
+        }
+        steps.extend((0..client.late.len()).map(|index| Step::ServeLate(id, index)));
+        if client.tasks.iter().all(Task::is_done) {
+            return;
+        }
+        if self.faults.expire > 0 {
+            steps.push(Step::Expire(id));
+        }
+        if self.faults.reconnect > 0 {
+            steps.push(Step::Reconnect { client: id, late: false });
+            if self.faults.late > 0 && client.requests.iter().any(is_create) {
+                steps.push(Step::Reconnect { client: id, late: true });
+            }
+        }
+    }
+
+    fn steps_of_task(&self, client: &Client, index: usize, steps: &mut Vec<Step>) {
+        let (id, task) = (client.id, &client.tasks[index]);
+        let poll = |between| Step::Poll { client: id, task: index, between };
+        match &task.phase {
+            Phase::Outside => {
+                // Of those that are alike, the first comes first.
+                if !client.tasks[..index].contains(task) {
+                    steps.push(Step::Enter(id, index));
+                }
+                return;
+            }
+            Phase::Done => return,
+            Phase::Asking(_) if task.is_answered() => steps.push(poll(0)),
+            Phase::Awaiting if task.is_woken() || task.epoch < client.epoch => {
+                steps.push(poll(0));
+                // Other messages might as well arrive before or after.
+                let concerns = |message: &Message| match message {
+                    Message::Event { path: Path::Child(name), .. } => {
+                        task.claims(name)
+                            || task.blocker.as_ref().is_some_and(|blocker| blocker.name == *name)
+                    }
+                    _ => false,
+                };
+                let messages = client.inbox.iter().enumerate().filter(|_| client.missed.is_empty());
+                let concerning = messages.filter(|(_, message)| concerns(message));
+                steps.extend(concerning.map(|(index, _)| poll(index + 1)));
+            }
+            Phase::Asking(_) | Phase::Awaiting => {}
+            Phase::Downgrading(_) if task.is_answered() => steps.push(poll(0)),
+            Phase::Downgrading(_) => {}
+            Phase::Holding => {
+                steps.push(Step::Release(id, index));
+                let node = task.node.as_ref().and_then(|node| node.name.as_ref());
+                if node.is_some_and(|node| self.can_downgrade(node, task.kind)) {
+                    steps.push(Step::Downgrade(id, index));
+                }
+            }
+            Phase::HoldingBoth => steps.push(Step::ReleaseWriter(id, index)),
+            Phase::Reading => steps.push(Step::Release(id, index)),
+        }
+        if self.faults.cancel > 0 && task.holds().is_none() {
+            steps.push(Step::Cancel(id, index));
+        }
+    }
+
+    fn steps_of_foreigner(&self, index: usize, foreigner: &Foreigner, steps: &mut Vec<Step>) {
+        let mut nodes = self.nodes_of(index);
+        match nodes.next() {
+            // Of those that are alike, the first comes first.
+            None if !foreigner.has_come && !self.foreigners[..index].contains(foreigner) => {
+                steps.push(Step::ForeignEnter(index));
+            }
+            None => {}
+            Some(node) if self.server.is_first(node) => {
+                steps.push(Step::ForeignRelease(index));
+                if nodes.next().is_none() && self.can_downgrade(&node.name, node.kind) {
+                    steps.push(Step::ForeignDowngrade(index));
+                }
+            }
+            Some(_) if self.faults.cancel > 0 => steps.push(Step::ForeignGiveUp(index)),
+            Some(_) => {}
+        }
+    }
+
+    /// Where numbers repeat, nobody does.
+    fn can_downgrade(&self, node: &str, kind: Kind) -> bool {
+        kind == Kind::Exclusive
+            && self.names().have_shared()
+            && self.faults.downgrade > 0
+            && !is_past_the_last_number(number(self.names(), node))
+    }
+
+    /// Whether nothing more happens unless something happens to happen.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.can(Step::is_due)
+    }
+
+    /// Whether nothing more happens as long as nobody comes or goes.
+    pub(crate) fn is_still(&self) -> bool {
+        let comes_or_goes = |step: &Step| {
+            use Step::{Enter, ForeignRelease, Release, ReleaseWriter};
+            matches!(step, Enter(..) | Release(..) | ReleaseWriter(..) | ForeignRelease(_))
+        };
+        !self.can(|step| step.is_due() && !comes_or_goes(step))
+    }
+
+    fn can(&self, is_meant: impl Fn(&Step) -> bool) -> bool {
+        let mut steps = Vec::new();
+        self.steps(&mut steps);
+        steps.iter().any(is_meant)
+    }
+}
+
+/// Whether it is a create that a server may do late.
+pub(crate) fn is_create(request: &Request) -> bool {
+    matches!(request.what, What::Create { .. } | What::CreateReader { .. })
+}

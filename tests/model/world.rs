@@ -1,0 +1,198 @@
+//! Everything there is, and what happens to it.
+
+use super::client::{Answer, Client, Message, Request, Watch, What};
+use super::driver::Shown;
+use super::games::{Faults, Game, Player};
+use super::grants::Breach;
+use super::queue::name::{Kind, Names};
+use super::steps::Step;
+use super::task::Task;
+use super::zookeeper::{Child, ClientId, Fired, Owner, Path, ZooKeeper, number};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) server: ZooKeeper,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) foreigners: Vec<Foreigner>,
+    may_read_own: bool,
+    /// Those that may yet happen.
+    pub(crate) faults: Faults,
+    /// What should not have happened.
+    pub(crate) breach: Option<Breach>,
+}
+
+/// A contender of another library. It holds at the very moment in which its node is the first that counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Foreigner {
+    pub(crate) kind: Kind,
+    pub(crate) has_come: bool,
+}
+
+impl World {
+    pub(crate) fn new(game: &Game) -> Self {
+        let client = |(id, tasks): (usize, &&[Player])| {
+            let tasks = tasks.iter().map(|(kind, rounds)| Task::new(game.names, *kind, *rounds));
+            Client::new(id, game.names, tasks.collect())
+        };
+        let foreigner = |kind: &Kind| Foreigner { kind: *kind, has_come: false };
+        Self {
+            server: ZooKeeper::new(game.first_number),
+            clients: game.clients.iter().enumerate().map(client).collect(),
+            foreigners: game.foreigners.iter().map(foreigner).collect(),
+            may_read_own: game.may_read_own,
+            faults: game.faults,
+            breach: None,
+        }
+    }
+
+    pub(crate) fn names(&self) -> &'static Names {
+        self.clients[0].names
+    }
+
+    pub(crate) fn nodes_of(&self, foreigner: usize) -> impl Iterator<Item = &Child> {
+        self.server.children.iter().filter(move |child| child.owner == Owner::Foreigner(foreigner))
+    }
+
+    /// Whether it is a node of somebody who waits or holds by it.
+    pub(crate) fn is_claimed(&self, child: &Child) -> bool {
+        match child.owner {
+            Owner::Task { client, task } => self.clients[client].tasks[task].claims(&child.name),
+            Owner::Foreigner(_) => true,
+        }
+    }
+
+    /// Takes a step. Answers what it has shown, if a task took it.
+    pub(crate) fn take(&mut self, step: Step) -> Shown {
+        let mut shown = Shown::default();
+        match step {
+            Step::Enter(client, task) => self.clients[client].enter(task),
+            Step::Serve(client) => {
+                let request = self.clients[client].requests.pop_front().expect("there is one");
+                let answer = self.serve(client, &request);
+                if let Some(answer) = answer {
+                    let Request { task, slot, .. } = request;
+                    self.clients[client].inbox.push_back(Message::Answer { task, slot, answer });
+                }
+            }
+            Step::Deliver { client, messages } => self.clients[client].deliver(messages),
+            Step::DeliverMissed(client, missed) => self.clients[client].deliver_missed(&missed),
+            Step::Poll { client, task, between } => {
+                shown = self.clients[client].poll(task, between);
+                self.judge(client, task, shown);
+            }
+            Step::Release(client, task) => self.clients[client].end(task),
+            Step::ReleaseWriter(client, task) => self.clients[client].release_writer(task),
+            Step::HearExpiry(client) => self.clients[client].hear_expiry(),
+            Step::ForeignEnter(index) => self.enter_foreigner(index),
+            Step::ForeignRelease(index) => self.foreigner_leaves(index),
+            Step::ForeignGiveUp(index) => {
+                self.faults.cancel -= 1;
+                self.foreigner_leaves(index);
+            }
+            Step::ForeignDowngrade(index) => {
+                self.faults.downgrade -= 1;
+                let writer = self.nodes_of(index).next().expect("it holds").name.clone();
+                let (names, marker) = (self.names(), self.names().marker(Kind::Shared));
+                let name = format!("f{index}r-{marker}{:010}", number(names, &writer));
+                self.server.create_reader(&name, &writer);
+            }
+            Step::Downgrade(client, task) => {
+                self.faults.downgrade -= 1;
+                self.clients[client].downgrade(task);
+            }
+            Step::Cancel(client, task) => {
+                self.faults.cancel -= 1;
+                self.clients[client].end(task);
+            }
+            Step::Expire(client) => self.expire(client),
+            Step::Reconnect { client, late } => self.reconnect(client, late),
+            Step::ServeLate(client, index) => self.serve_late(client, index),
+            Step::Rob(name) => self.rob(&name),
+            Step::Touch(name) => {
+                self.faults.touch -= 1;
+                let fired = self.server.touch(&name);
+                self.announce(fired);
+            }
+            Step::Reap => {
+                self.faults.reap -= 1;
+                let fired = self.server.reap();
+                self.announce(fired);
+            }
+        }
+        self.tidy();
+        shown
+    }
+
+    pub(crate) fn announce(&mut self, fired: Vec<Fired>) {
+        for Fired { client, path, change } in fired {
+            self.clients[client].inbox.push_back(Message::Event { path, change });
+        }
+    }
+
+    /// Does what a request asks for.
+    pub(crate) fn serve(&mut self, client: ClientId, request: &Request) -> Option<Answer> {
+        let owner = Owner::Task { client, task: request.task };
+        let server = &mut self.server;
+        Some(match &request.what {
+            What::Create { id } => {
+                let kind = self.clients[client].tasks[request.task].kind;
+                let prefix = format!("{id}{}", self.clients[client].names.marker(kind));
+                server.create(&prefix, kind, owner).map_or(Answer::Missing, Answer::Created)
+            }
+            What::CreateReader { name, writer } => {
+                if server.create_reader(name, writer) {
+                    Answer::Done
+                } else {
+                    Answer::Missing
+                }
+            }
+            What::MakeParent => {
+                server.make_parent();
+                Answer::Done
+            }
+            What::List => Answer::Listed(server.list()),
+            What::Date(undated) => Answer::Dated(server.dates(undated)),
+            What::Find { id } => Answer::Found(server.find(id).map(|child| child.name.clone())),
+            What::Watch(Path::Child(name))
+                if !self.may_read_own && server.child(name).is_some_and(|child| child.owner == owner) =>
+            {
+                Answer::Refused
+            }
+            What::Watch(path) if server.watch(client, path) => Answer::Watched(Watch::default()),
+            What::Watch(_) => Answer::Missing,
+            What::Delete { name } => {
+                let fired = server.delete(name);
+                self.announce(fired);
+                return None;
+            }
+            What::Sweep { id } => {
+                let fired = server.delete_all(|child| child.name.starts_with(id));
+                self.announce(fired);
+                return None;
+            }
+        })
+    }
+
+    fn enter_foreigner(&mut self, index: usize) {
+        let Foreigner { kind, has_come } = &mut self.foreigners[index];
+        *has_come = true;
+        let prefix = format!("f{index}-{}", self.clients[0].names.marker(*kind));
+        self.server.make_parent();
+        self.server.create(&prefix, *kind, Owner::Foreigner(index));
+    }
+
+    /// It deletes its first node, which is the writer's if it has become a reader.
+    fn foreigner_leaves(&mut self, index: usize) {
+        let name = self.nodes_of(index).next().expect("it is there").name.clone();
+        let fired = self.server.delete(&name);
+        self.announce(fired);
+    }
+
+    fn tidy(&mut self) {
+        for client in &mut self.clients {
+            client.tidy();
+        }
+        let clients = &mut self.clients;
+        self.server.watches.retain(|(client, path)| clients[*client].listens_to(path));
+    }
+}
