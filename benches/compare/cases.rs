@@ -1,0 +1,151 @@
+//! What is measured, and what zk-recipes is to reach.
+
+use std::time::Duration;
+
+use crate::load::{Load, Operation};
+use crate::options::{self, Effort, Options};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) load: Load,
+    pub(crate) goal: Option<Goal>,
+    /// Of an acquire and a release.
+    pub(crate) most_requests: Option<f64>,
+    /// Measured on an ensemble as well.
+    is_core: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Goal {
+    /// The median is at most this many times that of the same writes sent by hand.
+    TimesFloor(f64),
+    /// At least this many times the cycles per second of Curator.
+    TimesCurator(f64),
+    /// The median in nanoseconds.
+    Nanoseconds(f64),
+    /// Of a waiter.
+    Bytes(f64),
+    /// The median is at most this many times that with the shortest queue.
+    TimesShortestQueue(f64),
+}
+
+/// As long as a short critical section.
+const HOLD: Duration = Duration::from_millis(5);
+/// Among which the waiters of a long queue are dealt out.
+const QUEUE_SESSIONS: usize = 20;
+const SHORTEST_QUEUE: usize = 10;
+const LONGEST_QUEUE: usize = 5000;
+const PARKED: usize = 5000;
+
+/// Those that were asked for, in their order.
+pub(crate) fn cases(options: &Options, servers: usize) -> Vec<Case> {
+    let wanted = |case: &Case| {
+        (servers == 1 || case.is_core || !options.only.is_empty())
+            && (options.only.is_empty() || options.only.iter().any(|part| case.name.contains(part)))
+    };
+    all(&options.effort).into_iter().filter(wanted).collect()
+}
+
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    all(&options::QUICK).into_iter().map(|case| case.name)
+}
+
+fn all(effort: &Effort) -> Vec<Case> {
+    let timed = |name: &str, title: &str, operation, goal| {
+        let load = Load::Timed { operation, iterations: effort.iterations };
+        Case::new(name, title, load, Some(goal))
+    };
+    let contend = |name: &str, title: &str, sessions, tasks: usize, own_locks: bool, goal| {
+        // The queue of so many moves slowly with some; a round is to take it round several times.
+        let turns = if tasks > 1 && !own_locks { 3 } else { 1 };
+        let load = Load::Contend { sessions, tasks, own_locks, time: effort.contention_time * turns };
+        Case::new(name, title, load, Some(Goal::TimesCurator(goal)))
+    };
+    let mut cases = vec![
+        timed(
+            "acquire",
+            "Acquire a free mutex, path used before",
+            Operation::Acquire,
+            Goal::TimesFloor(1.05),
+        )
+        .core()
+        .requests(2.0),
+        timed(
+            "new-path",
+            "Acquire a free mutex, first time on its path",
+            Operation::AcquireNew,
+            Goal::TimesFloor(1.45),
+        ),
+        timed("cycle", "Acquire and release a free mutex", Operation::Cycle, Goal::TimesFloor(1.05))
+            .core()
+            .requests(2.0),
+        timed(
+            "semaphore-mutex",
+            "Acquire a free semaphore mutex",
+            Operation::Semaphore,
+            Goal::TimesFloor(1.25),
+        )
+        .core(),
+        timed(
+            "multi-lock",
+            "Acquire a multi-lock of 3 free mutexes",
+            Operation::Multi,
+            Goal::TimesFloor(1.3),
+        )
+        .core(),
+        contend("sessions-8", "8 sessions on one lock", 8, 1, false, 1.5).core(),
+        contend("sessions-32", "32 sessions on one lock", 32, 1, false, 1.5).core(),
+        contend("tasks-one-lock", "64 tasks of one client on one lock", 1, 64, false, 30.0).core(),
+        contend("tasks-own-locks", "64 tasks of one client on 64 locks", 1, 64, true, 2.0),
+        timed(
+            "re-entrant",
+            "Acquire and release again what is held",
+            Operation::Reenter,
+            Goal::Nanoseconds(200.0),
+        ),
+    ];
+    let memory = Load::Park { waiters: PARKED };
+    cases.push(Case::new("memory", "Memory of one parked waiter", memory, Some(Goal::Bytes(8192.0))));
+    for waiters in [SHORTEST_QUEUE, 100, 1000, LONGEST_QUEUE] {
+        let load = Load::HandOver {
+            sessions: QUEUE_SESSIONS.min(waiters),
+            waiters,
+            hand_overs: effort.hand_overs,
+            hold: HOLD,
+        };
+        let goal = (waiters == LONGEST_QUEUE).then_some(Goal::TimesShortestQueue(2.0));
+        let title = format!("Hand-over with {waiters} waiters");
+        cases.push(Case::new(&format!("hand-over-{waiters}"), &title, load, goal));
+    }
+    cases
+}
+
+impl Case {
+    fn new(name: &str, title: &str, load: Load, goal: Option<Goal>) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            load,
+            goal,
+            most_requests: None,
+            is_core: false,
+        }
+    }
+
+    fn core(mut self) -> Self {
+        self.is_core = true;
+        self
+    }
+
+    fn requests(mut self, most: f64) -> Self {
+        self.most_requests = Some(most);
+        self
+    }
+
+    /// Whether it is one of the shortest queue, by which the longer ones are judged.
+    pub(crate) fn is_shortest_queue(&self) -> bool {
+        matches!(self.load, Load::HandOver { waiters: SHORTEST_QUEUE, .. })
+    }
+}

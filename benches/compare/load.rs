@@ -1,0 +1,157 @@
+//! What a participant does, and the lines by which it is told and answers.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `open <servers> <path> <load>` | connects and gets ready to do this at this path, where there is a node |
+//! | `run <round>` | does it once; the answer has the [`Outcome`] |
+//! | `close` | undoes the `open` |
+//!
+//! A participant says `ready` and its version, if it knows it, at its start, answers each line with `ok [outcome]` or `error <text>`, and ends with its
+//! standard input.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::Result;
+
+/// How many connections a latency is measured on in turns: that of one may be better than that of another throughout.
+pub(crate) const CONNECTIONS: usize = 4;
+/// What one sample of [`Operation::Reenter`] is the mean of.
+pub(crate) const REENTRIES: u32 = 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// One contender does one thing again and again; a round is on one connection.
+    Timed { operation: Operation, iterations: usize },
+    /// Several acquire and release as fast as they can, `tasks` in each session. There is one lock for all tasks, or
+    /// one for each.
+    Contend { sessions: usize, tasks: usize, own_locks: bool, time: Duration },
+    /// Many wait; how long does it take from one holder to the next? Neighbours in the queue are of different sessions,
+    /// and who has released queues again after half of `hold`.
+    HandOver { sessions: usize, waiters: usize, hand_overs: usize, hold: Duration },
+    /// Many of one session wait for a lock that another one keeps.
+    Park { waiters: usize },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Acquires a mutex; the release is not timed.
+    Acquire,
+    /// The same with a new lock object for the nodes `<path>/0`, `<path>/1`, ..., which exist and have not been used.
+    AcquireNew,
+    /// Acquires and releases a mutex.
+    Cycle,
+    /// Acquires a semaphore mutex.
+    Semaphore,
+    /// Acquires three mutexes, `<path>/a`, `<path>/b` and `<path>/c`, as one.
+    Multi,
+    /// Acquires and releases a mutex that it holds.
+    Reenter,
+}
+
+impl Operation {
+    const ALL: [Self; 6] =
+        [Self::Acquire, Self::AcquireNew, Self::Cycle, Self::Semaphore, Self::Multi, Self::Reenter];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::AcquireNew => "acquire-new",
+            Self::Cycle => "cycle",
+            Self::Semaphore => "semaphore",
+            Self::Multi => "multi",
+            Self::Reenter => "reenter",
+        }
+    }
+}
+
+/// What came of one round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Locks that were acquired and released.
+    pub(crate) cycles: u64,
+    /// How long the cycles that were counted as grants took together.
+    pub(crate) elapsed: Duration,
+    /// In nanoseconds.
+    pub(crate) latencies: Vec<u64>,
+    /// Of each contender within `elapsed`.
+    pub(crate) grants: Vec<u64>,
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timed { operation, iterations } => {
+                write!(f, "timed {} {iterations} {CONNECTIONS}", operation.name())
+            }
+            Self::Contend { sessions, tasks, own_locks, time } => {
+                write!(f, "contend {sessions} {tasks} {} {}", u8::from(*own_locks), time.as_millis())
+            }
+            Self::HandOver { sessions, waiters, hand_overs, hold } => {
+                write!(f, "hand-over {sessions} {waiters} {hand_overs} {}", hold.as_millis())
+            }
+            Self::Park { waiters } => write!(f, "park {waiters}"),
+        }
+    }
+}
+
+impl FromStr for Load {
+    type Err = Box<dyn std::error::Error + Send + Sync>;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
+        Ok(match words[..] {
+            ["timed", name, iterations, _connections] => {
+                let operation = Operation::ALL.into_iter().find(|operation| operation.name() == name);
+                let operation = operation.ok_or_else(|| format!("no operation is called {name:?}"))?;
+                Self::Timed { operation, iterations: iterations.parse()? }
+            }
+            ["contend", sessions, tasks, own_locks, millis] => Self::Contend {
+                sessions: sessions.parse()?,
+                tasks: tasks.parse()?,
+                own_locks: own_locks == "1",
+                time: Duration::from_millis(millis.parse()?),
+            },
+            ["hand-over", sessions, waiters, hand_overs, millis] => Self::HandOver {
+                sessions: sessions.parse()?,
+                waiters: waiters.parse()?,
+                hand_overs: hand_overs.parse()?,
+                hold: Duration::from_millis(millis.parse()?),
+            },
+            ["park", waiters] => Self::Park { waiters: waiters.parse()? },
+            _ => return Err(format!("not a load: {text:?}").into()),
+        })
+    }
+}
+
+/// `<cycles> <nanoseconds> <latencies> <grants>`, the lists with commas.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        let (latencies, grants) = (list(&self.latencies), list(&self.grants));
+        write!(f, "{} {} {latencies} {grants}", self.cycles, self.elapsed.as_nanos())
+    }
+}
+
+impl FromStr for Outcome {
+    type Err = Box<dyn std::error::Error + Send + Sync>;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let list = |text: &str| {
+            text.split(',')
+                .filter(|number| !number.is_empty())
+                .map(str::parse)
+                .collect::<Result<Vec<u64>, _>>()
+        };
+        let [cycles, nanoseconds, latencies, grants] = text.split(' ').collect::<Vec<_>>()[..] else {
+            return Err(format!("not an outcome: {text:?}").into());
+        };
+        Ok(Self {
+            cycles: cycles.parse()?,
+            elapsed: Duration::from_nanos(nanoseconds.parse()?),
+            latencies: list(latencies)?,
+            grants: list(grants)?,
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! Several contenders that acquire and release as fast as they can.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::library::{Kind, Library};
+use super::timed::nanoseconds;
+use super::{close_all, connect_all};
+use crate::Result;
+use crate::load::Outcome;
+
+pub(crate) struct Contend<L: Library> {
+    sessions: Vec<L::Session>,
+    /// What each task acquires.
+    locks: Vec<Arc<L::Lock>>,
+    time: Duration,
+}
+
+impl<L: Library> Contend<L> {
+    pub(crate) async fn open(
+        servers: &str,
+        path: &str,
+        sessions: usize,
+        tasks: usize,
+        own_locks: bool,
+        time: Duration,
+    ) -> Result<Self> {
+        let sessions = connect_all::<L>(servers, sessions).await?;
+        let mut locks = Vec::new();
+        for session in &sessions {
+            let shared = Arc::new(L::lock(session, Kind::Mutex, path)?);
+            for task in 0..tasks {
+                locks.push(match own_locks {
+                    true => Arc::new(L::lock(session, Kind::Mutex, &format!("{path}/{task}"))?),
+                    false => shared.clone(),
+                });
+            }
+        }
+        Ok(Self { sessions, locks, time })
+    }
+
+    pub(crate) async fn run(&self) -> Result<Outcome> {
+        let deadline = Instant::now() + self.time;
+        let mut tasks = JoinSet::new();
+        for lock in self.locks.iter().cloned() {
+            tasks.spawn(contend::<L>(lock, deadline));
+        }
+        let mut outcome = Outcome { elapsed: self.time, ..Outcome::default() };
+        while let Some(contender) = tasks.join_next().await {
+            let contender: Outcome = contender??;
+            outcome.cycles += contender.cycles;
+            outcome.latencies.extend(contender.latencies);
+            outcome.grants.extend(contender.grants);
+        }
+        Ok(outcome)
+    }
+
+    pub(crate) async fn close(self) {
+        drop(self.locks);
+        close_all::<L>(self.sessions).await;
+    }
+}
+
+async fn contend<L: Library>(lock: Arc<L::Lock>, deadline: Instant) -> Result<Outcome> {
+    let mut latencies = Vec::new();
+    let mut in_time = 0;
+    let mut started = Instant::now();
+    while started < deadline {
+        let held = L::acquire(&lock).await?;
+        latencies.push(nanoseconds(started.elapsed()));
+        L::release(held).await?;
+        started = Instant::now();
+        in_time += u64::from(started < deadline);
+    }
+    Ok(Outcome { cycles: latencies.len() as u64, latencies, grants: vec![in_time], ..Outcome::default() })
+}

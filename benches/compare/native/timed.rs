@@ -1,0 +1,90 @@
+//! One contender that does one thing again and again.
+
+use std::time::{Duration, Instant};
+
+use super::library::{Kind, Library};
+use super::{close_all, connect_all};
+use crate::Result;
+use crate::load::{CONNECTIONS, Operation, Outcome, REENTRIES};
+
+pub(crate) struct Timed<L: Library> {
+    path: String,
+    operation: Operation,
+    iterations: usize,
+    sessions: Vec<L::Session>,
+    /// One for each session.
+    locks: Vec<L::Lock>,
+    /// Of the nodes for [`Operation::AcquireNew`].
+    used: usize,
+}
+
+impl<L: Library> Timed<L> {
+    pub(crate) async fn open(
+        servers: &str,
+        path: &str,
+        operation: Operation,
+        iterations: usize,
+    ) -> Result<Self> {
+        let sessions = connect_all::<L>(servers, CONNECTIONS).await?;
+        let kind = match operation {
+            Operation::Semaphore => Kind::Semaphore,
+            Operation::Multi => Kind::Multi,
+            Operation::Acquire | Operation::AcquireNew | Operation::Cycle | Operation::Reenter => Kind::Mutex,
+        };
+        let locks = sessions.iter().map(|session| L::lock(session, kind, path)).collect::<Result<_>>()?;
+        Ok(Self { path: path.to_owned(), operation, iterations, sessions, locks, used: 0 })
+    }
+
+    pub(crate) async fn run(&mut self, round: usize) -> Result<Outcome> {
+        let connection = round % self.sessions.len();
+        let started = Instant::now();
+        let mut latencies = Vec::with_capacity(self.iterations);
+        if self.operation == Operation::Reenter {
+            self.reenter(connection, &mut latencies).await?;
+        } else {
+            for _ in 0..self.iterations {
+                latencies.push(nanoseconds(self.once(connection).await?));
+            }
+        }
+        let of_sample = if self.operation == Operation::Reenter { REENTRIES } else { 1 };
+        let cycles = latencies.len() as u64 * u64::from(of_sample);
+        Ok(Outcome { cycles, elapsed: started.elapsed(), latencies, grants: Vec::new() })
+    }
+
+    async fn once(&mut self, connection: usize) -> Result<Duration> {
+        let new_path = (self.operation == Operation::AcquireNew).then(|| {
+            self.used += 1;
+            format!("{}/{}", self.path, self.used - 1)
+        });
+        let started = Instant::now();
+        let held = match new_path {
+            Some(path) => L::acquire(&L::lock(&self.sessions[connection], Kind::Mutex, &path)?).await?,
+            None => L::acquire(&self.locks[connection]).await?,
+        };
+        let acquired = started.elapsed();
+        L::release(held).await?;
+        Ok(if self.operation == Operation::Cycle { started.elapsed() } else { acquired })
+    }
+
+    async fn reenter(&self, connection: usize, latencies: &mut Vec<u64>) -> Result<()> {
+        let lock = &self.locks[connection];
+        let held = L::acquire(lock).await?;
+        for _ in 0..self.iterations {
+            let started = Instant::now();
+            for _ in 0..REENTRIES {
+                L::release(L::acquire(lock).await?).await?;
+            }
+            latencies.push(nanoseconds(started.elapsed() / REENTRIES));
+        }
+        L::release(held).await
+    }
+
+    pub(crate) async fn close(self) {
+        drop(self.locks);
+        close_all::<L>(self.sessions).await;
+    }
+}
+
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

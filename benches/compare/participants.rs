@@ -1,0 +1,89 @@
+//! Who takes part, in which cases.
+
+use tokio::process::Command;
+
+use crate::Result;
+use crate::child::Participating;
+use crate::load::{Load, Operation};
+use crate::peers;
+use crate::servers::Service;
+
+pub(crate) const FLOOR: &str = "floor";
+pub(crate) const OURS: &str = "zk-recipes";
+pub(crate) const CURATOR: &str = "Curator";
+pub(crate) const KAZOO: &str = "kazoo";
+const ZOOKEEPER_LOCK: &str = "zookeeper-client";
+const REDIS: &str = "Redis";
+const ETCD: &str = "etcd";
+
+/// A thread of Java for each waiter.
+const MOST_JAVA_THREADS: usize = 1000;
+const MOST_PYTHON_THREADS: usize = 100;
+
+#[derive(Debug)]
+pub(crate) struct Participant {
+    pub(crate) name: &'static str,
+    pub(crate) service: Service,
+    pub(crate) process: Participating,
+}
+
+/// Starts all that are installed. Of the others it says how to get them.
+pub(crate) async fn start_all(services: &[Service]) -> Result<Vec<Participant>> {
+    let known = [
+        (FLOOR, Service::ZooKeeper, itself(FLOOR)?, ""),
+        (OURS, Service::ZooKeeper, itself(OURS)?, ""),
+        (CURATOR, Service::ZooKeeper, peers::curator(), peers::WAY_OUT),
+        (KAZOO, Service::ZooKeeper, peers::kazoo(), peers::WAY_OUT),
+        (ZOOKEEPER_LOCK, Service::ZooKeeper, itself(ZOOKEEPER_LOCK)?, ""),
+        (REDIS, Service::Redis, itself(REDIS)?, ""),
+        (ETCD, Service::Etcd, itself(ETCD)?, ""),
+    ];
+    let mut participants = Vec::new();
+    for (name, service, command, way_out) in known {
+        if !services.contains(&service) {
+            continue;
+        }
+        let Some(command) = command else {
+            eprintln!("without {name}: {way_out}");
+            continue;
+        };
+        match Participating::start(name, command).await {
+            Ok(process) => participants.push(Participant { name, service, process }),
+            Err(error) if name == OURS => return Err(error),
+            Err(error) => eprintln!("without {name}: {error}"),
+        }
+    }
+    Ok(participants)
+}
+
+/// This program.
+fn itself(participant: &str) -> Result<Option<Command>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--participant", participant]);
+    Ok(Some(command))
+}
+
+/// How somebody takes part in a case; `None` if it does not.
+pub(crate) fn part_of(name: &str, load: Load) -> Option<Load> {
+    use Operation::{Acquire, AcquireNew, Cycle, Reenter};
+    let is_plain = matches!(load, Load::Timed { operation: Acquire | AcquireNew | Cycle, .. });
+    let takes_part = match (name, load) {
+        (OURS, _) => true,
+        (FLOOR, Load::Timed { operation, .. }) => operation != Reenter,
+        // Where nobody waits for anybody, its writes are those of a lock.
+        (FLOOR, Load::Contend { own_locks, .. }) => own_locks,
+        (CURATOR, Load::HandOver { waiters, .. }) => waiters <= MOST_JAVA_THREADS,
+        (CURATOR, Load::Park { waiters }) => {
+            return Some(Load::Park { waiters: waiters.min(MOST_JAVA_THREADS) });
+        }
+        (CURATOR, _) => true,
+        (KAZOO, Load::HandOver { waiters, .. }) => waiters <= MOST_PYTHON_THREADS,
+        (ZOOKEEPER_LOCK, Load::HandOver { .. }) => true,
+        (KAZOO | ZOOKEEPER_LOCK, Load::Contend { .. }) => true,
+        // A connection of theirs does one thing at a time.
+        (REDIS | ETCD, Load::Contend { tasks, .. }) => tasks == 1,
+        (KAZOO | ZOOKEEPER_LOCK | REDIS | ETCD, Load::Timed { .. }) => is_plain,
+        _ => false,
+    };
+    takes_part.then_some(load)
+}
