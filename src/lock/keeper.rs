@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, sleep_until};
 use zookeeper_client::{self as zk, EventType};
 
 use super::held_node::{HeldNode, REVOKE_REQUEST};
-use super::minder::BRIEF;
 use crate::client::{OwnWatch, Session};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -31,10 +30,8 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
     let held = Arc::downgrade(held);
     async move {
         let mut is_watching = own_watch.is_some();
-        let mut watching = pin!(async {
-            // Whichever comes first.
-            let _ = timeout(BRIEF, node_watch.wanted.notified()).await;
-        });
+        // By whoever listens or, if nobody does, by the minder when it is young no longer.
+        let mut watching = pin!(node_watch.wanted.notified());
         let is_released = || held.upgrade().is_none_or(|held| held.is_released());
         let mut gone = pin!(gone(&session, &path, own_watch, &node_watch, is_released));
         let mut is_there = true;

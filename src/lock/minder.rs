@@ -12,7 +12,7 @@ use super::held_node::HeldNode;
 use crate::client::Client;
 
 /// Most holds are over sooner. An older one has its node watched.
-pub(super) const BRIEF: Duration = Duration::from_secs(1);
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// The young holds of one client, and a task that looks after them from the first on until the client is closed.
 #[derive(Debug, Default)]
