@@ -1,8 +1,10 @@
 //! What can go wrong, with the operation, the path and the way out.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinError;
 use zookeeper_client as zk;
 
 use crate::failure::Failure;
@@ -125,10 +127,76 @@ pub enum Error {
         others: Vec<Error>,
     },
 
+    /// The work of a leader failed.
+    #[error("the work of the leader {path} failed: {source}")]
+    WorkFailed {
+        /// The full path of the leader's node.
+        path: String,
+        /// What it says.
+        source: WorkError,
+    },
+
+    /// The latch or selector was closed.
+    #[error("the candidate for {path} is closed; start a new one")]
+    CandidateClosed {
+        /// The full path of the election.
+        path: String,
+    },
+
     /// The client was closed.
     #[error("the client is closed; make a new one")]
     Closed,
 }
+
+/// What the work of a [`LeaderSelector`](crate::LeaderSelector) has failed with: its own error, or its panic.
+#[derive(Clone)]
+pub struct WorkError(Arc<dyn std::error::Error + Send + Sync>);
+
+impl WorkError {
+    pub(crate) fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(error.into().into())
+    }
+
+    /// Of work whose task did not end by itself.
+    pub(crate) fn of_task(error: JoinError) -> Self {
+        let Ok(panic) = error.try_into_panic() else { return Self::new("its task was stopped") };
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::new(format!("it panicked: {}", message.unwrap_or("without a message")))
+    }
+
+    /// The error itself, to be downcast to what the work fails with.
+    pub fn get_ref(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for WorkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for WorkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for WorkError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Two are the same if they are of one failure.
+impl PartialEq for WorkError {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for WorkError {}
 
 /// How a lock was lost.
 #[non_exhaustive]
@@ -142,6 +210,8 @@ pub enum LossReason {
     Deadline,
     /// Somebody has deleted its node.
     Deleted,
+    /// It was a leadership, and was given up. See [`Leadership::resign`](crate::Leadership::resign).
+    Resigned,
     /// The client was closed.
     Closed,
 }
@@ -153,6 +223,7 @@ impl fmt::Display for LossReason {
             Self::Suspect => "the servers did not answer, and it does not wait for them",
             Self::Deadline => "it was held for as long as it may be",
             Self::Deleted => "somebody has deleted its node",
+            Self::Resigned => "it was given up",
             Self::Closed => "the client was closed",
         })
     }

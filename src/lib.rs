@@ -6,6 +6,7 @@ mod client;
 mod error;
 mod failure;
 pub mod guide;
+mod leader;
 mod lock;
 mod queue;
 mod shared_count;
@@ -16,7 +17,11 @@ pub use zookeeper_client;
 pub use zookeeper_client::{Acl, AuthId, CreateMode, Permission};
 
 pub use self::client::{Client, ClientBuilder, ConnectionState, RetryPolicy};
-pub use self::error::{Error, LossReason, Result};
+pub use self::error::{Error, LossReason, Result, WorkError};
+pub use self::leader::{
+    CloseMode, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LeaderState, Leadership,
+    Observation,
+};
 pub use self::lock::{
     InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, MultiLock, Owner, Participant,
     ReadLock, ReadWriteLock, Revoker, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket, Transaction,

@@ -103,7 +103,7 @@ impl SharedCount {
             match session.watch_data(&self.path).await {
                 Err(zk::Error::NoNode) => self.make(session).await?,
                 read => {
-                    let (data, watcher) = read?;
+                    let (data, _, watcher) = read?;
                     return Ok((parse(&data)?, watcher));
                 }
             }

@@ -220,7 +220,7 @@ impl EphemeralNode {
 
     /// Watches the node, which exists, for its deletion or a change of its data.
     pub(crate) async fn watch(&mut self) -> Result<(), zk::Error> {
-        let (data, watcher) = self.session.watch_data(&self.path()).await?;
+        let (data, _, watcher) = self.session.watch_data(&self.path()).await?;
         self.watch = Some(OwnWatch { data, watcher });
         Ok(())
     }

@@ -260,15 +260,15 @@ impl Session {
     }
 
     /// Reads the data of a node, and watches it for its deletion or a change of the data.
-    pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, Watcher), zk::Error> {
-        let (data, _, watcher) = self.zookeeper()?.get_and_watch_data(path).await?;
-        Ok((data, Watcher::new(watcher)))
+    pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
+        let (data, stat, watcher) = self.zookeeper()?.get_and_watch_data(path).await?;
+        Ok((data, stat, Watcher::new(watcher)))
     }
 
-    /// Watches a node for its deletion or a change of the data; `None` if it does not exist.
-    pub(crate) async fn watch_existence(&self, path: &str) -> Result<Option<Watcher>, zk::Error> {
+    /// Watches a node for its creation, its deletion or a change of the data. Answers whether it exists.
+    pub(crate) async fn watch_existence(&self, path: &str) -> Result<(bool, Watcher), zk::Error> {
         let (stat, watcher) = self.zookeeper()?.check_and_watch_stat(path).await?;
-        Ok(stat.map(|_| Watcher::new(watcher)))
+        Ok((stat.is_some(), Watcher::new(watcher)))
     }
 
     pub(crate) async fn set_data(&self, path: &str, data: &[u8]) -> Result<(), zk::Error> {

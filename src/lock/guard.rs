@@ -282,6 +282,18 @@ impl LockGuard {
         }
     }
 
+    /// Gives the lock up while others look at the guard, who find it lost from now on; waits for the confirmation.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    ///
+    /// # Cancel safety
+    /// As [`release`](Self::release).
+    pub(crate) async fn resign(&self) -> Result<()> {
+        let resigned = join_all(self.nodes().into_iter().map(HeldNode::resign)).await;
+        Error::all(resigned.into_iter().filter_map(Result::err).collect()).map_or(Ok(()), Err)
+    }
+
     /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its
     /// hold only counts down, without a request. The members of a multi-lock are released all at once.
     ///

@@ -235,6 +235,23 @@ impl HeldNode {
         if found { Ok(()) } else { Err(self.deleted()) }
     }
 
+    /// The same while others hold on to it, for whom it is lost then.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    ///
+    /// # Cancel safety
+    /// As [`release`](Self::release).
+    pub(crate) async fn resign(&self) -> Result<()> {
+        self.ensure_held()?;
+        if !self.turns_lost(LossReason::Resigned) {
+            return self.ensure_held();
+        }
+        let Some(grant) = self.take() else { return Ok(()) };
+        let found = self.client.unless_closed(grant.remove()).await?;
+        if found { Ok(()) } else { Err(self.lost_error(LossReason::Deleted)) }
+    }
+
     /// Waits until somebody asks for the lock by writing to the node.
     pub(crate) async fn revoke_requested(&self) -> Result<()> {
         self.ensure_held()?;
@@ -258,16 +275,7 @@ impl HeldNode {
     /// What is lost stays lost, for the first reason. The node, if there still is one, is removed; except by closing,
     /// where that is up to the session or, if it goes on, to the guards.
     pub(crate) fn lose(&self, reason: LossReason) {
-        let is_lost = self.state.send_if_modified(|state| {
-            // Meanwhile it may have been extended.
-            let was_extended = reason == LossReason::Deadline && !self.is_over_time();
-            let loses = !was_extended && !state.is_lost();
-            if loses {
-                *state = LockState::Lost(reason);
-            }
-            loses
-        });
-        if is_lost {
+        if self.turns_lost(reason) {
             tracing::info!(node = &*self.path, %reason, "lock lost");
             match reason {
                 LossReason::Closed => {}
@@ -275,6 +283,19 @@ impl HeldNode {
                 _ => drop(self.take()),
             }
         }
+    }
+
+    /// Answers whether it was not lost before.
+    fn turns_lost(&self, reason: LossReason) -> bool {
+        self.state.send_if_modified(|state| {
+            // Meanwhile it may have been extended.
+            let was_extended = reason == LossReason::Deadline && !self.is_over_time();
+            let loses = !was_extended && !state.is_lost();
+            if loses {
+                *state = LockState::Lost(reason);
+            }
+            loses
+        })
     }
 
     /// The node, to be removed.

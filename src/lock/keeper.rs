@@ -110,7 +110,7 @@ async fn gone(
     loop {
         let watched = match own_watch.take() {
             Some(OwnWatch { data, watcher }) => Ok((data, watcher)),
-            None => session.watch_data(path).await,
+            None => session.watch_data(path).await.map(|(data, _, watcher)| (data, watcher)),
         };
         let error = match watched {
             Ok((data, mut watcher)) => {

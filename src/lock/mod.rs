@@ -13,7 +13,7 @@ mod multi;
 mod mutex;
 mod options;
 mod owner;
-mod participant;
+pub(crate) mod participant;
 mod read_write;
 mod reentrant;
 mod revoke;
@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub(crate) use self::attempt::{Contending, Entry, granted};
 pub use self::guard::LockGuard;
 pub use self::multi::MultiLock;
 pub use self::mutex::InterProcessMutex;
@@ -35,7 +36,9 @@ pub use self::options::LockOptions;
 pub use self::owner::Owner;
 pub use self::participant::Participant;
 pub use self::read_write::{ReadLock, ReadWriteLock, WriteLock};
+pub(crate) use self::reentrant::Reentrant;
 pub use self::revoke::{Revoker, force_release, force_release_participant};
+pub(crate) use self::revoke::{election_of_latch, request_to_latch};
 pub use self::semaphore::Semaphore;
 pub use self::semaphore_mutex::SemaphoreMutex;
 pub use self::state::{LockState, SuspectPolicy};

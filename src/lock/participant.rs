@@ -1,5 +1,6 @@
 //! Who stands in a queue.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -32,6 +33,11 @@ impl Participant {
         self.identity.as_deref()
     }
 
+    /// The identity as text; nothing if it cannot be read. Curator's `Participant.getId`.
+    pub fn id(&self) -> Cow<'_, str> {
+        self.identity().map(String::from_utf8_lossy).unwrap_or_default()
+    }
+
     /// The session that its node belongs to.
     pub fn session_id(&self) -> i64 {
         self.session_id
@@ -56,6 +62,23 @@ impl Participant {
     /// Whether it holds the lock.
     pub fn is_holder(&self) -> bool {
         self.is_holder
+    }
+
+    /// One that waits, as its node tells.
+    pub(crate) fn of_node(node_path: String, identity: Option<Vec<u8>>, stat: &zk::Stat) -> Self {
+        Self {
+            node_path,
+            identity,
+            session_id: stat.ephemeral_owner,
+            since: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs()),
+            fencing_token: stat.czxid,
+            is_holder: false,
+        }
+    }
+
+    /// The same contender, seen as one that holds.
+    pub(crate) fn holding(self) -> Self {
+        Self { is_holder: true, ..self }
     }
 
     /// The same contender, seen as one that waits.
@@ -119,7 +142,7 @@ pub(crate) async fn holder(internals: &LockInternals, kind: Kind) -> Result<Opti
         };
         // Whoever has left since the queue was listed has made way for another.
         if let Some(holder) = node(internals, holder).await? {
-            return Ok(Some(Participant { is_holder: true, ..holder }));
+            return Ok(Some(holder.holding()));
         }
     }
 }
@@ -144,12 +167,5 @@ async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Parti
             }
         })
         .await?;
-    Ok(node.map(|(identity, stat)| Participant {
-        node_path,
-        identity,
-        session_id: stat.ephemeral_owner,
-        since: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs()),
-        fencing_token: stat.czxid,
-        is_holder: false,
-    }))
+    Ok(node.map(|(identity, stat)| Participant::of_node(node_path, identity, &stat)))
 }

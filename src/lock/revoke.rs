@@ -6,9 +6,9 @@ use zookeeper_client as zk;
 
 use super::held_node::REVOKE_REQUEST;
 use super::participant::{self, Participant};
-use crate::client::Client;
+use crate::client::{Client, Write};
 use crate::error::Result;
-use crate::queue::{ANY_LOCK, LEASES, LockInternals};
+use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 
 /// Asks holders to give a lock back. It is up to them: with this library, who awaits
 /// [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested) hears of it; with Curator, who has
@@ -25,6 +25,10 @@ use crate::queue::{ANY_LOCK, LEASES, LockInternals};
 /// # }
 /// ```
 ///
+/// It is a write to the holder's node, whose data is then the request and no longer the holder's identity. But for a
+/// `LeaderLatch`: there it is a write to the path of the election, since a latch of Curator that waits behind the
+/// leader hears of its end no more after a write to its node.
+///
 /// Source: Curator's `Revoker`, which needs to know the path of the holder's node.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -34,8 +38,6 @@ impl Revoker {
     /// Asks whoever holds the lock at `path`, below the client's namespace, of whatever kind it is: all of its
     /// readers, or all who have a permit, if there are several. Answers who was asked; nobody if the lock is
     /// free.
-    ///
-    /// It writes to the holder's node, whose data is then the request and no longer the holder's identity.
     ///
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath).
@@ -58,7 +60,8 @@ impl Revoker {
 
     /// Asks one contender, be it a holder or one that waits. Answers whether its node was still there.
     ///
-    /// Who waits hears of it as a holder; but not who waits for a permit: that will be held by another node.
+    /// Who waits hears of it as a holder; but not who waits for a permit, which will be held by another node, and of
+    /// several candidates of a latch only the one that was asked last.
     ///
     /// # Errors
     /// As [`request`](Self::request).
@@ -70,7 +73,19 @@ impl Revoker {
         let done = Done::default();
         let write = client.request("ask for the lock of", path, |session| {
             let done = &done;
-            async move { done.after(session.set_data(path, REVOKE_REQUEST).await) }
+            async move {
+                done.after(match election_of_latch(path) {
+                    Some(election) => {
+                        let request = request_to_latch(participant.fencing_token());
+                        let writes = [
+                            Write::Check { path, version: None },
+                            Write::SetData { path: election, data: &request, version: None },
+                        ];
+                        session.commit(&writes).await.map(drop).map_err(zk::Error::from)
+                    }
+                    None => session.set_data(path, REVOKE_REQUEST).await,
+                })
+            }
         });
         client.unless_closed(write).await
     }
@@ -122,6 +137,17 @@ pub async fn force_release_participant(client: &Client, participant: &Participan
         }
     });
     client.unless_closed(delete).await
+}
+
+/// The path of the election, if the node is that of a latch.
+pub(crate) fn election_of_latch(node_path: &str) -> Option<&str> {
+    let (election, name) = node_path.rsplit_once('/')?;
+    LATCH.read(name).map(|_| election)
+}
+
+/// What asks the latch with this token to resign, as the data of the path of the election.
+pub(crate) fn request_to_latch(token: i64) -> Vec<u8> {
+    [REVOKE_REQUEST, format!(" {token}").as_bytes()].concat()
 }
 
 /// Whether a request was done that may be sent several times.

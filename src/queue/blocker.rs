@@ -26,7 +26,7 @@ impl BlockerWatch {
         let path = internals.child(name);
         let there = |watcher| (Sight::There, Some(Self { name: name.to_owned(), watcher, on }));
         match session.watch_data(&path).await {
-            Ok((_, watcher)) => Ok(there(watcher)),
+            Ok((_, _, watcher)) => Ok(there(watcher)),
             Err(zk::Error::NoNode) => Ok((Sight::Gone, None)),
             // Who may not read a node does not hear of its end, either; but of changes around it.
             Err(zk::Error::NoAuth) => match session.watch_list(internals.path()).await {

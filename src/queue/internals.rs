@@ -146,6 +146,11 @@ impl LockInternals {
         Contenders::among(children, self.names, |name| self.on_stranger(name))
     }
 
+    /// Whether somebody is in the queue, by the children of the path.
+    pub(crate) fn has_contenders(&self, children: &[String]) -> bool {
+        children.iter().any(|name| self.names.read(name).is_some())
+    }
+
     /// When each of these contenders was created; without those that are gone.
     pub(crate) async fn dates(
         &self,

@@ -150,7 +150,7 @@ impl Joint {
         match outcome.map_err(|source| self.error(source))? {
             CreateOutcome::Created => {
                 for ((line, at), watch) in lines.iter().zip(&mut moments).zip(queue_watches) {
-                    if let Some(Ok(Some(watch))) = watch {
+                    if let Some(Ok((true, watch))) = watch {
                         *at = line.parent_watched(watch, at.on);
                     }
                 }

@@ -20,7 +20,7 @@ pub(crate) use self::grant::Grant;
 pub(crate) use self::internals::LockInternals;
 pub(crate) use self::joint::Joint;
 pub(crate) use self::leases::{Applicant, Leases, Limit};
-pub(crate) use self::name::{ANY_LOCK, Kind, LEASES, MUTEX, READ_WRITE};
+pub(crate) use self::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
 pub(crate) use self::order::Queued;
 pub(crate) use self::place::Place;
 pub(crate) use self::rule::{Verdict, position_of, verdict};

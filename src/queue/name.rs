@@ -20,6 +20,9 @@ pub(crate) struct Names(&'static [(Kind, &'static str)]);
 /// and kazoo's `<uuid>__lock__<sequence>`.
 pub(crate) const MUTEX: Names = Names(&[(Kind::Exclusive, "lock-"), (Kind::Exclusive, "__lock__")]);
 
+/// `LeaderLatch`: `_c_<uuid>-latch-<sequence>` of Curator and `zookeeper-client`. A `LeaderSelector` is a [`MUTEX`].
+pub(crate) const LATCH: Names = Names(&[(Kind::Exclusive, "latch-")]);
+
 /// `InterProcessReadWriteLock`: Curator's `__WRIT__` and `__READ__`, kazoo's `__lock__` and `__rlock__`.
 pub(crate) const READ_WRITE: Names = Names(&[
     (Kind::Exclusive, "__WRIT__"),
@@ -31,9 +34,10 @@ pub(crate) const READ_WRITE: Names = Names(&[
 /// The leases of `InterProcessSemaphoreV2`. Whoever has one holds.
 pub(crate) const LEASES: Names = Names(&[(Kind::Shared, "lease-")]);
 
-/// Whatever can stand in a lock path, for those who do not know the recipe.
+/// Whatever can stand in the path of a lock or an election, for those who do not know the recipe.
 pub(crate) const ANY_LOCK: Names = Names(&[
     (Kind::Exclusive, "lock-"),
+    (Kind::Exclusive, "latch-"),
     (Kind::Exclusive, "__WRIT__"),
     (Kind::Exclusive, "__lock__"),
     (Kind::Shared, "__READ__"),
@@ -122,15 +126,20 @@ mod tests {
         let lock = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-0000000001";
         let read = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-__READ__0000000001";
         let lease = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lease-0000000001";
-        for (names, others) in
-            [(&MUTEX, [read, lease]), (&READ_WRITE, [lock, lease]), (&LEASES, [lock, read])]
-        {
+        let latch = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-latch-0000000001";
+        for (names, others) in [
+            (&MUTEX, [read, lease, latch]),
+            (&READ_WRITE, [lock, lease, latch]),
+            (&LEASES, [lock, read, latch]),
+            (&LATCH, [lock, read, lease]),
+        ] {
             for name in others {
                 assert_eq!(names.read(name), None, "{name}");
             }
         }
         assert_eq!(ANY_LOCK.read(lock), Some((Kind::Exclusive, 1)));
         assert_eq!(ANY_LOCK.read(read), Some((Kind::Shared, 1)));
+        assert_eq!(ANY_LOCK.read(latch), Some((Kind::Exclusive, 1)));
         assert_eq!(ANY_LOCK.read(lease), None);
     }
 
@@ -145,6 +154,7 @@ mod tests {
                 (&READ_WRITE, "__READ__", Kind::Shared),
                 (&READ_WRITE, "__rlock__", Kind::Shared),
                 (&LEASES, "-lease-", Kind::Shared),
+                (&LATCH, "-latch-", Kind::Exclusive),
             ] {
                 let name = format!("{prefix}{marker}{sequence:010}");
                 prop_assert_eq!(names.read(&name), Some((kind, sequence)), "{}", name);
@@ -153,7 +163,7 @@ mod tests {
 
         #[test]
         fn takes_any_text_without_panic(name in "\\PC*") {
-            let _ = (MUTEX.read(&name), READ_WRITE.read(&name), LEASES.read(&name));
+            let _ = (MUTEX.read(&name), READ_WRITE.read(&name), LEASES.read(&name), LATCH.read(&name));
         }
     }
 }

@@ -305,7 +305,7 @@ impl Place {
             }
             CreateOutcome::Created => {
                 // Without the watch, the next one lists, too.
-                if let Some(Ok(Some(watch))) = parent_watch {
+                if let Some(Ok((true, watch))) = parent_watch {
                     at = self.line.parent_watched(watch, at.on);
                 }
                 // Whatever kept the list away, a missing right or a lost connection, shows in the next one.

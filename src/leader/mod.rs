@@ -1,0 +1,18 @@
+//! One among many processes that leads.
+
+mod candidate;
+mod latch;
+mod leadership;
+mod methods;
+mod observer;
+mod options;
+mod patience;
+mod selector;
+mod state;
+
+pub use self::latch::{CloseMode, LeaderLatch};
+pub use self::leadership::Leadership;
+pub use self::observer::{LeaderObserver, Observation};
+pub use self::options::LeaderOptions;
+pub use self::selector::LeaderSelector;
+pub use self::state::LeaderState;

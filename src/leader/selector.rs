@@ -1,0 +1,218 @@
+//! A candidate that does a piece of work while it leads.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use super::candidate::{Candidate, Handle};
+use super::leadership::Leadership;
+use super::methods::candidate;
+use super::options::LeaderOptions;
+use super::state::LeaderState;
+use crate::client::{Client, Failures};
+use crate::error::{Error, Result, WorkError};
+use crate::lock::Participant;
+use crate::queue::MUTEX;
+
+/// A candidate for the leadership among all processes that use the same path, which does a piece of work while it
+/// leads. It leads for as long as the work lasts, and not longer: when the work ends, the next one leads.
+///
+/// The work is dropped, where it awaits, when the leadership is lost; it can never run beside that of the next
+/// leader, as far as locks [carry](crate::guide). When it is to end before, by
+/// [`interrupt_leadership`](Self::interrupt_leadership), [`close`](Self::close) or from outside, it is asked to and
+/// given time: see [`Leadership::resign`]. The leader's node is deleted after the work has ended. If the work fails
+/// or panics, that shows in [`watch`](Self::watch).
+///
+/// The order is that of arrival. Compatible with Curator's `LeaderSelector` on the same path, in both directions.
+///
+/// A handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
+///
+/// ```no_run
+/// use zk_recipes::{Client, LeaderOptions, LeaderSelector};
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// # async fn step(_token: i64) -> std::io::Result<()> { Ok(()) }
+/// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+/// let options = LeaderOptions::new().id("node-7");
+/// let selector = LeaderSelector::start(&client, "/leaders/imports", options, |leadership| async move {
+///     while !leadership.is_resigning() {
+///         step(leadership.fencing_token()).await?;
+///     }
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// tokio::signal::ctrl_c().await.expect("signals can be heard");
+/// selector.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Source: Curator's `LeaderSelector`, with `autoRequeue`.
+#[derive(Clone, Debug)]
+pub struct LeaderSelector {
+    handle: Handle,
+    queueing: Arc<Queueing>,
+}
+
+/// What is done in each term.
+type Work = Box<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>;
+
+/// Whether it goes back to the queue.
+#[derive(Debug)]
+struct Queueing {
+    /// By itself.
+    is_automatic: bool,
+    /// Whether it stands, or is told to.
+    stands: AtomicBool,
+    wanted: Notify,
+}
+
+impl LeaderSelector {
+    /// Starts a candidate at `path`, below the client's namespace, and returns at once. It needs no connection yet.
+    /// When its work has ended, it stands again; after a growing pause if the work has failed.
+    ///
+    /// The work is called for each term, on the runtime of the client, and never twice at a time. If it ends at once,
+    /// and nobody else stands, it is called again 10 ms later. The path must be used for nothing else, and by no other
+    /// kind of recipe; it is made as a container.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`]. What goes wrong later shows in [`watch`](Self::watch).
+    pub fn start<W, F, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
+    where
+        W: FnMut(Leadership) -> F + Send + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        Self::start_queueing(client, path, &options, true, boxed(work))
+    }
+
+    /// The same for a candidate that leads once, and then again for each [`requeue`](Self::requeue).
+    ///
+    /// Curator's `LeaderSelector` without `autoRequeue`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_once<W, F, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
+    where
+        W: FnMut(Leadership) -> F + Send + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        Self::start_queueing(client, path, &options, false, boxed(work))
+    }
+
+    fn start_queueing(
+        client: &Client,
+        path: &str,
+        options: &LeaderOptions,
+        is_automatic: bool,
+        work: Work,
+    ) -> Result<Self> {
+        let queueing = Queueing { is_automatic, stands: AtomicBool::new(true), wanted: Notify::new() };
+        let queueing = Arc::new(queueing);
+        let conduct = |candidate| stand(candidate, queueing.clone(), work);
+        let handle = Candidate::start(client, path, &MUTEX, options, conduct)?;
+        Ok(Self { handle, queueing })
+    }
+
+    /// Has it stand again if its work has ended and it does not do so by itself. Answers whether that was to be done:
+    /// false if it waits, leads or is closed.
+    pub fn requeue(&self) -> bool {
+        let is_wanted = !self.handle.is_closed() && !self.queueing.stands.swap(true, Ordering::Relaxed);
+        if is_wanted {
+            self.queueing.wanted.notify_one();
+        }
+        is_wanted
+    }
+
+    /// Has the work end if it runs, so that the next one leads. It is [asked to](Leadership::resign_requested), and
+    /// dropped when the [grace](crate::LeaderOptions::grace) is over.
+    pub fn interrupt_leadership(&self) {
+        if let Some(leadership) = self.leadership() {
+            leadership.ask_to_resign();
+        }
+    }
+
+    /// Leaves the election for good: has the work end as [`interrupt_leadership`](Self::interrupt_leadership) does, and
+    /// waits until that is done and the node gone. What is closed already stays so.
+    ///
+    /// # Errors
+    /// [`Error::WorkFailed`]: the work was ended by this, and failed. [`Error::ZooKeeper`]: the node is not confirmed
+    /// to be gone; the background goes on trying. [`Error::Closed`]: the client was closed before.
+    ///
+    /// # Cancel safety
+    /// The selector is closed by the first poll; the rest goes on in the background.
+    pub async fn close(&self) -> Result<()> {
+        self.handle.close(false).await
+    }
+}
+
+candidate!(LeaderSelector);
+
+fn boxed<W, F, E>(mut work: W) -> Work
+where
+    W: FnMut(Leadership) -> F + Send + 'static,
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    Box::new(move |leadership| {
+        let work = work(leadership);
+        async { work.await.map_err(WorkError::new) }.boxed()
+    })
+}
+
+async fn stand(candidate: Candidate, queueing: Arc<Queueing>, mut work: Work) -> Result<()> {
+    let mut failures = Failures::default();
+    while let Some(leadership) = candidate.elected().await? {
+        let path = leadership.node_path().to_owned();
+        let mut working = begin(&mut work, &leadership);
+        let mut done = None;
+        let ended = candidate.lead(leadership, async { done = Some((&mut working).await) }).await;
+        let done = match done {
+            Some(done) => done,
+            // It has ended with the leadership.
+            None => working.await,
+        };
+        let done = done.unwrap_or_else(|error| Err(WorkError::of_task(error)));
+        let failure = done.err().map(|source| Error::WorkFailed { path, source });
+        if candidate.is_closing() {
+            // Whoever has closed it hears of the work, too.
+            return failure.map_or(ended, Err);
+        }
+        if queueing.is_automatic {
+            match failure {
+                Some(error) => candidate.fail_and_pause(error, &mut failures).await,
+                None => {
+                    failures.reset();
+                    candidate.rest().await;
+                }
+            }
+        } else {
+            // Before it is seen, so that whoever sees it can have it stand again.
+            queueing.stands.store(false, Ordering::Relaxed);
+            match failure {
+                Some(error) => candidate.fail(error),
+                None => candidate.publish(LeaderState::Idle),
+            }
+            // Or it is closed, which is seen next.
+            candidate.closing().run_until_cancelled(queueing.wanted.notified()).await;
+        }
+    }
+    Ok(())
+}
+
+/// Does the work in a task of its own: it may panic, and it may take its time between two awaits.
+fn begin(work: &mut Work, leadership: &Leadership) -> JoinHandle<Result<(), WorkError>> {
+    let leadership = leadership.clone();
+    let begun = catch_unwind(AssertUnwindSafe(|| work(leadership.clone())));
+    tokio::spawn(async move {
+        let work = begun.unwrap_or_else(|panic| resume_unwind(panic));
+        // Work that was dropped has not failed.
+        leadership.run(work).await.unwrap_or(Ok(()))
+    })
+}

@@ -1,0 +1,398 @@
+//! Elections: latches, selectors, leaderships and observers.
+
+mod support;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use support::{BOUND, connect, eventually, within};
+use tokio::sync::{mpsc, oneshot, watch};
+use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::{
+    Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LeaderState,
+    Leadership, LossReason, Observation, Participant, Revoker, force_release,
+};
+
+const PATH: &str = "/leaders/a";
+
+fn latch(client: &Client, id: &str) -> LeaderLatch {
+    LeaderLatch::start(client, PATH, LeaderOptions::new().id(id)).unwrap()
+}
+
+fn ids(participants: &[Participant]) -> Vec<String> {
+    participants.iter().map(|it| it.id().into_owned()).collect()
+}
+
+/// Waits until a state comes.
+async fn state(
+    state: &mut watch::Receiver<LeaderState>,
+    is_it: impl Fn(&LeaderState) -> bool,
+) -> LeaderState {
+    within(state.wait_for(|state| is_it(state))).await.expect("the channel is open").clone()
+}
+
+/// Waits until that many stand.
+async fn standing(latch: &LeaderLatch, count: usize) -> Vec<Participant> {
+    eventually("they stand", || async {
+        let participants = latch.participants().await.unwrap();
+        (participants.len() == count).then_some(participants)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_first_leads_and_the_next_follows() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let a = latch(&one, "a");
+    let leadership = within(a.await_leadership()).await.unwrap();
+    assert!(a.has_leadership() && leadership.is_valid());
+    let b = latch(&two, "b");
+    assert_eq!(ids(&standing(&a, 2).await), ["a", "b"]);
+    assert_eq!(ids(&[b.leader().await.unwrap().unwrap()]), ["a"]);
+    assert!(!b.has_leadership());
+
+    leadership.resign().await.unwrap();
+    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    let next = within(b.await_leadership()).await.unwrap();
+    assert!(next.fencing_token() > leadership.fencing_token());
+    // It stays a candidate.
+    assert_eq!(ids(&standing(&a, 2).await), ["b", "a"]);
+
+    b.close(CloseMode::Silent).await.unwrap();
+    within(a.await_leadership()).await.unwrap();
+    a.close(CloseMode::Silent).await.unwrap();
+    assert_eq!(ids(&a.participants().await.unwrap()), [""; 0]);
+    assert_eq!(a.await_leadership().await.unwrap_err(), Error::CandidateClosed { path: PATH.into() });
+}
+
+#[tokio::test]
+async fn a_selector_works_while_it_leads() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let busy = Arc::new(AtomicUsize::new(0));
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let selectors = [(&one, "a"), (&two, "b")].map(|(client, id)| {
+        let (busy, told) = (busy.clone(), told.clone());
+        LeaderSelector::start(client, PATH, LeaderOptions::new().id(id), move |leadership: Leadership| {
+            let (busy, told) = (busy.clone(), told.clone());
+            async move {
+                assert_eq!(busy.fetch_add(1, SeqCst), 0);
+                told.send(id).unwrap();
+                leadership.resign_requested().await;
+                busy.fetch_sub(1, SeqCst);
+                Ok::<(), Error>(())
+            }
+        })
+        .unwrap()
+    });
+    for _ in 0..10 {
+        let id = within(tells.recv()).await.unwrap();
+        let leading = selectors.iter().find(|selector| selector.id() == id).unwrap();
+        assert!(leading.has_leadership());
+        leading.interrupt_leadership();
+    }
+    for selector in &selectors {
+        selector.close().await.unwrap();
+    }
+    assert_eq!(busy.load(SeqCst), 0);
+    assert_eq!(ids(&selectors[0].participants().await.unwrap()), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_observer_sees_who_leads() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let mut seen = LeaderObserver::new(&two, PATH).unwrap().watch();
+    within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
+    let a = latch(&one, "a");
+    let is = |id: &'static str| move |seen: &Observation| matches!(seen, Observation::Leader(leader) if ids(std::slice::from_ref(leader)) == [id]);
+    within(seen.wait_for(is("a"))).await.unwrap();
+    let b = latch(&two, "b");
+    standing(&a, 2).await;
+    assert_eq!(ids(&[b.transfer().await.unwrap().unwrap()]), ["a"]);
+    within(seen.wait_for(is("b"))).await.unwrap();
+    // An operator evicts it, and then asks the next one.
+    force_release(&one, PATH).await.unwrap();
+    within(seen.wait_for(is("a"))).await.unwrap();
+    standing(&a, 2).await;
+    Revoker::request(&two, PATH).await.unwrap();
+    within(seen.wait_for(is("b"))).await.unwrap();
+    drop((a, b));
+    within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
+}
+
+/// Wherever on its way into the queue it is.
+#[tokio::test]
+async fn who_is_closed_soon_leaves_nothing() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    for steps in 0..100 {
+        let latch = latch(&client, "a");
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+        within(latch.close(CloseMode::Silent)).await.unwrap();
+        assert_eq!(ids(&latch.participants().await.unwrap()), [""; 0], "after {steps} steps");
+    }
+}
+
+/// Who leads is unknown long before the session is over, and known again when nothing has changed.
+#[tokio::test]
+async fn an_observer_says_when_it_cannot_see() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let far = Client::builder().session_timeout(4 * BOUND).connection_timeout(Duration::from_secs(5));
+    let far = far.connect(&proxy.connect_string()).await.unwrap();
+    let near = connect(&server).await;
+    let a = latch(&near, "a");
+    within(a.await_leadership()).await.unwrap();
+    let leads = |seen: &Observation| matches!(seen, Observation::Leader(leader) if ids(std::slice::from_ref(leader)) == ["a"]);
+    let mut seen = LeaderObserver::new(&far, PATH).unwrap().watch();
+    within(seen.wait_for(leads)).await.unwrap();
+
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let cannot = |seen: &Observation| matches!(seen, Observation::Unknown(Some(Error::NotConnected { .. })));
+    within(seen.wait_for(cannot)).await.unwrap();
+    proxy.refuse_connections(false).unwrap();
+    within(seen.wait_for(leads)).await.unwrap();
+}
+
+#[tokio::test]
+async fn work_is_waited_for_and_then_stopped() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let options = LeaderOptions::new().grace(Duration::from_millis(200));
+    let latch = LeaderLatch::start(&client, PATH, options).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    let worker = leadership.clone();
+    let endless = tokio::spawn(async move { worker.run(std::future::pending::<()>()).await });
+    let worker = leadership.clone();
+    let polite = tokio::spawn(async move {
+        worker
+            .run(async {
+                worker.resign_requested().await;
+                assert!(worker.is_valid());
+            })
+            .await
+    });
+    let mut watching = latch.watch();
+    state(&mut watching, LeaderState::is_leading).await;
+    tokio::task::yield_now().await;
+    leadership.resign().await.unwrap();
+    within(polite).await.unwrap().unwrap();
+    assert!(matches!(
+        within(endless).await.unwrap(),
+        Err(Error::LockLost { reason: LossReason::Resigned, .. })
+    ));
+    assert!(matches!(leadership.run(async {}).await, Err(Error::LockLost { .. })));
+}
+
+// Curator's `LeaderLatch.CloseMode`.
+#[tokio::test]
+async fn those_who_watch_are_told_of_the_end_or_not() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    for mode in [CloseMode::Silent, CloseMode::NotifyLeader] {
+        let latch = latch(&client, "a");
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        let mut watching = latch.watch();
+        watching.mark_unchanged();
+        let worker = leadership.clone();
+        let (done, working) = tokio::sync::oneshot::channel::<()>();
+        let work = tokio::spawn(async move { worker.run(working).await });
+        tokio::task::yield_now().await;
+        let closing = tokio::spawn({
+            let latch = latch.clone();
+            async move { latch.close(mode).await }
+        });
+        within(leadership.resign_requested()).await;
+        // It leads no more, for those who look; and still does, for the others.
+        eventually("it is resigning", || async { (!latch.has_leadership()).then_some(()) }).await;
+        assert!(leadership.is_valid());
+        assert_eq!(latch.leader().await.unwrap().unwrap().fencing_token(), leadership.fencing_token());
+        assert_eq!(watching.has_changed().unwrap(), mode == CloseMode::NotifyLeader);
+        done.send(()).unwrap();
+        within(work).await.unwrap().unwrap().unwrap();
+        within(closing).await.unwrap().unwrap();
+        assert_eq!(latch.leader().await.unwrap(), None);
+        if mode == CloseMode::NotifyLeader {
+            within(watching.changed()).await.unwrap();
+        }
+        within(watching.changed()).await.unwrap_err();
+        assert!(matches!(*watching.borrow(), LeaderState::Closed));
+        assert_eq!(latch.close(mode).await, Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn a_resignation_that_nobody_waits_for_is_one_all_the_same() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let a = latch(&one, "a");
+    let leadership = within(a.await_leadership()).await.unwrap();
+    let b = latch(&two, "b");
+    standing(&a, 2).await;
+    assert_eq!(support::poll_times(leadership.resign(), 1).await, None);
+    within(b.await_leadership()).await.unwrap();
+    // Who waits later hears the same.
+    assert_eq!(within(leadership.resign()).await, Ok(()));
+    // It lives on in the handles of a latch that is gone.
+    let leadership = b.leadership().unwrap();
+    drop(b);
+    assert_eq!(within(leadership.lost()).await, LossReason::Resigned);
+}
+
+/// A selector whose work sends each leadership, and ends as it is told.
+fn told_selector(
+    client: &Client,
+    start: fn(&Client, &str, LeaderOptions, Work) -> zk_recipes::Result<LeaderSelector>,
+) -> (LeaderSelector, mpsc::UnboundedReceiver<(Leadership, End)>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let work: Work = Box::new(move |leadership| {
+        let (end, ended): (End, _) = oneshot::channel();
+        tell.send((leadership, end)).unwrap();
+        Box::pin(async { ended.await.expect("it is told")() })
+    });
+    (start(client, PATH, LeaderOptions::new(), work).unwrap(), told)
+}
+
+type Outcome = Result<(), std::io::Error>;
+type End = oneshot::Sender<fn() -> Outcome>;
+type Work = Box<dyn FnMut(Leadership) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send>;
+
+// Curator's selector swallows what its listener throws.
+#[tokio::test]
+async fn work_that_fails_is_seen_and_done_again() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let (selector, mut told) = told_selector(&client, LeaderSelector::start);
+    let mut watching = selector.watch();
+    let fails: fn() -> Outcome = || Err(std::io::Error::other("no paper"));
+    let panics: fn() -> Outcome = || panic!("on {}", "fire");
+    for (end, expected) in [(fails, "no paper"), (panics, "it panicked: on fire"), (fails, "no paper")] {
+        let (leadership, tell) = within(told.recv()).await.unwrap();
+        assert!(selector.has_leadership() && leadership.is_valid());
+        tell.send(end).unwrap();
+        let failed = state(&mut watching, |state| matches!(state, LeaderState::Failed(_))).await;
+        let LeaderState::Failed(Error::WorkFailed { path, source }) = failed else { panic!("{failed:?}") };
+        assert_eq!((&*path, &*source.to_string()), (leadership.node_path(), expected));
+        assert_eq!(source.get_ref().is::<std::io::Error>(), expected == "no paper");
+        assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    }
+    // Whoever closes it hears of a failure as well.
+    let (_, tell) = within(told.recv()).await.unwrap();
+    let closing = tokio::spawn({
+        let selector = selector.clone();
+        async move { selector.close().await }
+    });
+    state(&mut watching, |state| matches!(state, LeaderState::Resigning(_))).await;
+    tell.send(fails).unwrap();
+    let error = within(closing).await.unwrap().unwrap_err();
+    assert!(error.to_string().ends_with("failed: no paper"), "{error}");
+    assert_eq!(selector.leader().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn who_leads_once_leads_again_when_told_to() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
+    let mut watching = selector.watch();
+    for end in [|| Ok(()), || Err(std::io::Error::other("no paper"))] {
+        assert!(!selector.requeue(), "it stands");
+        let (_, tell) = within(told.recv()).await.unwrap();
+        assert!(!selector.requeue(), "it leads");
+        tell.send(end).unwrap();
+        state(&mut watching, |state| matches!(state, LeaderState::Idle | LeaderState::Failed(_))).await;
+        assert_eq!(selector.participants().await.unwrap(), []);
+        assert!(eventually("it rests", || async { selector.requeue().then_some(true) }).await);
+    }
+    let (leadership, _tell) = within(told.recv()).await.unwrap();
+    selector.close().await.unwrap();
+    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    assert!(!selector.requeue(), "it is closed");
+    assert!(told.try_recv().is_err());
+}
+
+// A zombie leader of Curator: work that does not end when it is interrupted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (begin, mut begun) = mpsc::unbounded_channel();
+    let (finish, finished) = std::sync::mpsc::channel::<()>();
+    let finished = Arc::new(std::sync::Mutex::new(finished));
+    let options = LeaderOptions::new().grace(Duration::from_millis(20));
+    let work = move |leadership: Leadership| {
+        let (begin, finished) = (begin.clone(), finished.clone());
+        async move {
+            begin.send(leadership).unwrap();
+            // Without an await.
+            finished.lock().unwrap().recv().unwrap();
+            Ok::<(), Error>(())
+        }
+    };
+    let stubborn = LeaderSelector::start(&one, PATH, options, work).unwrap();
+    let leadership = within(begun.recv()).await.unwrap();
+    let (next, mut told) = told_selector(&two, LeaderSelector::start);
+    eventually("both stand", || async { (next.participants().await.unwrap().len() == 2).then_some(()) })
+        .await;
+    let closing = tokio::spawn({
+        let stubborn = stubborn.clone();
+        async move { stubborn.close().await }
+    });
+    // Its grace is over, for all who do await.
+    let beside = leadership.run(std::future::pending::<()>());
+    assert!(matches!(within(beside).await, Err(Error::LockLost { .. })));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(leadership.is_valid() && !closing.is_finished());
+    assert_eq!(next.leader().await.unwrap().unwrap().fencing_token(), leadership.fencing_token());
+    assert!(told.try_recv().is_err());
+    finish.send(()).unwrap();
+    within(closing).await.unwrap().unwrap();
+    within(told.recv()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_of_the_leader_costs_few_requests() {
+    let server = TestingServer::start().await.unwrap();
+    let session = Duration::from_secs(60);
+    let [one, two, three] = [(); 3].map(|()| Client::builder().session_timeout(session));
+    let connect =
+        async |builder: zk_recipes::ClientBuilder| builder.connect(&server.connect_string()).await.unwrap();
+    let [one, two, three] = [connect(one).await, connect(two).await, connect(three).await];
+    let mut sessions = Vec::new();
+    for client in [&one, &two, &three] {
+        sessions.push(support::session_id(client).await);
+    }
+    let a = latch(&one, "a");
+    let leadership = within(a.await_leadership()).await.unwrap();
+    let b = latch(&two, "b");
+    let mut seen = LeaderObserver::new(&three, PATH).unwrap().watch();
+    within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
+    standing(&a, 2).await;
+    support::watches_with_holders(&server, 3).await;
+    let count =
+        async || futures_util::future::join_all(sessions.iter().map(|id| server.session_packets(*id))).await;
+    let before = count().await;
+    leadership.resign().await.unwrap();
+    let token = within(b.await_leadership()).await.unwrap().fencing_token();
+    let is_seen = |seen: &Observation| matches!(seen, Observation::Leader(it) if it.fencing_token() == token);
+    within(seen.wait_for(is_seen)).await.unwrap();
+    // Two nodes and the path, its node and the path, and its node.
+    eventually("all watch again", || async { (server.watch_count().await.unwrap() == 6).then_some(()) })
+        .await;
+    let after = count().await;
+    let cost = |index: usize| after[index].as_ref().unwrap() - before[index].as_ref().unwrap();
+    let again = cost(0);
+    assert!(
+        (6..=7).contains(&again),
+        "a delete; to stand again a create, a list, and three watches: {again}"
+    );
+    assert_eq!(cost(1), 1, "the end of the one before it; then it listens for requests to resign");
+    assert_eq!(cost(2), 2, "a list, and the node of the new leader with a watch");
+}
