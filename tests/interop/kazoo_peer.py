@@ -187,6 +187,31 @@ class Multi:
             member.release(how)
 
 
+class Candidate:
+    """kazoo's Election, which leads for as long as its function runs. Its lock must have names that the others know."""
+
+    def __init__(self, client, path, data, naming):
+        self.election = client.Election(path, data)
+        self.election.lock = locks("mutex", client, path, data, naming)[None]
+        self.begun = queue.Queue()
+        self.ended = queue.Queue()
+
+    def acquire(self, _how):
+        threading.Thread(target=self.election.run, args=[self.lead], daemon=True).start()
+        self.begun.get()
+        return True
+
+    def lead(self):
+        self.begun.put(None)
+        self.ended.get()
+
+    def release(self, _how):
+        self.ended.put(None)
+
+    def participants(self, _how):
+        return self.election.contenders()
+
+
 def open_recipe(client, default_data, on_revoke, kind, path, *options):
     options = dict(option.split("=", 1) for option in options)
     data = options.get("data", default_data)
@@ -203,6 +228,8 @@ def open_recipe(client, default_data, on_revoke, kind, path, *options):
         return Semaphore(client, path, data, 1)
     if kind == "multi":
         return Multi([open_locks("mutex", member) for member in path.split(",")])
+    if kind == "selector":
+        return Candidate(client, path, data, naming)
     raise ValueError(f"unknown: {kind}")
 
 

@@ -10,7 +10,10 @@ use crate::peer::Actor;
 use crate::stage::Stage;
 use crate::support::{children, queue_of, within};
 
-type Acquiring = Pin<Box<dyn Future<Output = Result<Vec<LockGuard>>> + Send>>;
+/// How to give back what was acquired.
+pub(crate) struct Release(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+type Acquiring = Pin<Box<dyn Future<Output = Release> + Send>>;
 
 /// One that wants a lock.
 pub(crate) struct Contender {
@@ -21,8 +24,8 @@ pub(crate) struct Contender {
 enum State {
     /// Ours.
     Coming(Acquiring),
-    Waiting(JoinHandle<Result<Vec<LockGuard>>>),
-    Holding(Vec<LockGuard>),
+    Waiting(JoinHandle<Release>),
+    Holding(Release),
     /// A peer's, whose commands these are.
     Peer {
         actor: Actor,
@@ -30,6 +33,12 @@ enum State {
         release: String,
         holds: bool,
     },
+}
+
+impl Release {
+    pub(crate) fn by(release: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Box::pin(release))
+    }
 }
 
 impl Contender {
@@ -44,6 +53,21 @@ impl Contender {
     pub(crate) fn ours_with_several(
         name: &'static str,
         acquire: impl Future<Output = Result<Vec<LockGuard>>> + Send + 'static,
+    ) -> Self {
+        Self::acting(name, async {
+            let guards = acquire.await.unwrap();
+            Release::by(async {
+                for guard in guards {
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+    }
+
+    /// Whoever acquires something, be it a leadership.
+    pub(crate) fn acting(
+        name: &'static str,
+        acquire: impl Future<Output = Release> + Send + 'static,
     ) -> Self {
         Self { name, state: State::Coming(Box::pin(acquire)) }
     }
@@ -77,9 +101,9 @@ impl Contender {
     async fn granted(&mut self) {
         match &mut self.state {
             State::Waiting(acquiring) => {
-                let guards = tokio::time::timeout(crate::support::BOUND, acquiring).await;
-                let guards = guards.unwrap_or_else(|_| panic!("{} does not get it", self.name));
-                self.state = State::Holding(guards.unwrap().unwrap());
+                let release = tokio::time::timeout(crate::support::BOUND, acquiring).await;
+                let release = release.unwrap_or_else(|_| panic!("{} does not get it", self.name));
+                self.state = State::Holding(release.unwrap());
             }
             State::Peer { actor, holds, .. } => {
                 actor.answer().await;
@@ -100,11 +124,7 @@ impl Contender {
     async fn release(mut self) {
         assert!(self.holds(), "{} does not hold", self.name);
         match &mut self.state {
-            State::Holding(guards) => {
-                for guard in guards.drain(..) {
-                    within(guard.release()).await.unwrap();
-                }
-            }
+            State::Holding(release) => within(&mut release.0).await,
             State::Peer { actor, release, .. } => {
                 actor.call(release).await;
             }
@@ -158,6 +178,11 @@ impl<'a> Line<'a> {
         self.remove(name).release().await;
     }
 
+    /// The one that came first.
+    pub(crate) fn first(&self) -> Option<&'static str> {
+        self.contenders.first().map(|first| first.name)
+    }
+
     /// Takes one out of it, as it is.
     pub(crate) fn remove(&mut self, name: &str) -> Contender {
         let at = self.contenders.iter().position(|contender| contender.name == name);
@@ -166,8 +191,7 @@ impl<'a> Line<'a> {
 
     /// Lets each in turn hold alone and release.
     pub(crate) async fn is_served_in_order(&mut self) {
-        while let Some(first) = self.contenders.first() {
-            let first = first.name;
+        while let Some(first) = self.first() {
             self.only_holders_are(&[first]).await;
             self.releases(first).await;
         }

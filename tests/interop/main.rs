@@ -1,4 +1,4 @@
-//! Curator, kazoo and this library on the same lock paths, step by step.
+//! Curator, kazoo and this library on the same paths, step by step.
 //!
 //! The peers are installed by `tests/interop/install-peers`; without them the tests say so and do nothing. With
 //! `ZK_RECIPES_REQUIRE_PEERS` in the environment they fail instead.
@@ -6,7 +6,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod candidate;
+mod election;
 mod installed;
+mod latch;
 mod line;
 mod multi;
 mod mutex;
@@ -14,6 +17,7 @@ mod own_names;
 mod peer;
 mod read_write;
 mod revocation;
+mod selector;
 mod semaphore;
 mod semaphore_mutex;
 mod stage;
@@ -51,5 +55,9 @@ with_each_generation! {
     semaphore_mutex: semaphore_mutex_excludes_in_order;
     multi: multi_lock_excludes_in_order, multi_locks_taken_at_once_do_not_deadlock;
     revocation: holders_are_asked_to_release;
-    own_names: kazoo_keeps_its_own_names;
+    latch: latches_lead_in_order, latches_outlive_the_death_of_others, latches_are_asked_and_evicted,
+        curator_sleeps_through_the_end_of_a_leader_whose_node_was_written_to, latches_stand_in_containers;
+    selector: selectors_lead_in_order, selectors_outlive_the_death_of_others, selectors_are_asked_and_evicted,
+        selectors_take_turns;
+    own_names: kazoo_keeps_its_own_names, kazoo_elects_under_its_own_names;
 }

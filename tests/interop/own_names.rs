@@ -1,8 +1,9 @@
 //! kazoo under its own node names, which this library recognises and Curator does not. kazoo must be told to recognise
 //! ours.
 
-use zk_recipes::{InterProcessMutex, ReadWriteLock};
+use zk_recipes::{InterProcessMutex, LeaderObserver, ReadWriteLock};
 
+use crate::candidate::{PATH, Recipe, id, ids};
 use crate::installed::Generation;
 use crate::line::{Contender, Line};
 use crate::read_write::{Trier, assert_only_readers_share};
@@ -41,4 +42,29 @@ pub(crate) async fn kazoo_keeps_its_own_names(generation: Generation) {
     ];
     assert_only_readers_share(&mut triers).await;
     queue_of(&stage.zookeeper, "/rw", 0).await;
+}
+
+pub(crate) async fn kazoo_elects_under_its_own_names(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let python = stage.kazoo("python").await;
+    let client = stage.client("rust").await;
+    let [open_a, open_b] =
+        ["a", "b"].map(|id| Recipe::Selector.open(&format!("naming=kazoo data=python-{id}")));
+    let mut looker = python.open("looker", &open_a).await;
+    let mut line = Line::new(&stage, PATH);
+    line.enters(Recipe::Selector.ours("rust 1", &client, id("rust-1"))).await;
+    line.enters(Contender::peer("python a", python.open("a", &open_a).await)).await;
+    line.enters(Recipe::Selector.ours("rust 2", &client, id("rust-2"))).await;
+    line.enters(Contender::peer("python b", python.open("b", &open_b).await)).await;
+    line.enters(Recipe::Selector.ours("rust 3", &client, id("rust-3"))).await;
+    let expected = "rust-1 python-a rust-2 python-b rust-3";
+    let observer = LeaderObserver::new(&client, PATH).unwrap();
+    assert_eq!(ids(&observer.participants().await.unwrap()), expected);
+    assert_eq!(looker.call("participants").await, expected);
+    for leader in expected.split(' ') {
+        line.only_holders_are(&[line.first().unwrap()]).await;
+        assert_eq!(ids(&observer.leader().await.unwrap()), leader);
+        line.releases(line.first().unwrap()).await;
+    }
+    queue_of(&stage.zookeeper, PATH, 0).await;
 }

@@ -15,6 +15,8 @@
 //! | `acquire [how]`, `release [how]` | |
 //! | `try <milliseconds> [how]` | acquires within this time, or answers `false` |
 //! | `participants [how]` | the participants' node data in order, encoded as in URLs, `-` if empty |
+//! | `leader` | the id of the leader, encoded in the same way; nothing if there is none |
+//! | `leads` | whether the candidate believes to lead |
 //! | `revocable [how]` | listens to revocation of what it acquires next |
 //! | `revoke <node path>` | asks for it |
 //! | `clock` | the monotonic clock |
@@ -25,9 +27,11 @@
 //! | `ping` | makes a request and says `<actor> pong`, even while the actor is busy |
 //!
 //! The kinds are `mutex`, `rw`, `semaphore` (`permits=`, with Curator also `count=` and the path of a `SharedCount`),
-//! `semaphore_mutex`, `multi` (paths with commas) and, with Curator only, `count` (`seed=`). `data=` is the node data,
-//! where the library lets it differ from the client's. `naming=kazoo` makes kazoo use its own node names instead of
-//! Curator's. `how` is `read` or `write` for `rw`, and a number of leases for `semaphore`.
+//! `semaphore_mutex`, `multi` (paths with commas), `selector` (with kazoo its `Election`) and, with Curator only,
+//! `latch` and `count` (`seed=`). Who acquires a `latch` or a `selector` stands for election until it leads, and leads until it
+//! releases. `data=` is the node data, where the library lets it differ from the client's, and the id of a candidate.
+//! `naming=kazoo` makes kazoo use its own node names instead of Curator's. `how` is `read` or `write` for `rw`, and a
+//! number of leases for `semaphore`.
 #![allow(dead_code, reason = "each test target uses a part")]
 
 use std::collections::HashMap;
@@ -159,7 +163,7 @@ impl Actor {
         }
     }
 
-    /// It has not done yet what it was told, although its client has heard of all that has happened so far.
+    /// Its client has heard of all that has happened so far; and what the actor was told it has not done yet.
     pub(crate) async fn assert_waiting(&mut self) {
         self.send("ping");
         match self.hear().await {

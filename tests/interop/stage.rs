@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::testing::TestingServer;
+use zk_recipes::testing::{TestingServer, TestingServerBuilder};
 use zk_recipes::{Client, ClientBuilder, Participant};
 use zookeeper_client as zk;
 
@@ -25,8 +25,18 @@ pub(crate) struct Stage {
 impl Stage {
     /// `None` if the peers are not installed.
     pub(crate) async fn set(generation: Generation) -> Option<Self> {
+        Self::set_on(generation, TestingServer::builder()).await
+    }
+
+    /// With a server that removes empty containers at once.
+    pub(crate) async fn set_reaping(generation: Generation) -> Option<Self> {
+        let interval = ("znode.container.checkIntervalMs", "20");
+        Self::set_on(generation, TestingServer::builder().system_property(interval.0, interval.1)).await
+    }
+
+    async fn set_on(generation: Generation, server: TestingServerBuilder) -> Option<Self> {
         let peers = Peers::find(generation)?;
-        let server = TestingServer::builder().class_path(&peers.class_path).start().await.unwrap();
+        let server = server.class_path(&peers.class_path).start().await.unwrap();
         let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
         Some(Self { peers, server, zookeeper })
     }

@@ -3,7 +3,6 @@ import java.io.InputStreamReader;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Deque;
@@ -14,17 +13,10 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
-import org.apache.curator.framework.recipes.locks.InterProcessLock;
-import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
-import org.apache.curator.framework.recipes.locks.InterProcessMutex;
-import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
-import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
-import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
-import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
-import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
@@ -121,7 +113,7 @@ public final class CuratorPeer {
         private String obey(String op, Deque<String> args) throws Exception {
             switch (op) {
                 case "open":
-                    recipe = open(args.remove(), args.remove(), options(args));
+                    recipe = Recipe.open(client, args.remove(), args.remove(), options(args));
                     return "";
                 case "acquire":
                     recipe.acquire(args.poll());
@@ -133,7 +125,11 @@ public final class CuratorPeer {
                     recipe.release(args.poll());
                     return "";
                 case "participants":
-                    return data(recipe.participants(args.poll()));
+                    return words(recipe.participants(args.poll()));
+                case "leader":
+                    return words(recipe.leader().stream().toList());
+                case "leads":
+                    return String.valueOf(recipe.leads());
                 case "revocable":
                     recipe.makeRevocable(args.poll(), () -> say(name + " revoked"));
                     return "";
@@ -209,160 +205,10 @@ public final class CuratorPeer {
         return options;
     }
 
-    /** The data of nodes, in the order of the nodes. */
-    private String data(Collection<String> paths) throws Exception {
-        var all = new ArrayList<String>();
-        for (String path : paths) {
-            var text = new String(client.getData().forPath(path), StandardCharsets.UTF_8);
-            all.add(text.isEmpty() ? "-" : URLEncoder.encode(text, StandardCharsets.UTF_8));
-        }
-        return String.join(" ", all);
+    /** One word for each, whatever is in it. */
+    private static String words(List<String> texts) {
+        return texts.stream()
+                .map(text -> text.isEmpty() ? "-" : URLEncoder.encode(text, StandardCharsets.UTF_8))
+                .collect(Collectors.joining(" "));
     }
-
-    // --- The recipes ---------------------------------------------------------
-
-    private Recipe open(String kind, String path, Map<String, String> options) throws Exception {
-        var data = options.containsKey("data") ? options.get("data").getBytes(StandardCharsets.UTF_8) : null;
-        switch (kind) {
-            case "mutex":
-                return new Locks(Map.of("", new InterProcessMutex(client, path) {
-                    @Override
-                    protected byte[] getLockNodeBytes() {
-                        return data;
-                    }
-                }));
-            case "rw":
-                var both = new InterProcessReadWriteLock(client, path, data);
-                return new Locks(Map.of("read", both.readLock(), "write", both.writeLock()));
-            case "semaphore_mutex":
-                return new Locks(Map.of("", new InterProcessSemaphoreMutex(client, path)));
-            case "multi":
-                return new Locks(Map.of("", new InterProcessMultiLock(client, List.of(path.split(",")))));
-            case "semaphore":
-                InterProcessSemaphoreV2 semaphore;
-                if (options.containsKey("count")) {
-                    var count = new SharedCount(client, options.get("count"), 1);
-                    count.start();
-                    semaphore = new InterProcessSemaphoreV2(client, path, count);
-                } else {
-                    semaphore = new InterProcessSemaphoreV2(client, path, Integer.parseInt(options.get("permits")));
-                }
-                if (data != null) {
-                    semaphore.setNodeData(data);
-                }
-                return new Leases(semaphore, path);
-            case "count":
-                var count = new SharedCount(client, path, Integer.parseInt(options.get("seed")));
-                count.start();
-                return new Counter(count);
-            default:
-                throw new IllegalArgumentException("unknown: " + kind);
-        }
-    }
-
-    /** What an actor can open. {@code how} is the side of a read/write lock, or a number of leases, or null. */
-    private interface Recipe {
-        default void acquire(String how) throws Exception {
-            throw new UnsupportedOperationException();
-        }
-
-        default boolean tryAcquire(long millis, String how) throws Exception {
-            throw new UnsupportedOperationException();
-        }
-
-        default void release(String how) throws Exception {
-            throw new UnsupportedOperationException();
-        }
-
-        default Collection<String> participants(String how) throws Exception {
-            throw new UnsupportedOperationException();
-        }
-
-        /** The node by which it is held. */
-        default String node(String how) throws Exception {
-            throw new UnsupportedOperationException();
-        }
-
-        default void makeRevocable(String how, Runnable listener) {
-            throw new UnsupportedOperationException();
-        }
-
-        default SharedCount count() {
-            throw new UnsupportedOperationException();
-        }
-    }
-
-    private record Locks(Map<String, InterProcessLock> bySide) implements Recipe {
-        private InterProcessLock side(String how) {
-            return bySide.get(how == null ? "" : how);
-        }
-
-        @Override
-        public void acquire(String how) throws Exception {
-            side(how).acquire();
-        }
-
-        @Override
-        public boolean tryAcquire(long millis, String how) throws Exception {
-            return side(how).acquire(millis, TimeUnit.MILLISECONDS);
-        }
-
-        @Override
-        public void release(String how) throws Exception {
-            side(how).release();
-        }
-
-        @Override
-        public Collection<String> participants(String how) throws Exception {
-            return ((InterProcessMutex) side(how)).getParticipantNodes();
-        }
-
-        @Override
-        public String node(String how) throws Exception {
-            var getter = InterProcessMutex.class.getDeclaredMethod("getLockPath");
-            getter.setAccessible(true); // It is for subclasses, which the sides of a read/write lock cannot have.
-            return (String) getter.invoke(side(how));
-        }
-
-        @Override
-        public void makeRevocable(String how, Runnable listener) {
-            ((InterProcessMutex) side(how)).makeRevocable(lock -> listener.run());
-        }
-    }
-
-    private record Leases(InterProcessSemaphoreV2 semaphore, String path, Deque<Lease> held) implements Recipe {
-        Leases(InterProcessSemaphoreV2 semaphore, String path) {
-            this(semaphore, path, new ArrayDeque<>());
-        }
-
-        private static int quantity(String how) {
-            return how == null ? 1 : Integer.parseInt(how);
-        }
-
-        @Override
-        public void acquire(String how) throws Exception {
-            held.addAll(semaphore.acquire(quantity(how)));
-        }
-
-        @Override
-        public boolean tryAcquire(long millis, String how) throws Exception {
-            var leases = semaphore.acquire(quantity(how), millis, TimeUnit.MILLISECONDS);
-            return leases != null && held.addAll(leases);
-        }
-
-        /** Returns as many leases as it is told, or all. */
-        @Override
-        public void release(String how) throws Exception {
-            for (int left = how == null ? held.size() : quantity(how); left > 0; left--) {
-                held.remove().close();
-            }
-        }
-
-        @Override
-        public Collection<String> participants(String how) throws Exception {
-            return semaphore.getParticipantNodes().stream().map(name -> path + "/leases/" + name).toList();
-        }
-    }
-
-    private record Counter(SharedCount count) implements Recipe {}
 }
