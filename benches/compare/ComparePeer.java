@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -56,6 +57,7 @@ public final class ComparePeer {
             case "timed" -> new Timed(servers, path, load[1], numbers[0], numbers[1]);
             case "contend" -> new Contend(servers, path, numbers[0], numbers[1], numbers[2] == 1, numbers[3]);
             case "hand-over" -> new HandOver(servers, path, numbers[0], numbers[1], numbers[2], numbers[3]);
+            case "succession" -> new Succession(servers, path, numbers[0], numbers[1], numbers[2]);
             case "park" -> new Park(servers, path, numbers[0]);
             default -> throw new IllegalArgumentException(load[0]);
         };
@@ -226,18 +228,48 @@ public final class ComparePeer {
         }
     }
 
-    private static final class HandOver extends Stage {
-        private final InterProcessMutex first;
-        private final int handOvers;
-        private final int holdMillis;
+    /** How long it takes from one holder to the next. */
+    private abstract static class Relay extends Stage {
+        private final int wanted;
         private final CountDownLatch enough = new CountDownLatch(1);
         private final List<Long> latencies = new ArrayList<>();
         private long released;
 
+        Relay(String servers, int sessions, int wanted) throws Exception {
+            super(servers, sessions);
+            this.wanted = wanted;
+        }
+
+        synchronized void taken(long now) {
+            if (released != 0) {
+                latencies.add(now - released);
+            }
+            if (latencies.size() >= wanted) {
+                enough.countDown();
+            }
+        }
+
+        synchronized void released() {
+            released = System.nanoTime();
+        }
+
+        String passes(long started) throws Exception {
+            if (!enough.await(100, TimeUnit.SECONDS)) {
+                throw new IllegalStateException("the queue does not move");
+            }
+            synchronized (this) {
+                return outcome(latencies.size(), System.nanoTime() - started, latencies, List.of());
+            }
+        }
+    }
+
+    private static final class HandOver extends Relay {
+        private final InterProcessMutex first;
+        private final int holdMillis;
+
         HandOver(String servers, String path, int sessions, int waiters, int handOvers, int holdMillis)
                 throws Exception {
-            super(servers, sessions);
-            this.handOvers = handOvers;
+            super(servers, sessions, handOvers);
             this.holdMillis = holdMillis;
             first = new InterProcessMutex(this.sessions.get(0), path);
             first.acquire();
@@ -259,7 +291,7 @@ public final class ComparePeer {
             try {
                 while (true) {
                     lock.acquire();
-                    acquired(System.nanoTime());
+                    taken(System.nanoTime());
                     Thread.sleep(holdMillis);
                     release(lock);
                     Thread.sleep(holdMillis / 2);
@@ -269,17 +301,8 @@ public final class ComparePeer {
             }
         }
 
-        private synchronized void acquired(long now) {
-            latencies.add(now - released);
-            if (latencies.size() >= handOvers) {
-                enough.countDown();
-            }
-        }
-
         private void release(InterProcessMutex lock) throws Exception {
-            synchronized (this) {
-                released = System.nanoTime();
-            }
+            released();
             lock.release();
         }
 
@@ -287,12 +310,54 @@ public final class ComparePeer {
         String run(int round) throws Exception {
             long started = System.nanoTime();
             release(first);
-            if (!enough.await(100, TimeUnit.SECONDS)) {
-                throw new IllegalStateException("the queue does not move");
+            return passes(started);
+        }
+    }
+
+    /** A latch gives the leadership up by being closed, and a new one stands. */
+    private static final class Succession extends Relay {
+        private final List<LeaderLatch> latches = new ArrayList<>();
+        private final String path;
+        private final int termMillis;
+
+        Succession(String servers, String path, int candidates, int successions, int termMillis) throws Exception {
+            super(servers, candidates, successions);
+            this.path = path;
+            this.termMillis = termMillis;
+            for (var session : sessions) {
+                latches.add(started(session));
             }
-            synchronized (this) {
-                return outcome(latencies.size(), System.nanoTime() - started, latencies, List.of());
+        }
+
+        private LeaderLatch started(CuratorFramework session) throws Exception {
+            var latch = new LeaderLatch(session, path);
+            latch.start();
+            return latch;
+        }
+
+        private void lead(CuratorFramework session, LeaderLatch first) {
+            try {
+                for (var latch = first; ; latch = started(session)) {
+                    latch.await();
+                    taken(System.nanoTime());
+                    Thread.sleep(termMillis);
+                    released();
+                    latch.close();
+                }
+            } catch (Exception interrupted) {
+                Thread.currentThread().interrupt();
             }
+        }
+
+        @Override
+        String run(int round) throws Exception {
+            long started = System.nanoTime();
+            for (int i = 0; i < sessions.size(); i++) {
+                var session = sessions.get(i);
+                var latch = latches.get(i);
+                thread(() -> lead(session, latch));
+            }
+            return passes(started);
         }
     }
 

@@ -77,7 +77,7 @@ impl Arena {
         let before = Reading::take(process.process_id(), backend).await?;
         let mut outcome = process.run(round).await?;
         let after = Reading::take(process.process_id(), backend).await?;
-        if let Load::HandOver { .. } = contestant.load {
+        if let Load::HandOver { .. } | Load::Succession { .. } = contestant.load {
             outcome.latencies.drain(..FIRST_HAND_OVERS.min(outcome.latencies.len()));
         }
         if counts {

@@ -118,6 +118,12 @@ fn all(effort: &Effort) -> Vec<Case> {
         let goal = (waiters == LONGEST_QUEUE).then_some(Goal::TimesShortestQueue(2.0));
         let title = format!("Hand-over with {waiters} waiters");
         cases.push(Case::new(&format!("hand-over-{waiters}"), &title, load, goal));
+        if waiters == SHORTEST_QUEUE {
+            // Beside the mutex with as many in the queue.
+            let load = Load::Succession { candidates: waiters, successions: effort.hand_overs, term: HOLD };
+            let title = format!("Leaders that resign, one of {waiters} after the other");
+            cases.push(Case::new("leader", &title, load, Some(Goal::TimesShortestQueue(1.25))));
+        }
     }
     cases
 }

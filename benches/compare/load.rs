@@ -30,6 +30,8 @@ pub(crate) enum Load {
     /// Many wait; how long does it take from one holder to the next? Neighbours in the queue are of different sessions,
     /// and who has released queues again after half of `hold`.
     HandOver { sessions: usize, waiters: usize, hand_overs: usize, hold: Duration },
+    /// Candidates, each of a session of its own, lead for a while and resign; how long does it take to the next one?
+    Succession { candidates: usize, successions: usize, term: Duration },
     /// Many of one session wait for a lock that another one keeps.
     Park { waiters: usize },
 }
@@ -91,6 +93,9 @@ impl fmt::Display for Load {
             Self::HandOver { sessions, waiters, hand_overs, hold } => {
                 write!(f, "hand-over {sessions} {waiters} {hand_overs} {}", hold.as_millis())
             }
+            Self::Succession { candidates, successions, term } => {
+                write!(f, "succession {candidates} {successions} {}", term.as_millis())
+            }
             Self::Park { waiters } => write!(f, "park {waiters}"),
         }
     }
@@ -118,6 +123,11 @@ impl FromStr for Load {
                 waiters: waiters.parse()?,
                 hand_overs: hand_overs.parse()?,
                 hold: Duration::from_millis(millis.parse()?),
+            },
+            ["succession", candidates, successions, millis] => Self::Succession {
+                candidates: candidates.parse()?,
+                successions: successions.parse()?,
+                term: Duration::from_millis(millis.parse()?),
             },
             ["park", waiters] => Self::Park { waiters: waiters.parse()? },
             _ => return Err(format!("not a load: {text:?}").into()),

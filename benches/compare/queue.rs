@@ -35,6 +35,10 @@ impl Arena {
                 self.wait_for_queue(&contestant.path, waiters + 1).await?;
                 self.turn(contestant, 0, true).await?;
             }
+            Load::Succession { candidates, .. } => {
+                self.wait_for_queue(&contestant.path, candidates).await?;
+                self.turn(contestant, 0, true).await?;
+            }
             Load::Timed { .. } | Load::Contend { .. } => {}
         }
         contestant.participant.process.close().await

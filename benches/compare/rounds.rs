@@ -73,7 +73,7 @@ impl Arena {
                 self.take_turns(&mut contestants, effort.warm_up_rounds, effort.latency_rounds).await?;
             }
             Load::Contend { .. } => self.take_turns(&mut contestants, 1, effort.contention_rounds).await?,
-            Load::HandOver { .. } | Load::Park { .. } => {
+            Load::HandOver { .. } | Load::Succession { .. } | Load::Park { .. } => {
                 for contestant in &mut contestants {
                     let done = self.with_a_queue(contestant).await;
                     contestant.check(done)?;

@@ -1,14 +1,13 @@
 //! A long queue, and how long it takes from one holder to the next.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::baton::Baton;
 use super::library::{Kind, Library};
-use super::timed::nanoseconds;
 use super::{close_all, connect_all};
 use crate::Result;
 use crate::load::Outcome;
@@ -22,40 +21,6 @@ pub(crate) struct HandOver<L: Library> {
     first: Option<L::Held>,
     waiters: JoinSet<Result<()>>,
     baton: Arc<Baton>,
-}
-
-/// What the holders tell each other.
-struct Baton {
-    wanted: usize,
-    hold: Duration,
-    passes: Mutex<Passes>,
-    enough: Notify,
-}
-
-#[derive(Default)]
-struct Passes {
-    released: Option<Instant>,
-    latencies: Vec<u64>,
-}
-
-impl Baton {
-    fn passes(&self) -> std::sync::MutexGuard<'_, Passes> {
-        self.passes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn release(&self) {
-        self.passes().released = Some(Instant::now());
-    }
-
-    fn take(&self, acquired: Instant) {
-        let mut passes = self.passes();
-        if let Some(released) = passes.released.take() {
-            passes.latencies.push(nanoseconds(acquired - released));
-        }
-        if passes.latencies.len() >= self.wanted {
-            self.enough.notify_one();
-        }
-    }
 }
 
 impl<L: Library> HandOver<L> {
@@ -73,15 +38,14 @@ impl<L: Library> HandOver<L> {
             .map(|session| L::lock(session, Kind::Mutex, path).map(Arc::new))
             .collect::<Result<_>>()?;
         let first = Some(L::acquire(&locks[0]).await?);
-        let baton =
-            Arc::new(Baton { wanted: hand_overs, hold, passes: Mutex::default(), enough: Notify::new() });
+        let baton = Arc::new(Baton::new(hand_overs));
         let mut queue = JoinSet::new();
         for waiter in 0..waiters {
             let session = waiter % locks.len();
             if session == 0 {
                 sleep(QUEUEING).await;
             }
-            queue.spawn(wait_and_hold::<L>(locks[session].clone(), baton.clone()));
+            queue.spawn(wait_and_hold::<L>(locks[session].clone(), baton.clone(), hold));
         }
         Ok(Self { sessions, first, waiters: queue, baton })
     }
@@ -91,17 +55,8 @@ impl<L: Library> HandOver<L> {
         let first = self.first.take().ok_or("the queue has been used already")?;
         self.baton.release();
         L::release(first).await?;
-        tokio::select! {
-            () = self.baton.enough.notified() => {}
-            Some(failed) = self.waiters.join_next() => failed??,
-        }
-        let latencies = std::mem::take(&mut self.baton.passes().latencies);
-        Ok(Outcome {
-            cycles: latencies.len() as u64,
-            elapsed: started.elapsed(),
-            latencies,
-            grants: Vec::new(),
-        })
+        self.baton.enough(&mut self.waiters).await?;
+        Ok(self.baton.outcome(started.elapsed()))
     }
 
     pub(crate) async fn close(mut self) {
@@ -111,13 +66,13 @@ impl<L: Library> HandOver<L> {
 }
 
 /// Until it is aborted. It queues again when the next one has had time to get the lock, so as not to be in its way.
-async fn wait_and_hold<L: Library>(lock: Arc<L::Lock>, baton: Arc<Baton>) -> Result<()> {
+async fn wait_and_hold<L: Library>(lock: Arc<L::Lock>, baton: Arc<Baton>, hold: Duration) -> Result<()> {
     loop {
         let held = L::acquire(&lock).await?;
         baton.take(Instant::now());
-        sleep(baton.hold).await;
+        sleep(hold).await;
         baton.release();
         L::release(held).await?;
-        sleep(baton.hold / 2).await;
+        sleep(hold / 2).await;
     }
 }

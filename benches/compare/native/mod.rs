@@ -1,5 +1,6 @@
 //! The participants that are libraries in Rust: this program, obeying the lines of a comparison.
 
+mod baton;
 mod contend;
 mod etcd;
 mod floor;
@@ -8,6 +9,7 @@ mod library;
 mod ours;
 mod park;
 mod redis;
+mod succession;
 mod timed;
 mod zookeeper_lock;
 
@@ -17,6 +19,7 @@ use self::contend::Contend;
 use self::hand_over::HandOver;
 use self::library::Library;
 use self::park::Park;
+use self::succession::Succession;
 use self::timed::Timed;
 use crate::Result;
 use crate::load::{Load, Outcome};
@@ -38,6 +41,8 @@ enum Stage<L: Library> {
     Timed(Timed<L>),
     Contend(Contend<L>),
     HandOver(HandOver<L>),
+    /// Of zk-recipes.
+    Succession(Succession),
     Park(Park<L>),
 }
 
@@ -53,6 +58,9 @@ impl<L: Library> Stage<L> {
             Load::HandOver { sessions, waiters, hand_overs, hold } => {
                 Self::HandOver(HandOver::open(servers, path, sessions, waiters, hand_overs, hold).await?)
             }
+            Load::Succession { candidates, successions, term } => {
+                Self::Succession(Succession::open(servers, path, candidates, successions, term).await?)
+            }
             Load::Park { waiters } => Self::Park(Park::open(servers, path, waiters).await?),
         })
     }
@@ -62,6 +70,7 @@ impl<L: Library> Stage<L> {
             Self::Timed(timed) => timed.run(round).await,
             Self::Contend(contend) => contend.run().await,
             Self::HandOver(hand_over) => hand_over.run().await,
+            Self::Succession(succession) => succession.run().await,
             Self::Park(park) => park.run(),
         }
     }
@@ -71,6 +80,7 @@ impl<L: Library> Stage<L> {
             Self::Timed(timed) => timed.close().await,
             Self::Contend(contend) => contend.close().await,
             Self::HandOver(hand_over) => hand_over.close().await,
+            Self::Succession(succession) => succession.close().await,
             Self::Park(park) => return park.close().await,
         }
         Ok(())

@@ -56,7 +56,7 @@ fn row(measured: &Measured, figures: &Figures) -> [String; 13] {
         latency(|latency| latency.p99),
         figures
             .rate
-            .filter(|_| !matches!(measured.case.load, Load::HandOver { .. }))
+            .filter(|_| !matches!(measured.case.load, Load::HandOver { .. } | Load::Succession { .. }))
             .map(|rate| format!("{rate:.0}")),
         to_floor,
         to_curator,
