@@ -136,5 +136,12 @@
 //!
 //! A lock that is held for longer than a second has its node watched, which is one request once.
 //!
+//! # Leaders
+//!
+//! Of processes of which one leads: the [next chapter](leaders).
+//!
 //! Sources: "How to do distributed locking" (Martin Kleppmann) on tokens; the Chubby paper (Burrows, 2006) on jeopardy and
 //! sequencers; Curator's Tech Notes 10, 12 and 14 on what its states do not tell.
+
+#[doc = include_str!("leaders.md")]
+pub mod leaders {}
