@@ -209,6 +209,12 @@ impl Client {
         self.core.closed.is_cancelled()
     }
 
+    /// Waits until there is no connection.
+    pub(crate) async fn disconnected(&self) {
+        // Its sender lives as long as the client.
+        let _ = self.connection_state().wait_for(|state| !state.is_connected()).await;
+    }
+
     /// Cancelled when the client is closed, or dropped.
     pub(crate) fn closing(&self) -> CancellationToken {
         self.core.closed.clone()

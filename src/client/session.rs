@@ -9,11 +9,15 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode, EventType, SessionState};
 
 use super::validity::{Health, Validity};
 use super::write::Write;
+use crate::failure::Failure;
+
+/// Between attempts to watch, while there is no connection.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A session, from its establishment on. Its epoch tells it from earlier and later ones of the same client.
 ///
@@ -263,6 +267,20 @@ impl Session {
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
         let (data, stat, watcher) = self.zookeeper()?.get_and_watch_data(path).await?;
         Ok((data, stat, Watcher::new(watcher)))
+    }
+
+    /// The same without the `Stat`, again and again while there is no connection.
+    ///
+    /// # Errors
+    /// That the server refuses, or that the session is over.
+    pub(crate) async fn watch_data_patiently(&self, path: &str) -> Result<(Vec<u8>, Watcher), zk::Error> {
+        loop {
+            match self.watch_data(path).await {
+                Ok((data, _, watcher)) => return Ok((data, watcher)),
+                Err(error) if Failure::of(&error).is_passing() => sleep(PAUSE).await,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Watches a node for its creation, its deletion or a change of the data. Answers whether it exists.

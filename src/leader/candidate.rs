@@ -92,8 +92,7 @@ impl Candidate {
         let mut failures = Failures::default();
         self.publish(LeaderState::Waiting);
         loop {
-            let client = self.lock.client().clone();
-            let campaign = client.unless_closed(self.campaign()).await;
+            let campaign = self.lock.client().unless_closed(self.campaign()).await;
             match campaign {
                 Err(error) if !self.is_closing() => self.fail_and_pause(error, &mut failures).await,
                 campaign => {
@@ -140,8 +139,7 @@ impl Candidate {
     /// Waits until it is closed, and there is no connection: then what it has begun is undone in the background.
     async fn closed_while_disconnected(&self) {
         self.closing.cancelled().await;
-        // Its sender lives as long as the client.
-        let _ = self.lock.client().connection_state().wait_for(|state| !state.is_connected()).await;
+        self.lock.client().disconnected().await;
     }
 
     /// Leads until the leadership is lost or is to be given up, or something is done; then ends the work under it, and

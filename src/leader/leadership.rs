@@ -5,16 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::{Error, LossReason, Result};
-use crate::failure::Failure;
 use crate::lock::{LockGuard, LockState, Transaction, election_of_latch, request_to_latch};
-
-/// Between attempts to watch, while there is no connection.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// One term of a leader: from its election to the moment at which another can be elected.
 ///
@@ -201,20 +197,14 @@ impl Leadership {
         let session = self.term.guard.nodes()[0].session();
         let request = request_to_latch(self.fencing_token());
         loop {
-            let error = match session.watch_data(election).await {
-                Ok((data, ..)) if data == request => return Ok(()),
-                Ok((.., mut change)) => {
+            match session.watch_data_patiently(election).await {
+                Ok((data, _)) if data == request => return Ok(()),
+                Ok((_, mut change)) => {
                     change.changed().await;
-                    continue;
                 }
-                Err(error) => error,
-            };
-            match Failure::of(&error) {
-                Failure::Postponed | Failure::Unknown => sleep(PAUSE).await,
-                Failure::SessionOver => return Err(self.lost_error(LossReason::Expired)),
-                Failure::Refused => {
+                Err(source) => {
                     let path = election.to_owned();
-                    return Err(Error::ZooKeeper { operation: "watch", path, source: error });
+                    return Err(Error::ZooKeeper { operation: "watch", path, source });
                 }
             }
         }
@@ -236,10 +226,7 @@ impl Leadership {
     }
 
     fn resigned_error(&self) -> Error {
-        self.lost_error(self.loss().unwrap_or(LossReason::Resigned))
-    }
-
-    fn lost_error(&self, reason: LossReason) -> Error {
+        let reason = self.loss().unwrap_or(LossReason::Resigned);
         Error::LockLost { path: self.node_path().to_owned(), reason }
     }
 }
@@ -249,6 +236,7 @@ async fn if_heard(asked: impl Future<Output = Result<()>>) {
     match asked.await {
         Ok(()) => return,
         Err(Error::LockLost { .. } | Error::Closed) => {}
+        Err(error) if error.ends_session() => {}
         Err(error) => tracing::warn!(%error, "cannot hear whether the leadership is asked for"),
     }
     std::future::pending().await

@@ -119,8 +119,8 @@ async fn observe(internals: &LockInternals, sender: &watch::Sender<Observation>)
                 });
                 tokio::select! {
                     _ = change.changed() => {}
-                    // Then the next look fails, until there is something to see.
-                    () = out_of_sight(internals.client()) => {}
+                    // The watch would tell that only with the end of the session; the next look tells it before.
+                    () = internals.client().disconnected() => {}
                 }
             }
             Err(error) if error.ends_session() => {}
@@ -133,12 +133,6 @@ async fn observe(internals: &LockInternals, sender: &watch::Sender<Observation>)
             }
         }
     }
-}
-
-/// Waits until the connection is lost. The watch would tell that only with the end of the session.
-async fn out_of_sight(client: &Client) {
-    // Its sender lives as long as the client.
-    let _ = client.connection_state().wait_for(|state| !state.is_connected()).await;
 }
 
 /// Whether it is the same leader, whose node may have been written to meanwhile to ask for the leadership.

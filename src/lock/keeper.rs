@@ -2,20 +2,16 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, sleep_until};
+use tokio::time::sleep_until;
 use zookeeper_client::{self as zk, EventType};
 
 use super::held_node::{HeldNode, REVOKE_REQUEST};
 use crate::client::{OwnWatch, Session};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
-
-/// Between attempts to watch, while there is no connection.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accompanies a hold until it is released or lost. It does not keep it from being dropped.
 pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + use<> {
@@ -110,9 +106,9 @@ async fn gone(
     loop {
         let watched = match own_watch.take() {
             Some(OwnWatch { data, watcher }) => Ok((data, watcher)),
-            None => session.watch_data(path).await.map(|(data, _, watcher)| (data, watcher)),
+            None => session.watch_data_patiently(path).await,
         };
-        let error = match watched {
+        match watched {
             Ok((data, mut watcher)) => {
                 node_watch.read(Ok(data == REVOKE_REQUEST));
                 let event = watcher.changed().await;
@@ -120,19 +116,14 @@ async fn gone(
                     return true;
                 }
                 // Otherwise that may be the end of the session.
-                continue;
             }
-            Err(error) => error,
-        };
-        match Failure::of(&error) {
-            Failure::SessionOver => return true,
-            Failure::Refused if error == zk::Error::NoNode => return true,
-            Failure::Refused => {
+            Err(zk::Error::NoNode) => return true,
+            Err(error) if Failure::of(&error) == Failure::SessionOver => return true,
+            Err(source) => {
                 let path = path.to_owned();
-                node_watch.read(Err(Error::ZooKeeper { operation: "watch", path, source: error }));
+                node_watch.read(Err(Error::ZooKeeper { operation: "watch", path, source }));
                 return false;
             }
-            Failure::Postponed | Failure::Unknown => sleep(PAUSE).await,
         }
     }
 }
