@@ -1,0 +1,254 @@
+//! The servers of a round, the clients that compete on them, and somebody who is not disturbed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::sync::Mutex;
+use zk_recipes::testing::{FaultProxy, TestingCluster, TestingServer, Traffic};
+use zk_recipes::{Client, RetryPolicy};
+use zookeeper_client as zk;
+
+use crate::SESSION_TIMEOUT;
+use crate::run::ROOT;
+use crate::support::{ephemerals_below, eventually};
+
+pub(crate) const CLIENTS: usize = 4;
+
+/// What compares itself with a pause of the servers' own.
+const BYSTANDERS_TIMEOUT: Duration = Duration::from_secs(20);
+
+pub(crate) enum Servers {
+    One(Box<TestingServer>),
+    Three(TestingCluster),
+}
+
+impl Servers {
+    pub(crate) async fn start(three: bool) -> Self {
+        if three {
+            // A server that is cut off does not keep the others' connection attempts for long.
+            let builder =
+                TestingCluster::builder(3).isolatable().system_property("zookeeper.cnxTimeout", "300");
+            return Self::Three(builder.start().await.unwrap());
+        }
+        Self::One(Box::new(TestingServer::start().await.unwrap()))
+    }
+
+    pub(crate) fn all(&self) -> &[TestingServer] {
+        match self {
+            Self::One(server) => std::slice::from_ref(server),
+            Self::Three(cluster) => cluster.servers(),
+        }
+    }
+
+    fn connect_string(&self) -> String {
+        self.all().iter().map(TestingServer::connect_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// Waits until there is a leader, where there are several.
+    pub(crate) async fn recover(&mut self) {
+        match self {
+            Self::One(server) if !server.is_running() => server.restart().await.unwrap(),
+            Self::One(_) => {}
+            Self::Three(cluster) => {
+                for index in 0..3 {
+                    if !cluster.servers()[index].is_running() {
+                        cluster.restart(index).await.unwrap();
+                    }
+                }
+                // After a leader was cut off, they may take more than one patience to agree on the next.
+                for _ in 0..4 {
+                    if cluster.leader().await.is_ok() {
+                        return;
+                    }
+                }
+                panic!("the servers do not agree on a leader");
+            }
+        }
+    }
+}
+
+/// A client, and its ways to the servers.
+pub(crate) struct Member {
+    pub(crate) number: usize,
+    pub(crate) client: Client,
+    /// One to each server.
+    pub(crate) proxies: Vec<FaultProxy>,
+    /// Whether those of its tasks that are inside stay there, until they have lost the lock.
+    stays: AtomicBool,
+    last_session: AtomicI64,
+    weather: std::sync::Mutex<Weather>,
+}
+
+/// How the traffic of a client fares.
+#[derive(Default)]
+struct Weather {
+    delay: Duration,
+    silence: Option<Traffic>,
+}
+
+impl Member {
+    async fn start(servers: &Servers, number: usize) -> Arc<Self> {
+        let proxies = join_all(servers.all().iter().map(FaultProxy::start)).await;
+        let proxies: Vec<_> = proxies.into_iter().map(Result::unwrap).collect();
+        let hosts: Vec<_> = proxies.iter().map(FaultProxy::connect_string).collect();
+        let client = Client::builder()
+            .session_timeout(SESSION_TIMEOUT)
+            .identity(format!("client-{number}"))
+            .retry_policy(RetryPolicy::forever(Duration::from_millis(20)))
+            .connect(&hosts.join(","))
+            .await
+            .unwrap();
+        Arc::new(Self {
+            number,
+            client,
+            proxies,
+            stays: AtomicBool::new(false),
+            last_session: AtomicI64::new(0),
+            weather: Default::default(),
+        })
+    }
+
+    /// The present session, or the last one that was known.
+    pub(crate) fn session(&self) -> i64 {
+        if let Some(session) = self.live_session() {
+            self.last_session.store(session, SeqCst);
+        }
+        self.last_session.load(SeqCst)
+    }
+
+    /// The present session, if it is connected.
+    pub(crate) fn live_session(&self) -> Option<i64> {
+        let zookeeper = self.client.zookeeper().now_or_never();
+        zookeeper.and_then(Result::ok).map(|zookeeper| zookeeper.session_id().0)
+    }
+
+    /// How long everything is on its way from now on.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        let mut weather = self.weather.lock().unwrap();
+        weather.delay = delay;
+        self.apply(&weather);
+    }
+
+    /// Nothing passes any more, or all of it again.
+    pub(crate) fn set_silence(&self, silence: Option<Traffic>) {
+        let mut weather = self.weather.lock().unwrap();
+        weather.silence = silence;
+        self.apply(&weather);
+    }
+
+    fn apply(&self, weather: &Weather) {
+        let traffic = weather.silence.unwrap_or_else(|| Traffic::pass().delay(weather.delay));
+        self.proxies.iter().for_each(|proxy| proxy.set_traffic(traffic));
+    }
+
+    pub(crate) fn cut(&self) {
+        self.proxies.iter().for_each(FaultProxy::cut);
+    }
+
+    pub(crate) fn refuse_connections(&self, refuse: bool) {
+        self.proxies.iter().for_each(|proxy| proxy.refuse_connections(refuse).unwrap());
+    }
+
+    pub(crate) fn stays(&self) -> bool {
+        self.stays.load(SeqCst)
+    }
+
+    pub(crate) fn set_stays(&self, stays: bool) {
+        self.stays.store(stays, SeqCst);
+    }
+}
+
+/// Looks at nodes, directly at the servers.
+pub(crate) struct Bystander {
+    connect_string: String,
+    has_several: bool,
+    zookeeper: Mutex<zk::Client>,
+}
+
+impl Bystander {
+    async fn connect(connect_string: &str) -> zk::Client {
+        let connector = zk::Client::connector().with_session_timeout(BYSTANDERS_TIMEOUT);
+        eventually("a bystander is connected", async || connector.clone().connect(connect_string).await.ok())
+            .await
+    }
+
+    async fn start(servers: &Servers) -> Self {
+        let connect_string = servers.connect_string();
+        let zookeeper = Mutex::new(Self::connect(&connect_string).await);
+        Self { connect_string, has_several: servers.all().len() > 1, zookeeper }
+    }
+
+    /// A session that lives.
+    pub(crate) async fn zookeeper(&self) -> zk::Client {
+        let mut zookeeper = self.zookeeper.lock().await;
+        if zookeeper.state().is_terminated() {
+            *zookeeper = Self::connect(&self.connect_string).await;
+        }
+        zookeeper.clone()
+    }
+
+    /// Reads a register as it is now. `None` if the servers do not answer.
+    ///
+    /// Of several servers, one that is cut off may read the past, and even answer a `sync` by itself; so a write is
+    /// committed before, which only a majority does.
+    pub(crate) async fn read(&self, register: &str) -> Option<u64> {
+        let reading = async {
+            let zookeeper = self.zookeeper().await;
+            if self.has_several {
+                zookeeper.set_data("/registers", b"", None).await.ok()?;
+            }
+            number(zookeeper.get_data(register).await.ok()?.0)
+        };
+        tokio::time::timeout(SESSION_TIMEOUT, reading).await.ok().flatten()
+    }
+}
+
+/// What a register says.
+pub(crate) fn number(data: Vec<u8>) -> Option<u64> {
+    String::from_utf8(data).ok()?.parse().ok()
+}
+
+pub(crate) struct Stage {
+    pub(crate) servers: Servers,
+    pub(crate) members: Vec<Arc<Member>>,
+    pub(crate) bystander: Arc<Bystander>,
+}
+
+impl Stage {
+    pub(crate) async fn set(three: bool, registers: impl Iterator<Item = &str>) -> Self {
+        let servers = Servers::start(three).await;
+        let bystander = Arc::new(Bystander::start(&servers).await);
+        let zookeeper = bystander.zookeeper().await;
+        let mode = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+        zookeeper.create("/registers", b"", &mode).await.unwrap();
+        for register in registers {
+            zookeeper.create(register, b"0", &mode).await.unwrap();
+        }
+        let members = join_all((0..CLIENTS).map(|number| Member::start(&servers, number))).await;
+        Self { servers, members, bystander }
+    }
+
+    /// Nothing is left of all tasks, while the clients live; and nothing of the clients when they are closed.
+    pub(crate) async fn leave(self) {
+        let zookeeper = self.bystander.zookeeper().await;
+        eventually("no node is left", async || {
+            ephemerals_below(&zookeeper, ROOT).await.is_empty().then_some(())
+        })
+        .await;
+        self.no_watch_is_left("of the tasks").await;
+        join_all(self.members.iter().map(|member| member.client.close())).await;
+        self.no_watch_is_left("of the clients").await;
+    }
+
+    async fn no_watch_is_left(&self, whose: &str) {
+        for server in self.servers.all() {
+            eventually(&format!("no watch {whose} is left"), async || {
+                (server.watch_count().await.ok()? == 0).then_some(())
+            })
+            .await;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Servers that encrypt, and servers that know passwords.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use zk_recipes::testing::{TestingServer, TestingServerBuilder};
+use zk_recipes::{Client, ClientBuilder, InterProcessMutex, RetryPolicy};
+
+use crate::installed::{Generation, Peers};
+use crate::pki::Identity;
+use crate::support::{BOUND, within};
+
+/// How long those wait that must fail.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A server of that generation; `None` if it is not installed, and need not be.
+pub(crate) fn server(generation: Generation) -> Option<TestingServerBuilder> {
+    let mut class_path = Peers::find(generation)?.class_path;
+    if let Generation::Debian = generation {
+        // The package does not name all of Netty that it needs.
+        for part in ["buffer", "codec", "common", "handler", "resolver", "transport"] {
+            class_path.push_str(&format!(":/usr/share/java/netty-{part}.jar"));
+        }
+        for part in ["unix-common", "epoll"] {
+            class_path.push_str(&format!(":/usr/share/java/netty-transport-native-{part}.jar"));
+        }
+    }
+    Some(TestingServer::builder().class_path(class_path))
+}
+
+/// A server with an encrypted port beside the plain one.
+pub(crate) struct TlsServer {
+    pub(crate) server: TestingServer,
+    pub(crate) secure_port: u16,
+    _files: TempDir,
+}
+
+impl TlsServer {
+    /// It demands that clients have certificates of this CA.
+    pub(crate) async fn start(server: TestingServerBuilder, identity: &Identity, clients: &str) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| -> String {
+            let path: PathBuf = files.path().join(name);
+            fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let key_store = file("server.pem", &format!("{}{}", identity.key, identity.certificate));
+        let trust_store = file("clients.pem", clients);
+        // Somebody else may take the port before the server does.
+        for _ in 0..5 {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let secure_port = free.local_addr().unwrap().port();
+            drop(free);
+            let started = server
+                .clone()
+                .property("secureClientPort", secure_port.to_string())
+                .property("secureClientPortAddress", "127.0.0.1")
+                .property("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
+                .property("ssl.keyStore.type", "PEM")
+                .property("ssl.keyStore.location", &key_store)
+                .property("ssl.trustStore.type", "PEM")
+                .property("ssl.trustStore.location", &trust_store)
+                .property("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider")
+                .start()
+                .await;
+            match started {
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+                started => return Self { server: started.unwrap(), secure_port, _files: files },
+            }
+        }
+        panic!("no free port for encrypted connections");
+    }
+}
+
+/// A client that does nothing twice, and has time for handshakes on a busy machine.
+pub(crate) fn builder() -> ClientBuilder {
+    Client::builder()
+        .session_timeout(Duration::from_secs(20))
+        .connection_timeout(BOUND)
+        .retry_policy(RetryPolicy::n_times(0, Duration::from_millis(10)))
+}
+
+/// Acquires and releases, which takes a session that works.
+pub(crate) async fn lock_once(client: &Client, path: &str) {
+    let mutex = InterProcessMutex::new(client, path).unwrap();
+    let guard = within(mutex.acquire()).await.unwrap();
+    assert!(guard.is_valid());
+    within(guard.release()).await.unwrap();
+}
