@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::queue::line::{Connection, Line, Moment};
-use super::queue::name::Names;
+use super::idle::MINDER;
+use super::lag::{CATCH_UP, Lag};
+use super::queue::line::{Connection, Line, Moment, Rank};
+use super::queue::name::{Kind, Names};
 use super::queue::order::Queued;
 use super::task::{Phase, Task};
 use super::zookeeper::{Change, ClientId, Path};
@@ -33,13 +35,24 @@ pub(crate) enum What {
         id: String,
     },
     Watch(Path),
+    /// Has the server catch up.
+    CatchUp,
     /// The janitor's, whom nobody waits for.
     Delete {
         name: String,
     },
+    /// The same of a holder that may have sent what is not done yet: its line waits for the reply.
+    DeleteAndTell {
+        name: String,
+        rank: Rank,
+    },
     /// The janitor's, of a node whose create is in doubt.
     Sweep {
         id: String,
+    },
+    /// A holder's writes, which are done if its node exists.
+    Commit {
+        node: String,
     },
 }
 
@@ -69,8 +82,28 @@ pub(crate) struct Watch {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
-    Answer { task: usize, slot: usize, answer: Answer },
-    Event { path: Path, change: Change },
+    Answer {
+        task: usize,
+        slot: usize,
+        answer: Answer,
+        /// The last transaction that the server had done by then.
+        seen: usize,
+    },
+    Event {
+        path: Path,
+        change: Change,
+    },
+    /// A transaction was done, or will not be.
+    Committed {
+        task: usize,
+        node: String,
+    },
+    /// A holder's node is gone.
+    Gone {
+        task: usize,
+        name: String,
+        rank: Rank,
+    },
 }
 
 /// What `membership.rs` has of it.
@@ -95,6 +128,7 @@ pub(crate) struct Client {
     pub(crate) missed: BTreeSet<(Path, Change)>,
     /// Creates that a server which the client has left may yet do.
     pub(crate) late: Vec<Request>,
+    pub(crate) lag: Lag,
     /// Of each session.
     lines: Vec<SharedLine>,
     pub(crate) tasks: Vec<Task>,
@@ -112,6 +146,7 @@ impl Client {
             inbox: VecDeque::new(),
             missed: BTreeSet::new(),
             late: Vec::new(),
+            lag: Lag::None,
             lines: vec![SharedLine::default()],
             tasks,
         }
@@ -125,6 +160,24 @@ impl Client {
             shared.line.parent_changed();
         }
         act(&mut shared.line, self.connection)
+    }
+
+    /// Knows the queue up to that number, as after an acquire that was released.
+    pub(crate) fn know_up_to(&mut self, last: i32) {
+        let at = self.parent_watched(self.epoch, Watch::default(), self.connection);
+        let name = format!("past-{}{last:010}", self.names.marker(Kind::Exclusive));
+        let past = Queued { name, kind: Kind::Exclusive, sequence: last };
+        self.with(self.epoch, |line, now| {
+            let rank = line.arrive(&past, Some(at), now, 0);
+            line.look(&[past], 0, at);
+            line.leave(rank);
+        });
+    }
+
+    /// Whether somebody of the line must wait for that task.
+    pub(crate) fn is_waited_for(&self, task: usize) -> bool {
+        let task = &self.tasks[task];
+        task.rank.is_some_and(|rank| self.lines[task.epoch].line.is_waited_for(rank))
     }
 
     pub(crate) fn parent_watched(&mut self, epoch: usize, watch: Watch, on: Connection) -> Moment {
@@ -150,11 +203,13 @@ impl Client {
     /// until then, unless the others are lost.
     pub(crate) fn deliverable(&self, can_be_lost: bool) -> usize {
         let matters = |(index, message): (usize, &Message)| match message {
-            Message::Event { .. } => true,
+            Message::Event { .. } | Message::Committed { .. } | Message::Gone { .. } => true,
+            Message::Answer { slot: MINDER | CATCH_UP, .. } => true,
             Message::Answer { task, .. } => {
                 let sooner = self.inbox.iter().take(index + 1);
-                let arrived =
-                    sooner.filter(|sooner| matches!(sooner, Message::Answer { task: of, .. } if of == task));
+                let arrived = sooner.filter(|sooner| {
+                    matches!(sooner, Message::Answer { task: of, slot, .. } if of == task && *slot < MINDER)
+                });
                 self.tasks[*task].missing_answers() == arrived.count()
             }
         };
@@ -166,8 +221,17 @@ impl Client {
     pub(crate) fn deliver(&mut self, messages: usize) {
         for message in self.inbox.drain(..messages).collect::<Vec<_>>() {
             match message {
-                Message::Answer { task, slot, answer } => self.tasks[task].answer(slot, answer),
+                Message::Answer { slot: CATCH_UP, seen, .. } => {
+                    self.lag.see(seen);
+                    self.lag.caught_up(self.connection);
+                }
+                Message::Answer { task, slot, answer, seen } => {
+                    self.lag.see(seen);
+                    self.tasks[task].answer(slot, answer);
+                }
                 Message::Event { path, change } => self.tell(&path, change),
+                Message::Committed { task, node } => self.transacted(task, &node, true),
+                Message::Gone { task, rank, .. } => self.leave_rank(task, rank),
             }
         }
     }
@@ -194,10 +258,13 @@ impl Client {
     /// The connection is lost, and there is another. Answers which watches are to be set again on it.
     pub(crate) fn reconnect(&mut self) -> BTreeSet<Path> {
         self.connection += 1;
+        self.lose_messages();
         self.inbox.clear();
         self.missed.clear();
         // The janitor repeats what it does not know to be done.
-        self.requests.retain(|request| matches!(request.what, What::Delete { .. } | What::Sweep { .. }));
+        self.requests.retain(|request| {
+            matches!(request.what, What::Delete { .. } | What::DeleteAndTell { .. } | What::Sweep { .. })
+        });
         self.tasks.iter_mut().for_each(Task::lose_answers);
         self.watches().filter(|(_, watch)| watch.told.is_none()).map(|(path, _)| path).collect()
     }
@@ -215,7 +282,7 @@ impl Client {
                 Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth | Phase::Reading => {
                     self.end(task)
                 }
-                Phase::Outside | Phase::Asking(_) | Phase::Awaiting | Phase::Done => {}
+                Phase::Outside | Phase::Idle | Phase::Asking(_) | Phase::Awaiting | Phase::Done => {}
             }
         }
     }
@@ -230,8 +297,12 @@ impl Client {
     pub(crate) fn tidy(&mut self) {
         for message in std::mem::take(&mut self.inbox) {
             let is_heard = match &message {
+                Message::Answer { slot: CATCH_UP, .. } => true,
+                Message::Answer { task, slot: MINDER, .. } => self.tasks[*task].is_minder_asking(),
                 Message::Answer { task, .. } => self.tasks[*task].is_asking(),
                 Message::Event { path, .. } => self.listens_to(path),
+                Message::Committed { task, node } => self.tasks[*task].holds_by(node),
+                Message::Gone { .. } => true,
             };
             if is_heard {
                 self.inbox.push_back(message);

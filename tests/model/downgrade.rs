@@ -21,22 +21,40 @@ impl Client {
         }
     }
 
-    pub(crate) fn downgraded(&mut self, task: usize, asking: Asking) {
+    /// Answers whether a reader that was created is given back.
+    ///
+    /// The library lets nobody read whose writer is lost by then. Here the line alone decides, which must be enough.
+    pub(crate) fn downgraded(&mut self, task: usize, asking: Asking) -> bool {
+        let is_lost = self.tasks[task].node.is_none();
         self.tasks[task].phase = Phase::Holding;
-        let [(What::CreateReader { name, .. }, answer)] = &*asking.slots else { return };
+        let [(What::CreateReader { name, writer }, answer)] = &*asking.slots else { return false };
+        let mut gives_back = false;
         match answer {
             Some(Answer::Done) => {
-                let own =
-                    Queued { kind: Kind::Shared, sequence: number(self.names, name), name: name.clone() };
+                let queued = |name: &str, kind| Queued {
+                    kind,
+                    sequence: number(self.names, name),
+                    name: name.to_owned(),
+                };
+                let (own, writer) = (queued(name, Kind::Shared), queued(writer, Kind::Exclusive));
                 let epoch = self.tasks[task].epoch;
-                let rank = self.with(epoch, |line, now| line.arrive(&own, None, now, usize::MAX));
-                let node = Node { id: name.clone(), name: Some(name.clone()), watch: None };
-                self.tasks[task].reader = Some((node, rank));
-                self.tasks[task].phase = Phase::HoldingBoth;
+                let rank = self.with(epoch, |line, now| line.follow(&own, &writer, now, usize::MAX));
+                let node = Node { id: name.clone(), name: Some(name.clone()), under: None, watch: None };
+                if let Some(rank) = rank {
+                    self.tasks[task].reader = Some((node, rank));
+                    self.tasks[task].phase = if is_lost { Phase::Reading } else { Phase::HoldingBoth };
+                    return false;
+                }
+                self.remove(task, node);
+                gives_back = true;
             }
             Some(Answer::Lost) => self.sweep_reader(task, &asking),
             _ => {}
         }
+        if is_lost {
+            self.end(task);
+        }
+        gives_back
     }
 
     /// Of a downgrade whose outcome is unknown.
@@ -48,10 +66,7 @@ impl Client {
 
     /// It holds as a reader only, from now on.
     pub(crate) fn release_writer(&mut self, task: usize) {
-        self.leave_line(task);
-        if let Some(node) = self.tasks[task].node.take() {
-            self.remove(task, node);
-        }
+        self.give_back(task);
         self.tasks[task].phase = Phase::Reading;
     }
 }

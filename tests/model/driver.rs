@@ -1,6 +1,7 @@
 //! What `place.rs` does, step by step.
 
 use super::client::{Answer, Client, What};
+use super::idle::Minder;
 use super::queue::contender::{Action, Event, Sight, Standing};
 use super::queue::line::Rank;
 use super::task::{AsHash, Asking, Node, Phase};
@@ -12,8 +13,16 @@ pub(crate) struct Shown {
     pub(crate) granted: Option<Ground>,
     /// It has heard of the end of its blocker, and looks at the queue.
     pub(crate) looks_early: bool,
+    /// Its place had left the line when it was granted.
+    pub(crate) has_left: bool,
     /// What it was woken by had woken it before.
     pub(crate) spins: bool,
+    /// It was turned away because of another recipe.
+    pub(crate) is_refused: bool,
+    /// It does not go on as the reader that was created.
+    pub(crate) gives_back: bool,
+    /// What it has sent is done when it holds no more.
+    pub(crate) writes_late: bool,
 }
 
 /// What a grant was made upon.
@@ -48,7 +57,7 @@ impl Client {
                 shown.looks_early = gone && action == Action::List;
                 self.drive(task, action, &mut shown, if gone { Ground::BlockerGone } else { Ground::Line });
             }
-            Phase::Downgrading(asking) => self.downgraded(task, asking),
+            Phase::Downgrading(asking) => shown.gives_back = self.downgraded(task, asking),
             phase => self.tasks[task].phase = phase,
         }
         shown
@@ -56,12 +65,9 @@ impl Client {
 
     /// It leaves the queue, be it as a holder or not.
     pub(crate) fn end(&mut self, task: usize) {
-        self.leave_line(task);
+        self.give_back(task);
         if let Some((node, rank)) = self.tasks[task].reader.take() {
             self.leave_rank(task, rank);
-            self.remove(task, node);
-        }
-        if let Some(node) = self.tasks[task].node.take() {
             self.remove(task, node);
         }
         if let Phase::Downgrading(asking) = &self.tasks[task].phase {
@@ -99,7 +105,7 @@ impl Client {
         }
     }
 
-    fn leave_rank(&mut self, task: usize, rank: Rank) {
+    pub(crate) fn leave_rank(&mut self, task: usize, rank: Rank) {
         let woken = self.with(self.tasks[task].epoch, |line, _| line.leave(rank));
         self.wake(woken);
     }
@@ -119,6 +125,7 @@ impl Client {
                     self.leave_line(task);
                     self.tasks[task].blocker = None;
                     self.tasks[task].node = None;
+                    self.tasks[task].minder = None;
                     action = self.on(task, Event::Start);
                     continue;
                 }
@@ -139,11 +146,22 @@ impl Client {
                     action = self.on(task, Event::SessionOver);
                     continue;
                 }
+                Action::Report if self.tasks[task].is_ticket => {
+                    self.idle(task);
+                    return;
+                }
+                Action::Report if self.is_granted_without_node(task) => vec![What::List],
                 Action::Report if self.tasks[task].contender.standing() == Standing::Granted => {
                     self.tasks[task].phase = Phase::Holding;
+                    shown.has_left = self.tasks[task].minder.take() == Some(Minder::Over);
                     self.tasks[task].blocker = None;
                     self.tasks[task].wake = false;
                     shown.granted = Some(ground);
+                    return;
+                }
+                Action::Refuse { .. } => {
+                    shown.is_refused = true;
+                    self.end(task);
                     return;
                 }
                 Action::Report => {
@@ -176,7 +194,8 @@ impl Client {
         tasks.epoch = epoch;
         tasks.creates += 1;
         let id = format!("{}{task}{}-", self.id, tasks.creates);
-        tasks.node = Some(Node { id: id.clone(), name: None, watch: None });
+        tasks.node = Some(Node { id: id.clone(), name: None, under: None, watch: None });
+        tasks.minder = None;
         let company = self.with(epoch, |line, now| line.company(now));
         let parent_watch = company.parent_watch.then_some(What::Watch(Path::Parent));
         let list = company.list.then_some(What::List);

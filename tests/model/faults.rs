@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::client::{Message, What};
-use super::steps::is_create;
+use super::driver::Shown;
+use super::steps::can_be_late;
 use super::world::World;
 use super::zookeeper::{Change, Child, ClientId, Owner, Path};
 
@@ -25,15 +26,15 @@ impl World {
         let client = &mut self.clients[id];
         if late {
             self.faults.late -= 1;
-            let creates = client.requests.iter().filter(|request| is_create(request));
-            client.late.extend(creates.cloned());
+            let writes = client.requests.iter().filter(|request| can_be_late(request));
+            client.late.extend(writes.cloned());
         }
         let unheard: BTreeSet<Path> = client
             .inbox
             .iter()
             .filter_map(|message| match message {
                 Message::Event { path, .. } => Some(path.clone()),
-                Message::Answer { .. } => None,
+                Message::Answer { .. } | Message::Committed { .. } | Message::Gone { .. } => None,
             })
             .chain(client.missed.iter().map(|(path, _)| path.clone()))
             .collect();
@@ -56,7 +57,7 @@ impl World {
     /// A server that the client has left does a create.
     pub(crate) fn serve_late(&mut self, client: ClientId, index: usize) {
         let request = self.clients[client].late.remove(index);
-        self.serve(client, &request);
+        self.serve(client, &request, &mut Shown::default());
         let id = match request.what {
             What::Create { id } | What::CreateReader { name: id, .. } => id,
             _ => return,
@@ -68,8 +69,22 @@ impl World {
         }
     }
 
+    /// Somebody deletes the parent with all that is in it.
+    pub(crate) fn wipe(&mut self) {
+        self.faults.wipe -= 1;
+        for child in self.server.list() {
+            self.take_away(&child);
+        }
+        let fired = self.server.reap();
+        self.announce(fired);
+    }
+
     pub(crate) fn rob(&mut self, name: &str) {
         self.faults.rob -= 1;
+        self.take_away(name);
+    }
+
+    fn take_away(&mut self, name: &str) {
         if let Some(&Child { owner: Owner::Task { client, task }, .. }) = self.server.child(name) {
             let task = &mut self.clients[client].tasks[task];
             task.is_robbed |= task.holds().is_some();

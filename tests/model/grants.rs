@@ -2,6 +2,8 @@
 
 use super::client::Message;
 use super::driver::{Ground, Shown};
+use super::queue::name::Kind;
+use super::task::Node;
 use super::world::World;
 use super::zookeeper::{ClientId, Path, conflict};
 
@@ -13,8 +15,12 @@ pub(crate) enum Breach {
     WithoutNode,
     /// Somebody was granted by a session that is known to be over.
     OldSession,
+    /// What somebody had sent was done while somebody else held.
+    LateWrite,
     /// A watch that had been heard was waited for again.
     Spin,
+    /// Somebody was turned away though no other recipe is before it, or one that its own recipe keeps away.
+    TurnedAway,
 }
 
 impl World {
@@ -35,7 +41,7 @@ impl World {
         let node = self.clients[client].tasks[task].node.as_ref();
         let name = node.and_then(|node| node.name.clone()).expect("it holds by a node");
         let Some(own) = self.server.child(&name) else {
-            if self.can_be_taken_in(client, &name, ground) {
+            if !shown.has_left && self.can_be_taken_in(client, &name, ground) {
                 self.clients[client].tasks[task].is_robbed = true;
             } else {
                 self.breach = Some(Breach::WithoutNode);
@@ -50,6 +56,31 @@ impl World {
         }
     }
 
+    /// Looks at a refusal of a contender that had a node of this id.
+    ///
+    /// Who was before the intruder when the contender listed the queue may have gone since; nobody can have come.
+    pub(crate) fn judge_refusal(&mut self, node: Option<String>) {
+        let is_foreign = |kind: Kind| matches!(kind, Kind::Foreign(_));
+        let children = &self.server.children;
+        let is_right = match node.and_then(|id| self.server.find(&id)) {
+            Some(own) if children.iter().any(|child| is_foreign(child.kind)) => {
+                children.iter().any(|intruder| {
+                    is_foreign(intruder.kind)
+                        && intruder.place < own.place
+                        && !children.iter().any(|before| {
+                            !is_foreign(before.kind)
+                                && before.place < intruder.place
+                                && conflict(before.kind, own.kind)
+                        })
+                })
+            }
+            _ => self.foreigners.iter().any(|foreigner| is_foreign(foreigner.kind) && foreigner.has_come),
+        };
+        if !is_right {
+            self.breach = Some(Breach::TurnedAway);
+        }
+    }
+
     /// Whether a task cannot be blamed for a grant by a node that an operator has deleted.
     ///
     /// It goes by an answer that was given while the node was there, as a holder whose node is deleted at that moment
@@ -59,8 +90,23 @@ impl World {
         let client = &self.clients[client];
         let tells = |path: &Path| *path == Path::Child(name.to_owned());
         let is_announced = |message: &Message| matches!(message, Message::Event { path, .. } if tells(path));
+        // Its server does not know yet.
+        if client.lag.is_yet_to_delete(name) {
+            return true;
+        }
         match ground {
-            Ground::Create | Ground::List => true,
+            Ground::List => true,
+            // With the parent, it is gone for whoever has heard that.
+            Ground::Create => {
+                let is_of_the_parent = |node: &Node| {
+                    node.name.as_deref() == Some(name) && node.under == Some(self.server.parents)
+                };
+                client.tasks.iter().any(|task| task.node.as_ref().is_some_and(is_of_the_parent))
+                    || client.missed.iter().any(|(path, _)| *path == Path::Parent)
+                    || client.inbox.iter().any(
+                        |message| matches!(message, Message::Event { path, .. } if *path == Path::Parent),
+                    )
+            }
             // Behind that of the blocker, which has arrived.
             Ground::BlockerGone => client.inbox.iter().any(is_announced),
             Ground::Line => {

@@ -6,12 +6,18 @@
 
 mod answers;
 mod client;
+mod clock;
 mod downgrade;
 mod driver;
 mod faults;
 mod games;
 mod grants;
+mod holders;
+mod idle;
+mod joint;
+mod lag;
 mod mutants;
+mod permits;
 mod play;
 mod properties;
 mod queue;
@@ -33,13 +39,17 @@ fn main() -> ExitCode {
     match *arguments {
         // Of a runner that wants to know what tests there are.
         _ if arguments.contains(&"--list") => ExitCode::SUCCESS,
-        ["play"] => play::all_games(),
+        ["play"] => play::all_games(""),
+        // Those whose description has this in it.
+        ["play", which] => play::all_games(which),
         ["play-broken", mutant] => {
             let mutant = mutant.parse().expect("mutants have numbers");
             MUTANT.get_or_init(|| mutant);
-            play::until_noticed(&mutants::MUTANTS[mutant])
+            play::until_noticed(mutants::all().nth(mutant).expect("there are as many"))
         }
-        _ => workshop::run(),
+        // Those about permits alone, or about multi-locks.
+        [which @ ("permits" | "multi-locks")] => workshop::run(which),
+        _ => workshop::run(""),
     }
 }
 

@@ -1,6 +1,9 @@
 //! The library and its driver with one condition broken, each of which the checker must notice.
 
-use super::games::Game;
+use super::games::{GAMES, Game};
+use super::joint;
+use super::permits;
+use super::queue::name::Kind;
 
 /// One condition broken.
 pub(crate) struct Mutant {
@@ -12,15 +15,20 @@ pub(crate) struct Mutant {
     broken: &'static str,
     /// In which games it shows.
     pub(crate) shows_in: fn(&Game) -> bool,
+    pub(crate) shows_in_permits: fn(&permits::Game) -> bool,
+    pub(crate) shows_in_joint: fn(&joint::Game) -> bool,
 }
 
 const CONTENDER: &str = "src/queue/contender.rs";
+const PASSING: &str = "src/queue/passing.rs";
 const LINE: &str = "src/queue/line.rs";
 const ORDER: &str = "src/queue/order.rs";
 const RULE: &str = "src/queue/rule.rs";
 const CLIENT: &str = "tests/model/client.rs";
 const DRIVER: &str = "tests/model/driver.rs";
 const ANSWERS: &str = "tests/model/answers.rs";
+const SIGNS: &str = "src/client/signs.rs";
+const LAG: &str = "tests/model/lag.rs";
 
 pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
@@ -58,7 +66,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "the line does not block whoever is first of it in a list",
         CONTENDER,
-        "if [[line.is_blocked(own.rank)]] {\n            return self.wait(place, None);",
+        "if [[line.is_blocked(own.rank)]] {\n            return self.wait(position, None);",
         "false",
     ),
     mutant(
@@ -76,13 +84,41 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "the nearest blocker's end is a grant though there is another",
         CONTENDER,
-        "let is_last = [[second.is_none()]] && !may_be_followed;",
+        "let is_last = [[second.is_none()]] && !may_be_followed && foreign == 0;",
         "true",
     ),
     mutant(
+        "the nearest blocker's end is a grant though another recipe is before it",
+        CONTENDER,
+        "!may_be_followed && [[foreign == 0]];",
+        "true",
+    )
+    .shows_in(meets_another_recipe),
+    mutant(
+        "nobody looks for another recipe where numbers repeat",
+        CONTENDER,
+        "if let Some((child, found)) = [[intrusion(queue, place)]] {\n            return self.refuse(child, found);\n        }\n        match",
+        "None::<(String, &'static str)>",
+    )
+    .shows_in(meets_another_recipe),
+    mutant(
+        "another recipe does not matter",
+        RULE,
+        "Some(first).filter(|first| [[first.foreign_recipe().is_some()]])",
+        "false",
+    )
+    .shows_in(meets_another_recipe),
+    mutant(
+        "another recipe matters to those who wait for their own before it",
+        RULE,
+        "before.foreign_recipe().is_some() || [[waits_for(before)]])",
+        "false",
+    )
+    .shows_in(meets_another_recipe),
+    mutant(
         "a writer does not become a reader",
         CONTENDER,
-        "let is_last = second.is_none() && [[!may_be_followed]];",
+        "let is_last = second.is_none() && [[!may_be_followed]] && foreign == 0;",
         "true",
     ),
     mutant(
@@ -123,14 +159,68 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     )
     .shows_in(reaps_twice),
     mutant(
-        "a create under another parent extends what is known",
+        "who was left over by an earlier parent vouches for its number",
         LINE,
-        "[[created == Some(self.moment(now))]]",
-        "created.is_some()",
+        "behind.filter(|(_, member)| [[self.is_present(member)]])",
+        "true",
     )
-    .shows_in(reaps_twice),
-    mutant("a create in doubt extends what is known", LINE, "[[created == Some(self.moment(now))]]", "true")
-        .shows_in(reaps_twice),
+    .shows_in(gives_a_number_again_to_a_stranger),
+    mutant(
+        "who was left over by an earlier parent is clear",
+        LINE,
+        ".is_some_and(|member| [[self.is_present(member)]])",
+        "true",
+    )
+    .shows_in(|game| game.is_known),
+    mutant(
+        "who was left over by an earlier parent counts as before the others",
+        LINE,
+        "[[self.is_present(member)]]).count()",
+        "true",
+    )
+    .shows_in(gives_a_number_again),
+    mutant(
+        "a create under an earlier parent is of the present one",
+        LINE,
+        "[[created.map(|at| at.parent)]];",
+        "created.map(|_| self.parents)",
+    )
+    .shows_in(gives_a_number_again),
+    mutant(
+        "a list of an earlier parent is of the present one",
+        LINE,
+        "member.parent = member.parent.max([[Some(at.parent)]]);",
+        "Some(self.parents)",
+    )
+    .shows_in(gives_a_number_again),
+    mutant(
+        "whoever has the number of one that was left over confirms it",
+        LINE,
+        "of_that_number.filter(|member| [[member.name == queued.name]])",
+        "true",
+    )
+    .shows_in(gives_a_number_again_to_a_stranger),
+    mutant(
+        "nobody waits for a ticket that nobody awaits",
+        LINE,
+        "[[exclude_each_other(rank.kind, behind.kind)]]",
+        "false",
+    )
+    .shows_in(|game| game.has_ticket),
+    mutant(
+        "a place that has left the line is granted",
+        DRIVER,
+        "Action::Report if [[self.is_granted_without_node(task)]] =>",
+        "false",
+    )
+    .shows_in(|game| game.has_ticket),
+    mutant(
+        "a new connection is of use at once",
+        LAG,
+        "[[*caught_up == now]] &&",
+        "true",
+    )
+    .shows_in(|game| game.faults.lag > 0),
     mutant("what is known extends over gaps", LINE, "|| [[rank.sequence > number + 1]] {", "false"),
     mutant("whoever leaves wakes nobody", LINE, "[[woken.push(member.wake.clone());]]", ""),
     mutant("whoever leaves wakes the next only", LINE, "if [[behind.kind == Kind::Exclusive]] {", "true"),
@@ -143,7 +233,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "the line blocks where numbers repeat",
         LINE,
-        "[[!rank.is_past_the_last_number()]]\n            && self",
+        "[[!rank.is_past_the_last_number()]]\n            && self\n",
         "true",
     )
     .shows_in(ends_the_numbers),
@@ -160,6 +250,22 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "true",
     ),
     mutant("whoever is behind what is known is clear", LINE, "[[rank.sequence <= up_to]]", "true"),
+    mutant(
+        "a reader goes on from a writer that has left",
+        LINE,
+        "if [[self.has(writer)]] { Some(",
+        "true",
+    )
+    .shows_in(|game| game.faults.lose > 0),
+    mutant(
+        "the line passes on before what the holder has sent is done",
+        PASSING,
+        "if [[self.open > 0]] {",
+        "false",
+    )
+    .shows_in(transacts),
+    mutant("a transaction without an answer counts as done", PASSING, "if [[is_decided]] {", "true")
+        .shows_in(transacts),
     mutant(
         "writers do not wait for readers",
         RULE,
@@ -211,10 +317,54 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "Action::Report if [[self.is_over(task)]] =>",
         "false",
     ),
+    mutant(
+        "an answer to `sync` confirms the session",
+        SIGNS,
+        "if [[self == Self::Check]] ||",
+        "self != Self::Read",
+    ),
+    mutant("whatever is answered confirms the session", SIGNS, "if [[sign == Sign::Confirmed]] {", "true"),
+    mutant(
+        "the first answer after a silence counts in full",
+        SIGNS,
+        "[[by_answer.min(by_report)]]",
+        "by_answer",
+    ),
+    mutant(
+        "what was just heard counts as reported",
+        SIGNS,
+        "[[heard.1 + self.report() <= sent]]",
+        "heard.1 <= sent",
+    ),
+    mutant(
+        "what was sent half a tick ago counts as reported, however late it was answered",
+        SIGNS,
+        "[[heard.1 + self.report() <= sent]]",
+        "heard.0 + self.report() <= sent",
+    ),
+    mutant("a report takes less than half a tick", SIGNS, "[[self.timeout.div_ceil(4)]]", "self.timeout / 8"),
 ];
 
-const fn mutant(name: &'static str, file: &'static str, place: &'static str, broken: &'static str) -> Mutant {
-    Mutant { name, file, place, broken, shows_in: |_| true }
+/// The mutants of all parts.
+pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
+    MUTANTS.iter().chain(permits::mutants::MUTANTS).chain(joint::mutants::MUTANTS)
+}
+
+pub(crate) const fn mutant(
+    name: &'static str,
+    file: &'static str,
+    place: &'static str,
+    broken: &'static str,
+) -> Mutant {
+    Mutant {
+        name,
+        file,
+        place,
+        broken,
+        shows_in: |_| true,
+        shows_in_permits: |_| false,
+        shows_in_joint: |_| false,
+    }
 }
 
 fn reaps(game: &Game) -> bool {
@@ -223,11 +373,28 @@ fn reaps(game: &Game) -> bool {
 
 /// Games in which somebody comes back after the parent was made again.
 fn reaps_twice(game: &Game) -> bool {
-    game.faults.reap > 0 && game.faults.cancel == 0
+    game.faults.reap > 0 && game.faults.cancel == 0 || gives_a_number_again(game)
+}
+
+/// Games in which a parent that was made again gives the number of one that has not noticed.
+fn gives_a_number_again(game: &Game) -> bool {
+    game.faults.wipe > 0 && game.first_number == 1
+}
+
+fn gives_a_number_again_to_a_stranger(game: &Game) -> bool {
+    gives_a_number_again(game) && !game.foreigners.is_empty()
+}
+
+fn meets_another_recipe(game: &Game) -> bool {
+    game.foreigners.iter().any(|kind| matches!(kind, Kind::Foreign(_)))
+}
+
+fn transacts(game: &Game) -> bool {
+    game.faults.transact > 0
 }
 
 fn ends_the_numbers(game: &Game) -> bool {
-    game.first_number > 0
+    game.first_number > 1
 }
 
 /// Breaks a file of the library or of the model: in the way of the mutant that the program is told to be.
@@ -236,7 +403,7 @@ fn ends_the_numbers(game: &Game) -> bool {
 /// If a mutant is out of date.
 pub(crate) fn with_mutants(file: &str, text: &str) -> String {
     let mut spots: Vec<Spot> = Vec::new();
-    for (index, mutant) in MUTANTS.iter().enumerate().filter(|(_, mutant)| mutant.file == file) {
+    for (index, mutant) in all().enumerate().filter(|(_, mutant)| mutant.file == file) {
         let (start, end) = mutant.find(text);
         match spots.iter_mut().find(|spot| spot.start == start) {
             Some(spot) => spot.broken.push((index, mutant.broken)),
@@ -267,9 +434,33 @@ impl Spot {
 }
 
 impl Mutant {
+    /// Whether it shows in the games about time, not in those about queues.
+    pub(crate) fn is_of_the_clock(&self) -> bool {
+        self.file == SIGNS
+    }
+
     /// Plays only those games, which takes less time.
     const fn shows_in(self, shows_in: fn(&Game) -> bool) -> Self {
         Self { shows_in, ..self }
+    }
+
+    /// Plays only games about permits, and of those only these.
+    pub(crate) const fn shows_in_permits(self, shows_in: fn(&permits::Game) -> bool) -> Self {
+        Self { shows_in: |_| false, shows_in_permits: shows_in, ..self }
+    }
+
+    /// Plays only games about multi-locks, and of those only these.
+    pub(crate) const fn shows_in_joint(self, shows_in: fn(&joint::Game) -> bool) -> Self {
+        Self { shows_in: |_| false, shows_in_joint: shows_in, ..self }
+    }
+
+    /// Whether it shows in games whose description has this in it.
+    pub(crate) fn is_about(&self, which: &str) -> bool {
+        let games = GAMES.iter().filter(|game| (self.shows_in)(game)).map(Game::to_string);
+        let permits = permits::GAMES.iter().filter(|game| (self.shows_in_permits)(game));
+        let joint = joint::GAMES.iter().filter(|game| (self.shows_in_joint)(game));
+        let mut all = games.chain(permits.map(ToString::to_string)).chain(joint.map(ToString::to_string));
+        all.any(|game| game.contains(which))
     }
 
     /// Where the text is that is to be broken.

@@ -1,65 +1,110 @@
 //! Plays the games: in all ways.
 
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use super::games::{GAMES, Game};
+use super::clock;
+use super::games::GAMES;
+use super::joint;
 use super::mutants::Mutant;
+use super::permits;
 use super::properties::{Queue, Seen};
 
 /// Of a mutant: it may have someone retry for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Plays all games, and prints figures.
-pub(crate) fn all_games() -> ExitCode {
+/// What the checker asks of states and of actions.
+trait State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {}
+impl<T: Clone + Debug + Hash + PartialEq + Send + Sync + 'static> State for T {}
+
+/// Plays all games whose description has this in it, and prints figures.
+pub(crate) fn all_games(which: &str) -> ExitCode {
+    let mut failed = which.is_empty() && !clock::all(threads());
     let seen = Arc::new(Seen::default());
-    let mut failed = false;
-    for game in GAMES {
-        let start = Instant::now();
-        let checker = Queue::new(game, &seen).checker().threads(threads());
-        let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-        println!(
-            "{:>9} states, {:>8} unique, depth {:>3}, {:>5.1} s: {game}",
-            checker.state_count(),
-            checker.unique_state_count(),
-            checker.max_depth(),
-            start.elapsed().as_secs_f64()
-        );
-        for (property, path) in checker.discoveries() {
-            println!("violated: {property}, by");
-            for step in path.into_actions() {
-                println!("    {step:?}");
-            }
+    for game in GAMES.iter().filter(|game| game.to_string().contains(which)) {
+        failed |= !is_won(Queue::new(game, &seen), game);
+    }
+    let seen_of_permits = Arc::new(permits::Seen::default());
+    for game in permits::GAMES.iter().filter(|game| game.to_string().contains(which)) {
+        failed |= !is_won(permits::Permits::new(game, &seen_of_permits), game);
+    }
+    let seen_of_joint = Arc::new(joint::Seen::default());
+    for game in joint::GAMES.iter().filter(|game| game.to_string().contains(which)) {
+        failed |= !is_won(joint::Joint::new(game, &seen_of_joint), game);
+    }
+    println!("{seen}\n{seen_of_permits}\n{seen_of_joint}");
+    let missing = [seen.missing(), seen_of_permits.missing(), seen_of_joint.missing()];
+    for missing in missing.into_iter().flatten() {
+        if which.is_empty() {
+            println!("never seen: {missing}");
             failed = true;
         }
     }
-    println!("{seen}");
-    if let Some(missing) = seen.missing() {
-        println!("never seen: {missing}");
-        failed = true;
-    }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Plays one game in all ways, and prints figures. Answers whether nothing was wrong.
+fn is_won<M>(model: M, game: &impl Display) -> bool
+where
+    M: Model<State: State, Action: State> + Send + Sync + 'static,
+{
+    let start = Instant::now();
+    let checker = model.checker().threads(threads());
+    let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    println!(
+        "{:>9} states, {:>8} unique, depth {:>3}, {:>5.1} s: {game}",
+        checker.state_count(),
+        checker.unique_state_count(),
+        checker.max_depth(),
+        start.elapsed().as_secs_f64()
+    );
+    let violations = checker.discoveries();
+    let is_won = violations.is_empty();
+    for (property, path) in violations {
+        println!("violated: {property}, by");
+        for step in path.into_actions() {
+            println!("    {step:?}");
+        }
+    }
+    is_won
 }
 
 /// Plays one game after the other in which a mutant shows, until something is wrong, and prints what. Fails if that is
 /// nothing.
 pub(crate) fn until_noticed(mutant: &Mutant) -> ExitCode {
-    let notices = |game: &Game| {
-        let checker = Queue::new(game, &Arc::default()).checker().threads(threads()).timeout(PATIENCE);
-        let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-        let noticed = checker.discoveries().into_keys().next()?;
-        Some(format!("{noticed} ({game})"))
-    };
-    match GAMES.iter().filter(|game| (mutant.shows_in)(game)).find_map(notices) {
+    if mutant.is_of_the_clock() {
+        return clock::until_noticed(threads());
+    }
+    let games = GAMES.iter().filter(|game| (mutant.shows_in)(game));
+    let permits = permits::GAMES.iter().filter(|game| (mutant.shows_in_permits)(game));
+    let joint = joint::GAMES.iter().filter(|game| (mutant.shows_in_joint)(game));
+    let noticed = games
+        .filter_map(|game| what_is_wrong(Queue::new(game, &Arc::default()), game))
+        .chain(permits.filter_map(|game| what_is_wrong(permits::Permits::new(game, &Arc::default()), game)))
+        .chain(joint.filter_map(|game| what_is_wrong(joint::Joint::new(game, &Arc::default()), game)))
+        .next();
+    match noticed {
         Some(noticed) => {
             println!("{noticed}");
             ExitCode::SUCCESS
         }
         None => ExitCode::FAILURE,
     }
+}
+
+fn what_is_wrong<M>(model: M, game: &impl Display) -> Option<String>
+where
+    M: Model<State: State, Action: State> + Send + Sync + 'static,
+{
+    let checker = model.checker().threads(threads()).timeout(PATIENCE);
+    let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let noticed = checker.discoveries().into_keys().next()?;
+    Some(format!("{noticed} ({game})"))
 }
 
 fn threads() -> usize {

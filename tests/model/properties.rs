@@ -9,11 +9,11 @@ use stateright::{Model, Property};
 use super::driver::{Ground, Shown};
 use super::games::Game;
 use super::grants::Breach;
-use super::queue::name::Kind;
+use super::queue::contender::Standing;
 use super::steps::Step;
-use super::task::{Phase, Task};
+use super::task::{Node, Phase};
 use super::world::World;
-use super::zookeeper::{Owner, conflict};
+use super::zookeeper::{Owner, conflict, number};
 
 pub(crate) struct Queue {
     game: Game,
@@ -29,10 +29,13 @@ pub(crate) struct Seen {
     by_line: AtomicUsize,
     early_looks: AtomicUsize,
     downgrades: AtomicUsize,
+    refusals: AtomicUsize,
+    given_back: AtomicUsize,
+    late_writes: AtomicUsize,
 }
 
 impl Seen {
-    fn counts(&self) -> [(&'static str, usize); 6] {
+    fn counts(&self) -> [(&'static str, usize); 9] {
         [
             ("grants by a create alone", &self.by_create),
             ("grants by a list", &self.by_list),
@@ -40,6 +43,9 @@ impl Seen {
             ("grants by the line alone", &self.by_line),
             ("looks before the last blocker's end", &self.early_looks),
             ("downgrades before somebody who waits", &self.downgrades),
+            ("refusals behind another recipe", &self.refusals),
+            ("readers given back after a loss", &self.given_back),
+            ("transactions done after their holder has gone", &self.late_writes),
         ]
         .map(|(what, count)| (what, count.load(Ordering::Relaxed)))
     }
@@ -55,7 +61,10 @@ impl Seen {
             Some(Ground::List) => &self.by_list,
             Some(Ground::BlockerGone) => &self.by_blocker,
             Some(Ground::Line) => &self.by_line,
+            None if shown.is_refused => &self.refusals,
             None if shown.looks_early => &self.early_looks,
+            None if shown.gives_back => &self.given_back,
+            None if shown.writes_late => &self.late_writes,
             None => return,
         };
         count.fetch_add(1, Ordering::Relaxed);
@@ -104,11 +113,21 @@ impl Model for Queue {
             Property::always("nobody is granted without a node", |_, world: &World| {
                 world.breach != Some(Breach::WithoutNode)
             }),
+            Property::always("nothing is done for one under another", |_, world: &World| {
+                world.breach != Some(Breach::LateWrite)
+            }),
             Property::always("nobody is woken twice by one event", |_, world: &World| {
                 world.breach != Some(Breach::Spin)
             }),
             Property::always("nobody is granted in an old session", |_, world: &World| {
                 world.breach != Some(Breach::OldSession)
+            }),
+            Property::always("nobody is turned away without another recipe before it", |_, world: &World| {
+                world.breach != Some(Breach::TurnedAway)
+            }),
+            Property::always("no holder reads the past", |_, world: &World| !reads_the_past(world)),
+            Property::always("nobody hears of more before it than can be", |_, world: &World| {
+                !hears_of_too_many(world)
             }),
             Property::always("nobody waits in vain", |_, world: &World| !waits_in_vain(world)),
         ]
@@ -116,34 +135,47 @@ impl Model for Queue {
 }
 
 /// No two hold who exclude each other.
-///
-/// Of ours, a holder is a task that believes to hold, from its grant until it begins to release. It does not count
-/// - once its session has expired at the server: its validity tells it, which is no part of this model;
-/// - once an operator has deleted its node after the grant: it will be told by its watch;
-/// - if an operator deleted its node before the grant, and it could not know: see [`World::judge`].
-///
-/// Of others, a holder is whoever's node is the first that counts, from the moment in which it is.
 fn holders_get_along(world: &World) -> bool {
-    let mut holders: Vec<(Owner, Kind)> = Vec::new();
-    for client in world.clients.iter().filter(|client| !client.has_expired) {
-        for (task, of) in client.tasks.iter().enumerate() {
-            let holds = of.holds().filter(|_| !of.is_robbed);
-            holders.extend(holds.map(|kind| (Owner::Task { client: client.id, task }, kind)));
-        }
-    }
-    for child in &world.server.children {
-        if matches!(child.owner, Owner::Foreigner(_)) && world.server.is_first(child) {
-            holders.push((child.owner, child.kind));
-        }
-    }
+    let holders = world.holders();
     holders.iter().enumerate().all(|(index, (owner, kind))| {
         holders[..index].iter().all(|(other, others)| owner == other || !conflict(*kind, *others))
     })
 }
 
+/// Whether a holder that is in no doubt would read what was written before the hold of one before it ended.
+fn reads_the_past(world: &World) -> bool {
+    world.clients.iter().any(|client| {
+        client.tasks.iter().filter(|task| task.holds().is_some() && !task.is_robbed).any(|task| {
+            let node = task.node.as_ref().and_then(|node| node.name.as_deref());
+            node.is_some_and(|node| client.lag.shows_the_past(node, client.connection))
+        })
+    })
+}
+
+/// Whether somebody was told of more contenders before it than there are lower numbers. Where a writer goes on as a
+/// reader, two have one number.
+fn hears_of_too_many(world: &World) -> bool {
+    let names = world.names();
+    let mut tasks = world.clients.iter().flat_map(|client| &client.tasks);
+    !names.have_shared()
+        && tasks.any(|task| match (task.contender.standing(), &task.node) {
+            (Standing::Waiting { position }, Some(Node { name: Some(name), .. })) => {
+                usize::try_from(number(names, name)).is_ok_and(|lower| position > lower)
+            }
+            _ => false,
+        })
+}
+
 /// Whether somebody waits though it is its turn and nobody is going to tell it, or some node is left in the end.
 fn waits_in_vain(world: &World) -> bool {
-    let is_over = world.clients.iter().flat_map(|client| &client.tasks).all(Task::is_done);
+    let mut tasks = world.clients.iter().flat_map(|client| &client.tasks);
+    // Behind a ticket that nobody awaits one waits by right.
+    if tasks.clone().any(|task| {
+        task.phase == Phase::Idle && world.server.children.iter().any(|child| task.claims(&child.name))
+    }) {
+        return false;
+    }
+    let is_over = tasks.all(|task| task.is_done() || task.phase == Phase::Idle);
     let is_quiet = world.clients.iter().all(|client| client.requests.is_empty() && client.inbox.is_empty());
     let is_left = !is_over || !world.server.children.is_empty();
     let waits_as_first = world.server.children.iter().any(|child| match child.owner {

@@ -29,12 +29,19 @@ pub(crate) enum Step {
     ReleaseWriter(ClientId, usize),
     HearExpiry(ClientId),
     ForeignRelease(usize),
+    /// What minds the node of a ticket that nobody awaits goes on.
+    Mind(ClientId, usize),
 
     // What may happen, and need not.
+    /// A ticket is awaited.
+    Resume(ClientId, usize),
     ForeignEnter(usize),
     ForeignGiveUp(usize),
     ForeignDowngrade(usize),
     Downgrade(ClientId, usize),
+    /// A writer that becomes a reader loses its lock.
+    Lose(ClientId, usize),
+    Transact(ClientId, usize),
     Cancel(ClientId, usize),
     Expire(ClientId),
     /// `late`: the creates under way may yet be done.
@@ -43,11 +50,17 @@ pub(crate) enum Step {
         late: bool,
     },
     ServeLate(ClientId, usize),
+    /// The client turns to a server that lags behind.
+    FallBehind(ClientId),
+    /// That server does the next transaction.
+    CatchUp(ClientId),
     /// An operator deletes a node of ours.
     Rob(String),
     /// An operator writes to a node of ours.
     Touch(String),
     Reap,
+    /// An operator deletes the parent with all that is in it.
+    Wipe,
 }
 
 impl Step {
@@ -56,10 +69,13 @@ impl Step {
         match self {
             Step::Enter(..) | Step::Serve(_) | Step::Deliver { .. } | Step::DeliverMissed(..) => true,
             Step::Poll { .. } | Step::Release(..) | Step::ReleaseWriter(..) => true,
-            Step::HearExpiry(_) | Step::ForeignRelease(_) => true,
+            Step::HearExpiry(_) | Step::ForeignRelease(_) | Step::Mind(..) => true,
             Step::ForeignEnter(_) | Step::ForeignGiveUp(_) | Step::ForeignDowngrade(_) => false,
+            Step::Lose(..) | Step::Transact(..) => false,
             Step::Downgrade(..) | Step::Cancel(..) | Step::Expire(_) | Step::Reconnect { .. } => false,
             Step::ServeLate(..) | Step::Rob(_) | Step::Touch(_) | Step::Reap => false,
+            Step::Resume(..) | Step::Wipe | Step::FallBehind(_) => false,
+            Step::CatchUp(_) => true,
         }
     }
 }
@@ -90,6 +106,9 @@ impl World {
         if self.faults.reap > 0 && self.server.children.is_empty() && self.server.has_parent() {
             steps.push(Step::Reap);
         }
+        if self.faults.wipe > 0 && self.server.has_parent() {
+            steps.push(Step::Wipe);
+        }
     }
 
     fn steps_of_client(&self, client: &Client, steps: &mut Vec<Step>) {
@@ -97,12 +116,15 @@ impl World {
         if !client.missed.is_empty() {
             steps.extend(client.missed.iter().map(|missed| Step::DeliverMissed(id, missed.clone())));
         } else {
-            let messages = client.deliverable(self.faults.reconnect > 0);
+            let messages = client.deliverable(self.faults.reconnect + self.faults.lag > 0);
             steps.extend((messages > 0).then_some(Step::Deliver { client: id, messages }));
         }
         if client.has_expired {
             steps.push(Step::HearExpiry(id));
             return;
+        }
+        if client.lag.is_behind() {
+            steps.push(Step::CatchUp(id));
         }
         if !client.requests.is_empty() {
             steps.push(Step::Serve(id));
@@ -111,12 +133,15 @@ impl World {
         if client.tasks.iter().all(Task::is_done) {
             return;
         }
+        if self.faults.lag > 0 && client.lag.can_fall_behind() {
+            steps.push(Step::FallBehind(id));
+        }
         if self.faults.expire > 0 {
             steps.push(Step::Expire(id));
         }
         if self.faults.reconnect > 0 {
             steps.push(Step::Reconnect { client: id, late: false });
-            if self.faults.late > 0 && client.requests.iter().any(is_create) {
+            if self.faults.late > 0 && client.requests.iter().any(can_be_late) {
                 steps.push(Step::Reconnect { client: id, late: true });
             }
         }
@@ -125,6 +150,9 @@ impl World {
     fn steps_of_task(&self, client: &Client, index: usize, steps: &mut Vec<Step>) {
         let (id, task) = (client.id, &client.tasks[index]);
         let poll = |between| Step::Poll { client: id, task: index, between };
+        if client.is_to_be_minded(index) {
+            steps.push(Step::Mind(id, index));
+        }
         match &task.phase {
             Phase::Outside => {
                 // Of those that are alike, the first comes first.
@@ -134,6 +162,7 @@ impl World {
                 return;
             }
             Phase::Done => return,
+            Phase::Idle => steps.push(Step::Resume(id, index)),
             Phase::Asking(_) if task.is_answered() => steps.push(poll(0)),
             Phase::Awaiting if task.is_woken() || task.epoch < client.epoch => {
                 steps.push(poll(0));
@@ -161,6 +190,12 @@ impl World {
             }
             Phase::HoldingBoth => steps.push(Step::ReleaseWriter(id, index)),
             Phase::Reading => steps.push(Step::Release(id, index)),
+        }
+        if self.faults.lose > 0 && matches!(task.phase, Phase::Downgrading(_)) && task.node.is_some() {
+            steps.push(Step::Lose(id, index));
+        }
+        if self.faults.transact > 0 && task.can_transact() {
+            steps.push(Step::Transact(id, index));
         }
         if self.faults.cancel > 0 && task.holds().is_none() {
             steps.push(Step::Cancel(id, index));
@@ -215,7 +250,7 @@ impl World {
     }
 }
 
-/// Whether it is a create that a server may do late.
-pub(crate) fn is_create(request: &Request) -> bool {
-    matches!(request.what, What::Create { .. } | What::CreateReader { .. })
+/// Whether it is a write that a server may do late.
+pub(crate) fn can_be_late(request: &Request) -> bool {
+    matches!(request.what, What::Create { .. } | What::CreateReader { .. } | What::Commit { .. })
 }

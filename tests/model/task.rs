@@ -1,9 +1,11 @@
 //! One who wants the lock: what `place.rs` and its caller have of it.
 
 use super::client::{Answer, Watch, What};
+use super::idle::{MINDER, Minder};
 use super::queue::contender::{Action, Contender};
 use super::queue::line::{Connection, Moment, Rank};
 use super::queue::name::{Kind, Names};
+use super::queue::passing::Transactions;
 use super::zookeeper::Path;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,12 +19,18 @@ pub(crate) struct Task {
     pub(crate) epoch: usize,
     pub(crate) rank: Option<Rank>,
     pub(crate) node: Option<Node>,
+    /// What it has sent under that node.
+    pub(crate) transactions: Transactions,
     /// The reader that it has become.
     pub(crate) reader: Option<(Node, Rank)>,
     pub(crate) blocker: Option<BlockerWatch>,
     pub(crate) wake: bool,
     /// How many nodes it has tried to create.
     pub(crate) creates: u8,
+    /// It is a ticket that nobody has awaited yet.
+    pub(crate) is_ticket: bool,
+    /// Of what was a ticket, until it holds.
+    pub(crate) minder: Option<Minder>,
     /// Its node was removed by an operator, and it cannot have heard of that before its grant.
     pub(crate) is_robbed: bool,
 }
@@ -31,6 +39,8 @@ pub(crate) struct Task {
 pub(crate) enum Phase {
     /// It does not want the lock yet.
     Outside,
+    /// It has a ticket that nobody awaits.
+    Idle,
     Asking(Asking),
     Awaiting,
     Holding,
@@ -56,6 +66,8 @@ pub(crate) struct Node {
     pub(crate) id: String,
     /// Once it is known to exist.
     pub(crate) name: Option<String>,
+    /// Which of the parents it was created under, if it was.
+    pub(crate) under: Option<u8>,
     pub(crate) watch: Option<Watch>,
 }
 
@@ -84,10 +96,13 @@ impl Task {
             epoch: 0,
             rank: None,
             node: None,
+            transactions: Transactions::default(),
             reader: None,
             blocker: None,
             wake: false,
             creates: 0,
+            is_ticket: false,
+            minder: None,
             is_robbed: false,
         }
     }
@@ -95,9 +110,11 @@ impl Task {
     /// How it believes to hold, if it does.
     pub(crate) fn holds(&self) -> Option<Kind> {
         match self.phase {
+            // It has lost its lock, and does not know yet whether it reads.
+            Phase::Downgrading(_) if self.node.is_none() => None,
             Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth => Some(self.kind),
             Phase::Reading => Some(Kind::Shared),
-            Phase::Outside | Phase::Asking(_) | Phase::Awaiting | Phase::Done => None,
+            Phase::Outside | Phase::Idle | Phase::Asking(_) | Phase::Awaiting | Phase::Done => None,
         }
     }
 
@@ -120,19 +137,31 @@ impl Task {
     pub(crate) fn claims(&self, child: &str) -> bool {
         let reader = self.reader.as_ref().map(|(node, _)| node);
         let downgrading = match &self.phase {
-            Phase::Downgrading(asking) => asking.slots.iter().any(|(what, _)| what.creates(child)),
+            Phase::Downgrading(asking) if self.node.is_some() => {
+                asking.slots.iter().any(|(what, _)| what.creates(child))
+            }
             _ => false,
         };
         downgrading || self.node.iter().chain(reader).any(|node| child.starts_with(&node.id))
     }
 
+    /// Notes under which parent that node of its is created now.
+    pub(crate) fn created_under(&mut self, id: &str, parent: u8) {
+        if let Some(node) = self.node.as_mut().filter(|node| node.id == id) {
+            node.under = Some(parent);
+        }
+    }
+
     pub(crate) fn answer(&mut self, slot: usize, answer: Answer) {
-        if let Phase::Asking(asking) | Phase::Downgrading(asking) = &mut self.phase {
+        if slot == MINDER {
+            self.answer_minder(answer);
+        } else if let Phase::Asking(asking) | Phase::Downgrading(asking) = &mut self.phase {
             asking.slots[slot].1 = Some(answer);
         }
     }
 
     pub(crate) fn lose_answers(&mut self) {
+        self.answer_minder(Answer::Lost);
         if let Phase::Asking(asking) | Phase::Downgrading(asking) = &mut self.phase {
             for (_, answer) in &mut asking.slots {
                 answer.get_or_insert(Answer::Lost);
@@ -171,14 +200,19 @@ impl Task {
             (What::Watch(path), Some(Answer::Watched(watch))) => Some((path.clone(), watch)),
             _ => None,
         });
-        own.into_iter().chain(blocker).chain(given)
+        let minded = self.minder.as_mut().and_then(|minder| match minder {
+            Minder::Watching { path, watch } => Some((path.clone(), watch)),
+            _ => None,
+        });
+        own.into_iter().chain(blocker).chain(given).chain(minded)
     }
 
     pub(crate) fn asks_to_watch(&self, path: &Path) -> bool {
         let unanswered = |(what, answer): &(What, Option<Answer>)| {
             answer.is_none() && matches!(what, What::Watch(asked) if asked == path)
         };
-        self.asking().is_some_and(|asking| asking.slots.iter().any(unanswered))
+        let minds = matches!(&self.minder, Some(Minder::Asking(asked)) if asked == path);
+        minds || self.asking().is_some_and(|asking| asking.slots.iter().any(unanswered))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use super::mutants::{MUTANTS, with_mutants};
+use super::mutants::{self, with_mutants};
 
 const MANIFEST: &str = r#"[package]
 name = "model"
@@ -34,7 +34,7 @@ unused = "allow"
 [workspace]
 "#;
 
-pub(crate) fn run() -> ExitCode {
+pub(crate) fn run(which: &str) -> ExitCode {
     let package = prepare();
     let start = Instant::now();
     let manifest = package.join("Cargo.toml");
@@ -45,9 +45,9 @@ pub(crate) fn run() -> ExitCode {
     assert!(built.success(), "the model is built");
     println!("built in {:.0} s", start.elapsed().as_secs_f64());
     let bin = |name: &str| Command::new(package.join("target/release").join(name));
-    let played = bin("model").arg("play").status().expect("it starts");
+    let played = bin("model").args(["play", which]).status().expect("it starts");
     let mut survivors = 0;
-    for (index, mutant) in MUTANTS.iter().enumerate() {
+    for (index, mutant) in mutants::all().enumerate().filter(|(_, mutant)| mutant.is_about(which)) {
         let start = Instant::now();
         let played = bin("mutants").args(["play-broken", &index.to_string()]).output().expect("it starts");
         let noticed = String::from_utf8_lossy(&played.stdout);
@@ -65,10 +65,16 @@ fn prepare() -> PathBuf {
         panic!("this is for the test, not for what it has built");
     };
     let package = Path::new(folder).join("model");
-    for folder in ["src/queue", "tests/model"] {
-        fs::create_dir_all(package.join(folder)).expect("a folder can be made");
-        for file in fs::read_dir(root.join(folder)).expect("the sources are there") {
-            let name = file.expect("a file can be listed").file_name();
+    let parts = ["clock", "joint", "permits"].map(|part| format!("tests/model/{part}"));
+    let folders = ["src/client", "src/queue", "tests/model"].into_iter().map(str::to_owned);
+    for folder in folders.chain(parts) {
+        fs::create_dir_all(package.join(&folder)).expect("a folder can be made");
+        for file in fs::read_dir(root.join(&folder)).expect("the sources are there") {
+            let file = file.expect("a file can be listed");
+            if file.path().is_dir() {
+                continue;
+            }
+            let name = file.file_name();
             let file = format!("{folder}/{}", name.to_str().expect("sources have plain names"));
             let text = fs::read_to_string(root.join(&file)).expect("a source can be read");
             write_if_new(&package.join(&file), &with_mutants(&file, &text));

@@ -4,7 +4,8 @@ use super::client::{Answer, Client, Message, Request, Watch, What};
 use super::driver::Shown;
 use super::games::{Faults, Game, Player};
 use super::grants::Breach;
-use super::queue::name::{Kind, Names};
+use super::lag::Lag;
+use super::queue::name::{Kind, LATCH, Names};
 use super::steps::Step;
 use super::task::Task;
 use super::zookeeper::{Child, ClientId, Fired, Owner, Path, ZooKeeper, number};
@@ -21,7 +22,7 @@ pub(crate) struct World {
     pub(crate) breach: Option<Breach>,
 }
 
-/// A contender of another library. It holds at the very moment in which its node is the first that counts.
+/// A contender of another library, or of another recipe. It holds at the very moment in which its node is the first that counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Foreigner {
     pub(crate) kind: Kind,
@@ -32,17 +33,29 @@ impl World {
     pub(crate) fn new(game: &Game) -> Self {
         let client = |(id, tasks): (usize, &&[Player])| {
             let tasks = tasks.iter().map(|(kind, rounds)| Task::new(game.names, *kind, *rounds));
-            Client::new(id, game.names, tasks.collect())
+            let mut tasks: Vec<Task> = tasks.collect();
+            tasks[0].is_ticket = game.has_ticket && id == 0;
+            Client::new(id, game.names, tasks)
         };
         let foreigner = |kind: &Kind| Foreigner { kind: *kind, has_come: false };
-        Self {
+        let mut world = Self {
             server: ZooKeeper::new(game.first_number),
             clients: game.clients.iter().enumerate().map(client).collect(),
             foreigners: game.foreigners.iter().map(foreigner).collect(),
             may_read_own: game.may_read_own,
             faults: game.faults,
             breach: None,
+        };
+        if game.is_known {
+            world.server.watch(0, &Path::Parent);
+            world.clients[0].know_up_to(game.first_number - 1);
         }
+        if world.faults.lag > 0 {
+            for client in &mut world.clients {
+                client.lag = Lag::Possible { server: world.server.clone(), since: Vec::new(), seen: 0 };
+            }
+        }
+        world
     }
 
     pub(crate) fn names(&self) -> &'static Names {
@@ -68,16 +81,25 @@ impl World {
             Step::Enter(client, task) => self.clients[client].enter(task),
             Step::Serve(client) => {
                 let request = self.clients[client].requests.pop_front().expect("there is one");
-                let answer = self.serve(client, &request);
-                if let Some(answer) = answer {
+                let answer = self.serve(client, &request, &mut shown);
+                self.spread();
+                if let Some(message) = Client::message(&request) {
+                    self.clients[client].inbox.push_back(message);
+                } else if let Some(answer) = answer {
                     let Request { task, slot, .. } = request;
-                    self.clients[client].inbox.push_back(Message::Answer { task, slot, answer });
+                    let client = &mut self.clients[client];
+                    let seen = client.lag.seen();
+                    client.inbox.push_back(Message::Answer { task, slot, answer, seen });
                 }
             }
             Step::Deliver { client, messages } => self.clients[client].deliver(messages),
             Step::DeliverMissed(client, missed) => self.clients[client].deliver_missed(&missed),
             Step::Poll { client, task, between } => {
+                let node = self.clients[client].tasks[task].node.as_ref().map(|node| node.id.clone());
                 shown = self.clients[client].poll(task, between);
+                if shown.is_refused {
+                    self.judge_refusal(node);
+                }
                 self.judge(client, task, shown);
             }
             Step::Release(client, task) => self.clients[client].end(task),
@@ -100,6 +122,14 @@ impl World {
                 self.faults.downgrade -= 1;
                 self.clients[client].downgrade(task);
             }
+            Step::Lose(client, task) => {
+                self.faults.lose -= 1;
+                self.clients[client].lose(task);
+            }
+            Step::Transact(client, task) => {
+                self.faults.transact -= 1;
+                self.clients[client].transact(task);
+            }
             Step::Cancel(client, task) => {
                 self.faults.cancel -= 1;
                 self.clients[client].end(task);
@@ -107,6 +137,11 @@ impl World {
             Step::Expire(client) => self.expire(client),
             Step::Reconnect { client, late } => self.reconnect(client, late),
             Step::ServeLate(client, index) => self.serve_late(client, index),
+            Step::Resume(client, task) => self.clients[client].resume(task),
+            Step::Mind(client, task) => self.clients[client].mind(task),
+            Step::Wipe => self.wipe(),
+            Step::FallBehind(client) => self.fall_behind(client),
+            Step::CatchUp(client) => self.catch_up(client),
             Step::Rob(name) => self.rob(&name),
             Step::Touch(name) => {
                 self.faults.touch -= 1;
@@ -119,6 +154,7 @@ impl World {
                 self.announce(fired);
             }
         }
+        self.spread();
         self.tidy();
         shown
     }
@@ -130,10 +166,21 @@ impl World {
     }
 
     /// Does what a request asks for.
-    pub(crate) fn serve(&mut self, client: ClientId, request: &Request) -> Option<Answer> {
+    pub(crate) fn serve(&mut self, client: ClientId, request: &Request, shown: &mut Shown) -> Option<Answer> {
         let owner = Owner::Task { client, task: request.task };
+        if let What::Create { id } = &request.what {
+            self.clients[client].tasks[request.task].created_under(id, self.server.parents);
+        }
+        if request.what.is_read() {
+            return Some(self.read(client, request));
+        }
+        // What changes something, or is there for that, is answered by a server that has caught up.
+        while self.clients[client].lag.is_behind() {
+            self.catch_up(client);
+        }
         let server = &mut self.server;
         Some(match &request.what {
+            What::CatchUp => Answer::Done,
             What::Create { id } => {
                 let kind = self.clients[client].tasks[request.task].kind;
                 let prefix = format!("{id}{}", self.clients[client].names.marker(kind));
@@ -150,17 +197,13 @@ impl World {
                 server.make_parent();
                 Answer::Done
             }
-            What::List => Answer::Listed(server.list()),
-            What::Date(undated) => Answer::Dated(server.dates(undated)),
+            What::List | What::Date(_) | What::Watch(_) => return None,
             What::Find { id } => Answer::Found(server.find(id).map(|child| child.name.clone())),
-            What::Watch(Path::Child(name))
-                if !self.may_read_own && server.child(name).is_some_and(|child| child.owner == owner) =>
-            {
-                Answer::Refused
+            What::Commit { node } => {
+                self.commit(client, request.task, node, shown);
+                return None;
             }
-            What::Watch(path) if server.watch(client, path) => Answer::Watched(Watch::default()),
-            What::Watch(_) => Answer::Missing,
-            What::Delete { name } => {
+            What::Delete { name } | What::DeleteAndTell { name, .. } => {
                 let fired = server.delete(name);
                 self.announce(fired);
                 return None;
@@ -173,10 +216,32 @@ impl World {
         })
     }
 
+    /// Answers what the server of the client can answer by itself, which may lag behind.
+    fn read(&mut self, client: ClientId, request: &Request) -> Answer {
+        let owner = Owner::Task { client, task: request.task };
+        let server = self.clients[client].lag.server().unwrap_or(&mut self.server);
+        match &request.what {
+            What::List => Answer::Listed(server.list()),
+            What::Date(undated) => Answer::Dated(server.dates(undated)),
+            What::Watch(Path::Child(name))
+                if !self.may_read_own && server.child(name).is_some_and(|child| child.owner == owner) =>
+            {
+                Answer::Refused
+            }
+            What::Watch(path) if server.watch(client, path) => Answer::Watched(Watch::default()),
+            _ => Answer::Missing,
+        }
+    }
+
     fn enter_foreigner(&mut self, index: usize) {
         let Foreigner { kind, has_come } = &mut self.foreigners[index];
         *has_come = true;
-        let prefix = format!("f{index}-{}", self.clients[0].names.marker(*kind));
+        let marker = match kind {
+            // Whatever recipe is played, that is another one.
+            Kind::Foreign(_) => LATCH.marker(Kind::Exclusive),
+            Kind::Exclusive | Kind::Shared => self.clients[0].names.marker(*kind),
+        };
+        let prefix = format!("f{index}-{marker}");
         self.server.make_parent();
         self.server.create(&prefix, *kind, Owner::Foreigner(index));
     }
@@ -191,6 +256,7 @@ impl World {
     fn tidy(&mut self) {
         for client in &mut self.clients {
             client.tidy();
+            client.tidy_lag();
         }
         let clients = &mut self.clients;
         self.server.watches.retain(|(client, path)| clients[*client].listens_to(path));

@@ -51,10 +51,24 @@ pub(crate) struct Child {
 pub(crate) struct ZooKeeper {
     /// The number of the next child; `None` if there is no parent.
     next_number: Option<i32>,
+    /// How many parents there have been before this one.
+    pub(crate) parents: u8,
     transactions: i64,
     /// In the order of their creation.
     pub(crate) children: Vec<Child>,
     pub(crate) watches: BTreeSet<(ClientId, Path)>,
+    /// What was done in this step, for servers that lag behind.
+    pub(crate) done: Vec<Transaction>,
+}
+
+/// What every server does in the same order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Transaction {
+    MakeParent,
+    Reap,
+    Create(Child),
+    Delete(String),
+    Touch(String),
 }
 
 impl ZooKeeper {
@@ -62,10 +76,31 @@ impl ZooKeeper {
     pub(crate) fn new(next_number: i32) -> Self {
         Self {
             next_number: Some(next_number),
+            parents: 0,
             transactions: 0,
             children: Vec::new(),
             watches: BTreeSet::new(),
+            done: Vec::new(),
         }
+    }
+
+    /// Does what another server has done before.
+    pub(crate) fn follow(&mut self, transaction: Transaction) -> Vec<Fired> {
+        let fired = match transaction {
+            Transaction::MakeParent => {
+                self.make_parent();
+                Vec::new()
+            }
+            Transaction::Reap => self.reap(),
+            Transaction::Create(child) => {
+                self.children.push(child);
+                Vec::new()
+            }
+            Transaction::Delete(name) => self.delete(&name),
+            Transaction::Touch(name) => self.touch(&name),
+        };
+        self.done.clear();
+        fired
     }
 
     pub(crate) fn has_parent(&self) -> bool {
@@ -73,12 +108,17 @@ impl ZooKeeper {
     }
 
     pub(crate) fn make_parent(&mut self) {
-        self.next_number.get_or_insert(0);
+        if self.next_number.is_none() {
+            self.next_number = Some(0);
+            self.done.push(Transaction::MakeParent);
+        }
     }
 
     /// Removes the parent, which is empty.
     pub(crate) fn reap(&mut self) -> Vec<Fired> {
         self.next_number = None;
+        self.parents += 1;
+        self.done.push(Transaction::Reap);
         self.fire(&Path::Parent, Change::Deleted)
     }
 
@@ -90,7 +130,7 @@ impl ZooKeeper {
         self.transactions += 1;
         let czxid = self.transactions;
         let name = format!("{prefix}{number:010}");
-        self.children.push(Child { name: name.clone(), kind, owner, czxid, place: czxid });
+        self.add(Child { name: name.clone(), kind, owner, czxid, place: czxid });
         Some(name)
     }
 
@@ -100,8 +140,13 @@ impl ZooKeeper {
         let (owner, place) = (writer.owner, writer.place);
         self.transactions += 1;
         let czxid = self.transactions;
-        self.children.push(Child { name: name.to_owned(), kind: Kind::Shared, owner, czxid, place });
+        self.add(Child { name: name.to_owned(), kind: Kind::Shared, owner, czxid, place });
         true
+    }
+
+    fn add(&mut self, child: Child) {
+        self.done.push(Transaction::Create(child.clone()));
+        self.children.push(child);
     }
 
     pub(crate) fn delete(&mut self, name: &str) -> Vec<Fired> {
@@ -109,6 +154,7 @@ impl ZooKeeper {
             return Vec::new();
         };
         self.children.remove(index);
+        self.done.push(Transaction::Delete(name.to_owned()));
         self.fire(&Path::Child(name.to_owned()), Change::Deleted)
     }
 
@@ -121,6 +167,7 @@ impl ZooKeeper {
 
     /// Changes the data of a child.
     pub(crate) fn touch(&mut self, name: &str) -> Vec<Fired> {
+        self.done.push(Transaction::Touch(name.to_owned()));
         self.fire(&Path::Child(name.to_owned()), Change::Data)
     }
 
@@ -171,10 +218,10 @@ impl ZooKeeper {
 }
 
 pub(crate) fn conflict(one: Kind, other: Kind) -> bool {
-    one == Kind::Exclusive || other == Kind::Exclusive
+    one != Kind::Shared || other != Kind::Shared
 }
 
 /// The number at the end of a name.
 pub(crate) fn number(names: &Names, name: &str) -> i32 {
-    names.read(name).map(|(_, number)| number).expect("children have the names of contenders")
+    names.read_any(name).map(|(_, number)| number).expect("children have the names of contenders")
 }

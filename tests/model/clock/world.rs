@@ -1,0 +1,222 @@
+//! One session in time: its client, the server that the client is connected to, and the ensemble's leader.
+
+use stateright::{Model, Property};
+
+use super::KeepAlive;
+use super::signs::{Probe, Signs};
+
+/// The unit of time is an eighth of the session timeout.
+const TIMEOUT: u64 = 8;
+const MARGIN: u64 = TIMEOUT / 3;
+/// How often a follower reports which sessions it has heard from: half a tick, for a session of two ticks.
+const REPORT: u64 = TIMEOUT / 4;
+/// For how long an answer may be on its way. Later ones are lost.
+const LATEST: u64 = 2;
+const END: u64 = TIMEOUT + 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Server {
+    Leader,
+    Follower,
+}
+
+/// All that may happen to a session of a client that sends this many requests, whenever it likes.
+pub(crate) struct Session {
+    pub(crate) server: Server,
+    pub(crate) requests: u8,
+    /// Whether it may turn to another server when its own is isolated.
+    pub(crate) moves: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    now: u64,
+    // What the client knows.
+    signs: Signs,
+    request: Option<Request>,
+    requests_left: u8,
+    // What the servers know.
+    server: Server,
+    /// By the leader that the majority follows.
+    last_counted: u64,
+    has_expired: bool,
+    /// Whether the follower has heard from the client since its last report.
+    has_news: bool,
+    /// When the follower reports.
+    report_phase: u64,
+    /// Whether the client's server is cut off from the others, for ever.
+    is_isolated: bool,
+    /// Whether the others have a new leader.
+    is_replaced: bool,
+    may_move: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Request {
+    probe: Probe,
+    sent: u64,
+    is_served: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Tick,
+    Send(Probe),
+    /// The server gets a request and does its part; the answer is on its way.
+    Serve,
+    Answer,
+    Lose,
+    Isolate,
+    /// The others elect a leader in place of the isolated one. It counts all sessions as alive.
+    Elect,
+    /// The client turns to another follower, which has the leader count the session.
+    Move,
+}
+
+impl World {
+    /// Whether there is a leader that a majority follows.
+    fn is_led(&self) -> bool {
+        self.server == Server::Follower || !self.is_isolated || self.is_replaced
+    }
+
+    /// Whether the client takes the session for valid.
+    fn is_valid(&self) -> bool {
+        self.now < self.signs.until()
+    }
+
+    /// Whether the client's server answers.
+    fn serves(&self, probe: Probe) -> bool {
+        let knows_the_leader = !self.is_isolated && !self.has_expired;
+        match probe {
+            Probe::Read => self.is_isolated || knows_the_leader,
+            Probe::Sync => knows_the_leader || self.is_isolated && self.server == Server::Leader,
+            Probe::Check => knows_the_leader,
+        }
+    }
+
+    fn serve(&mut self) {
+        match self.server {
+            Server::Leader if !self.is_isolated => self.last_counted = self.now,
+            Server::Leader => {}
+            Server::Follower => self.has_news = true,
+        }
+    }
+
+    fn tick(&mut self) {
+        self.now += 1;
+        let is_time = self.now % REPORT == self.report_phase;
+        if self.server == Server::Follower && !self.is_isolated && self.has_news && is_time {
+            self.last_counted = self.now;
+            self.has_news = false;
+        }
+        // In truth up to a tick later.
+        self.has_expired |= self.is_led() && self.now >= self.last_counted + TIMEOUT;
+    }
+}
+
+impl Model for Session {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        let world = |report_phase| World {
+            now: 0,
+            signs: Signs::new(TIMEOUT, MARGIN, true),
+            request: None,
+            requests_left: self.requests,
+            server: self.server,
+            last_counted: 0,
+            has_expired: false,
+            has_news: false,
+            report_phase,
+            is_isolated: false,
+            is_replaced: false,
+            may_move: self.moves,
+        };
+        let phases = if self.server == Server::Follower || self.moves { REPORT } else { 1 };
+        (0..phases).map(world).collect()
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        let is_late = world.request.is_some_and(|request| request.sent + LATEST <= world.now);
+        if is_late {
+            steps.push(Step::Lose);
+        } else if world.now < END {
+            steps.push(Step::Tick);
+        }
+        match world.request {
+            None if world.requests_left > 0 => {
+                steps.extend([Probe::Read, Probe::Check].map(Step::Send));
+                // Else it tells as much as a read.
+                if world.server == Server::Leader {
+                    steps.push(Step::Send(Probe::Sync));
+                }
+            }
+            None => {}
+            Some(Request { is_served: true, .. }) => steps.push(Step::Answer),
+            Some(Request { probe, .. }) if world.serves(probe) => steps.push(Step::Serve),
+            Some(_) => {}
+        }
+        if world.has_expired {
+            // Nothing that happens now makes a difference.
+        } else if !world.is_isolated {
+            steps.push(Step::Isolate);
+        } else if !world.is_led() {
+            steps.push(Step::Elect);
+        } else if world.may_move {
+            steps.push(Step::Move);
+        }
+    }
+
+    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+        let mut world = world.clone();
+        match step {
+            Step::Tick => world.tick(),
+            Step::Send(probe) => {
+                world.requests_left -= 1;
+                world.request = Some(Request { probe, sent: world.now, is_served: false });
+            }
+            Step::Serve => {
+                world.serve();
+                world.request.as_mut()?.is_served = true;
+            }
+            Step::Answer => {
+                let Request { probe, sent, .. } = world.request.take()?;
+                world.signs.answered(probe.sign(KeepAlive::Quorum), sent, world.now);
+            }
+            Step::Lose => world.request = None,
+            Step::Isolate => world.is_isolated = true,
+            Step::Elect => {
+                world.is_replaced = true;
+                world.last_counted = world.now;
+            }
+            Step::Move => {
+                world.request = None;
+                world.server = Server::Follower;
+                world.is_isolated = false;
+                world.has_news = false;
+                world.may_move = false;
+                world.last_counted = world.now;
+            }
+        }
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("no session is valid that has expired", |_, world: &World| {
+                !(world.has_expired && world.is_valid())
+            }),
+            Property::sometimes("a session expires", |_, world: &World| world.has_expired),
+            Property::sometimes("one is valid for longer than a timeout", |_, world: &World| {
+                world.now > TIMEOUT && world.is_valid()
+            }),
+            Property::sometimes(
+                "one expires at a new leader, or its server is a follower",
+                |session: &Session, world: &World| {
+                    world.is_replaced && world.has_expired || session.server == Server::Follower
+                },
+            ),
+        ]
+    }
+}

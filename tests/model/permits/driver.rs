@@ -1,0 +1,177 @@
+//! What `leases.rs` does, step by step.
+
+use super::super::queue::contender;
+use super::super::queue::line::Connection;
+use super::super::queue::permits::{Action, Count, Event, Limit};
+use super::super::task::AsHash;
+use super::server::View;
+use super::task::{Answer, Asking, Client, Phase, Task, What};
+
+/// What a step of a task has shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown {
+    /// By the count that came with the create.
+    pub(crate) takes_at_once: bool,
+    /// By a count of its own, after a sync or without.
+    pub(crate) takes_by_sync: bool,
+    pub(crate) takes_by_count: bool,
+    pub(crate) waits: bool,
+    pub(crate) requeues: bool,
+    pub(crate) breach: Option<Breach>,
+}
+
+/// What should not have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Breach {
+    /// All have the same number of permits, and somebody says that they have not.
+    Refused,
+    /// Somebody counts again and again on one connection.
+    Spin,
+    /// Somebody waits on for leases, or tries again to take some, though it has looked whether it still stands at the gate,
+    /// and does not.
+    Evicted,
+}
+
+impl Client {
+    pub(crate) fn count(&self, leases: usize, asked_on: Connection, synced: bool) -> Count {
+        Count { leases, limit: Limit::Fixed(self.limit), asked_on, synced }
+    }
+
+    pub(crate) fn on_permits(&mut self, task: usize, event: Event, shown: &mut Shown) {
+        let now = self.connection;
+        let action = self.tasks[task].applicant.on(event, now);
+        match (event, action) {
+            (Event::Entered { .. }, Action::Take) => shown.takes_at_once = true,
+            (Event::Counted(Count { synced: true, .. }), Action::Take) => shown.takes_by_sync = true,
+            (Event::Counted(_), Action::Take) => shown.takes_by_count = true,
+            (Event::Counted(count), Action::Count { .. }) if count.asked_on == now => {
+                shown.breach = Some(Breach::Spin);
+            }
+            (Event::GateGone, _) => shown.requeues = true,
+            _ => {}
+        }
+        self.drive_permits(task, action, shown);
+    }
+
+    fn drive_permits(&mut self, task: usize, action: Action, shown: &mut Shown) {
+        let whats = match action {
+            Action::Report if self.tasks[task].applicant.is_granted() => return self.hold(task),
+            Action::Report => {
+                let action = self.tasks[task].applicant.park(self.connection);
+                return self.drive_permits(task, action, shown);
+            }
+            Action::AwaitGate => {
+                let action = self.tasks[task].contender.park(self.connection);
+                return self.drive_gate(task, action, shown);
+            }
+            Action::LookAtGate => return self.drive_gate(task, contender::Action::List, shown),
+            Action::Await => {
+                self.tasks[task].phase = Phase::AwaitsLeases;
+                shown.waits = true;
+                return;
+            }
+            Action::Refuse { .. } => {
+                shown.breach = Some(Breach::Refused);
+                return;
+            }
+            Action::Count { sync, watch, verify } => {
+                self.tasks[task].leases = None;
+                let gate = self.tasks[task].name().cloned().filter(|_| verify);
+                let sync = sync.then_some(What::Sync);
+                sync.into_iter().chain(gate.map(What::Stat)).chain([What::Count { watch }]).collect()
+            }
+            Action::Take => {
+                let Some(gate) = self.tasks[task].name().cloned() else {
+                    return self.on_permits(task, Event::GateGone, shown);
+                };
+                let of = &mut self.tasks[task];
+                if of.gone.as_ref() == Some(&gate) {
+                    shown.breach = Some(Breach::Evicted);
+                    return;
+                }
+                of.takes += 1;
+                vec![What::Take { gate, take: (self.id, task, of.takes), wanted: of.wanted }]
+            }
+            Action::Undo => vec![What::GiveBack((self.id, task, self.tasks[task].takes))],
+            Action::MakeParents => unreachable!("the parents exist"),
+        };
+        let asking = self.ask(task, action, whats);
+        self.tasks[task].phase = Phase::AtLeases(asking);
+    }
+
+    /// The answers to what was asked about the leases.
+    pub(crate) fn leases_answered(&mut self, task: usize, asking: Asking<Action>, shown: &mut Shown) {
+        let Asking { action: AsHash(action), at, slots, is_evicted } = asking;
+        let is_lost = slots.iter().any(|(_, answer)| *answer == Some(Answer::Lost));
+        let event = match action {
+            _ if self.is_over(task) => Event::SessionOver,
+            Action::Count { .. } if is_lost => Event::Failed,
+            Action::Take if is_lost => Event::TakeUnknown,
+            Action::Undo => {
+                if is_lost {
+                    // The drop of the nodes.
+                    let take = (self.id, task, self.tasks[task].takes);
+                    self.send(task, 0, What::GiveBack(take));
+                }
+                Event::Undone
+            }
+            Action::Take if slots[0].1 == Some(Answer::Missing) => Event::GateGone,
+            Action::Take => Event::Taken,
+            Action::Count { sync, .. } => match slots.last().and_then(|(_, answer)| answer.clone()) {
+                _ if slots.iter().any(|(_, answer)| *answer == Some(Answer::Exists(false))) => {
+                    Event::GateGone
+                }
+                Some(Answer::Counted { leases, watch }) => {
+                    let count = self.count(leases.len(), at.on, sync);
+                    self.tasks[task].leases = Some((leases, watch));
+                    Event::Counted(count)
+                }
+                _ => Event::Failed,
+            },
+            _ => unreachable!("nothing is asked for it"),
+        };
+        if event == Event::GateGone {
+            self.tasks[task].gone = self.tasks[task].name().cloned();
+        }
+        self.on_permits(task, event, shown);
+        if is_evicted && shown.waits {
+            shown.breach = Some(Breach::Evicted);
+        }
+    }
+
+    /// It was woken while it waited for leases.
+    pub(crate) fn leases_woken(&mut self, task: usize, server: &View, shown: &mut Shown) {
+        self.tasks[task].leases = None;
+        let event = if self.is_over(task) { Event::SessionOver } else { Event::Changed };
+        let is_gone = self.tasks[task].name().is_none_or(|name| !server.is_at_gate(name));
+        self.on_permits(task, event, shown);
+        if let Phase::AtLeases(asking) = &mut self.tasks[task].phase {
+            asking.is_evicted = is_gone;
+        }
+    }
+
+    fn hold(&mut self, task: usize) {
+        let take = (self.id, task, self.tasks[task].takes);
+        self.leave_gate(task);
+        let of = &mut self.tasks[task];
+        *of = Task { phase: Phase::Holding(take), epoch: of.epoch, ..Task::new(of.wanted) };
+    }
+
+    /// It releases, or gives up.
+    pub(crate) fn end(&mut self, task: usize) {
+        let take = match &self.tasks[task].phase {
+            Phase::Holding(take) => Some(*take),
+            // Created or not, they are looked for.
+            Phase::AtLeases(Asking { action: AsHash(Action::Take | Action::Undo), .. }) => {
+                Some((self.id, task, self.tasks[task].takes))
+            }
+            _ => None,
+        };
+        if let Some(take) = take.filter(|_| !self.is_over(task)) {
+            self.send(task, 0, What::GiveBack(take));
+        }
+        self.leave_gate(task);
+        let of = &mut self.tasks[task];
+        *of = Task { phase: Phase::Done, ..Task::new(of.wanted) };
+    }
+}

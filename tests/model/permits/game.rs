@@ -1,0 +1,80 @@
+//! The games that are played: who wants how many permits, and what may go wrong.
+
+use std::fmt;
+
+/// How often each may happen in one game.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    /// Somebody gives up before it has its permits.
+    pub(crate) cancel: u8,
+    pub(crate) expire: u8,
+    /// A client loses its connection, and finds a server that may lag behind.
+    pub(crate) relocate: u8,
+    /// A transaction under way at such a moment may be done afterwards.
+    pub(crate) late: u8,
+    /// An operator deletes a node at the gate.
+    pub(crate) rob: u8,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Game {
+    pub(crate) limit: u32,
+    /// How many permits each task of each client wants.
+    pub(crate) clients: &'static [&'static [u32]],
+    /// How many contenders that do as Curator's: a lease first, then the count.
+    pub(crate) foreigners: usize,
+    /// Whether the line of each client knows that the gate is empty.
+    pub(crate) is_known: bool,
+    pub(crate) faults: Faults,
+}
+
+impl fmt::Display for Game {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} permits, {:?} + {} foreign", self.limit, self.clients, self.foreigners)?;
+        let Faults { cancel, expire, relocate, late, rob } = self.faults;
+        let faults = [
+            (cancel, "cancel"),
+            (expire, "expire"),
+            (relocate, "relocate"),
+            (late, "late transaction"),
+            (rob, "rob"),
+        ];
+        let mut faults = faults.iter().filter(|(count, _)| *count > 0);
+        faults.try_for_each(|(count, name)| write!(f, ", {count} {name}"))?;
+        if self.is_known { write!(f, ", a known gate") } else { Ok(()) }
+    }
+}
+
+const NONE: Faults = Faults { cancel: 0, expire: 0, relocate: 0, late: 0, rob: 0 };
+const CANCEL: Faults = Faults { cancel: 1, ..NONE };
+const EXPIRE: Faults = Faults { expire: 1, ..NONE };
+const RELOCATE: Faults = Faults { relocate: 1, ..NONE };
+const ROB: Faults = Faults { rob: 1, ..NONE };
+
+/// All games, the short ones first.
+pub(crate) const GAMES: &[Game] = &[
+    known(1, &[&[1, 1]], 0, NONE),
+    game(1, &[&[1], &[1]], 0, NONE),
+    game(2, &[&[2], &[1]], 1, NONE),
+    known(1, &[&[1, 1]], 1, NONE),
+    known(1, &[&[1, 1]], 0, CANCEL),
+    known(1, &[&[1, 1]], 0, ROB),
+    known(1, &[&[1, 1]], 0, RELOCATE),
+    known(1, &[&[1, 1]], 0, EXPIRE),
+    game(1, &[&[1], &[1]], 0, ROB),
+    game(1, &[&[1], &[1]], 0, Faults { relocate: 1, late: 1, ..NONE }),
+    game(1, &[&[1]], 2, RELOCATE),
+    game(1, &[&[1]], 2, ROB),
+    known(2, &[&[1, 2]], 1, CANCEL),
+    known(1, &[&[1, 1], &[1]], 0, NONE),
+    game(2, &[&[2], &[2]], 1, CANCEL),
+    known(1, &[&[1, 1, 1]], 0, NONE),
+];
+
+const fn game(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
+    Game { limit, clients, foreigners, is_known: false, faults }
+}
+
+const fn known(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
+    Game { is_known: true, ..game(limit, clients, foreigners, faults) }
+}

@@ -1,0 +1,277 @@
+//! What `place.rs` does, step by step.
+
+use super::super::queue::contender::{Action, Event, Sight, Standing};
+use super::super::queue::line::{Company, Connection, Moment, Rank};
+use super::super::queue::name::{Kind, MUTEX};
+use super::super::queue::order::Queued;
+use super::super::queue::permits::{self, Passage};
+use super::super::task::AsHash;
+use super::driver::Shown;
+use super::task::{Answer, Asking, Client, FIRST_COUNT, FirstCount, Node, Phase, Request, Watch, What};
+
+impl Client {
+    pub(crate) fn enter(&mut self, task: usize) {
+        self.drive_gate(task, Action::Create, &mut Shown::default());
+    }
+
+    pub(crate) fn is_over(&self, task: usize) -> bool {
+        self.tasks[task].epoch < self.epoch
+    }
+
+    fn on_gate(&mut self, task: usize, event: Event) -> Action {
+        let entered = match &event {
+            Event::Created { own, children, .. } => Some((own.sequence, children.is_some())),
+            _ => None,
+        };
+        let connection = self.connection;
+        let of = &mut self.tasks[task];
+        let action = of.contender.on(event, &mut self.line, connection, |_: &str| ());
+        let now = self.line.moment(connection);
+        let since_entry = match entered {
+            Some((sequence, listed)) => of.entry.shows(sequence, listed, now),
+            None => of.passage.is_some_and(|passage| passage.since_entry),
+        };
+        let is_granted = of.contender.standing() == Standing::Granted;
+        of.passage = is_granted.then_some(Passage { on: now.on, since_entry });
+        action
+    }
+
+    pub(crate) fn drive_gate(&mut self, task: usize, mut action: Action, shown: &mut Shown) {
+        loop {
+            let whats = match &action {
+                Action::Requeue => {
+                    self.leave_line(task);
+                    self.tasks[task].blocker = None;
+                    self.tasks[task].node = None;
+                    action = self.on_gate(task, Event::Start);
+                    continue;
+                }
+                Action::Create => self.create(task),
+                Action::Settle => {
+                    let node = self.tasks[task].node.as_ref().expect("a create is in doubt");
+                    vec![What::Find { id: node.id.clone() }]
+                }
+                Action::List => vec![What::List],
+                Action::Watch { own, blocker } => self.watch(task, *own, blocker.as_deref()),
+                Action::Await => {
+                    self.tasks[task].phase = Phase::AwaitsGate;
+                    return;
+                }
+                Action::Report if self.is_over(task) => {
+                    action = self.on_gate(task, Event::SessionOver);
+                    continue;
+                }
+                Action::Report => return self.at_gate(task, shown),
+                Action::MakeParents | Action::Date(_) | Action::Refuse { .. } => {
+                    unreachable!("the parents exist, the numbers do not end, and there is but one recipe")
+                }
+            };
+            let is_first = matches!(action, Action::Create) && self.tasks[task].creates == 1;
+            let asking = self.ask(task, action, whats);
+            self.tasks[task].phase = Phase::AtGate(asking);
+            if is_first {
+                self.tasks[task].first = Some(FirstCount { asked_on: self.connection, answer: None });
+                self.send(task, FIRST_COUNT, What::Count { watch: false });
+            }
+            return;
+        }
+    }
+
+    /// Requests on the session of the task's node.
+    pub(crate) fn ask<A>(&mut self, task: usize, action: A, whats: Vec<What>) -> Asking<A> {
+        // On a session that is over, nothing can be asked.
+        let is_over = self.is_over(task);
+        for (slot, what) in whats.iter().enumerate().filter(|_| !is_over) {
+            self.send(task, slot, what.clone());
+        }
+        let slots = whats.into_iter().map(|what| (what, is_over.then_some(Answer::Lost))).collect();
+        let at = self.line.moment(self.connection);
+        Asking { action: AsHash(action), at, slots, is_evicted: false }
+    }
+
+    pub(crate) fn send(&mut self, task: usize, slot: usize, what: What) {
+        self.requests.push_back(Request { task, slot, what });
+    }
+
+    fn create(&mut self, task: usize) -> Vec<What> {
+        self.leave_line(task);
+        let (epoch, on) = (self.epoch, self.connection);
+        let Company { list, .. } = self.line.company(on);
+        let of = &mut self.tasks[task];
+        of.blocker = None;
+        of.epoch = epoch;
+        of.creates += 1;
+        of.entry.sent(self.line.vacancy(on));
+        let id = format!("{}{task}{}-", self.id, of.creates);
+        of.node = Some(Node { id: id.clone(), name: None, watch: None });
+        [What::Create { id }].into_iter().chain(list.then_some(What::List)).collect()
+    }
+
+    fn watch(&mut self, task: usize, own: bool, blocker: Option<&str>) -> Vec<What> {
+        let on = self.connection;
+        let task = &mut self.tasks[task];
+        task.blocker
+            .take_if(|(name, watch, set_on)| !(Some(&**name) == blocker && *set_on == on && !watch.has_told));
+        let own = task.name().cloned().filter(|_| own);
+        let blocker = blocker.filter(|_| task.blocker.is_none()).map(str::to_owned);
+        own.into_iter().chain(blocker).map(What::Watch).collect()
+    }
+
+    /// The answers to what was asked about the gate.
+    pub(crate) fn gate_answered(&mut self, task: usize, asking: Asking<Action>, shown: &mut Shown) {
+        let Asking { action: AsHash(action), at, slots, .. } = asking;
+        let event = match &action {
+            // The line of an old session is gone with it.
+            _ if self.is_over(task) => None,
+            Action::Create => self.created(task, at, slots),
+            Action::Watch { own, blocker } => self.watched(task, *own, blocker.as_deref(), at.on, slots),
+            _ => match slots.into_iter().next().and_then(|(_, answer)| answer) {
+                Some(Answer::Found(found)) => {
+                    self.tasks[task].node.as_mut().expect("it was looked for").name = found;
+                    Some(Event::Settled(self.arrive(task, None)))
+                }
+                Some(Answer::Listed(children)) => Some(Event::Listed { children, at }),
+                _ => None,
+            },
+        };
+        let action = match event {
+            _ if self.is_over(task) => self.on_gate(task, Event::SessionOver),
+            Some(event) => self.on_gate(task, event),
+            None => action,
+        };
+        self.drive_gate(task, action, shown);
+    }
+
+    fn created(&mut self, task: usize, mut at: Moment, slots: Vec<(What, Option<Answer>)>) -> Option<Event> {
+        let (mut name, mut children) = (None, None);
+        for (_, answer) in slots {
+            match answer {
+                Some(Answer::Created(created)) => name = Some(created),
+                Some(Answer::Listed(listed)) => children = Some(listed),
+                _ => {}
+            }
+        }
+        if name.is_none() {
+            return (!self.is_over(task)).then_some(Event::CreateUnknown);
+        }
+        // The parent lasts. It is watched whenever the library would watch it.
+        if self.line.company(at.on).parent_watch {
+            at = self.line.parent_watched(at.on);
+        }
+        self.tasks[task].node.as_mut().expect("it was created").name = name;
+        let (own, rank) = self.arrive(task, Some(at))?;
+        Some(Event::Created { own, rank, children, at })
+    }
+
+    fn arrive(&mut self, task: usize, created: Option<Moment>) -> Option<(Queued, Rank)> {
+        let name = self.tasks[task].name()?.clone();
+        let sequence = MUTEX.read(&name).map(|(_, number)| number).expect("it is a name of ours");
+        let own = Queued { kind: Kind::Exclusive, sequence, name };
+        let rank = self.line.arrive(&own, created, self.connection, task);
+        self.tasks[task].rank = Some(rank);
+        Some((own, rank))
+    }
+
+    fn watched(
+        &mut self,
+        task: usize,
+        own: bool,
+        blocker: Option<&str>,
+        on: Connection,
+        slots: Vec<(What, Option<Answer>)>,
+    ) -> Option<Event> {
+        let of = &mut self.tasks[task];
+        let mut answers = slots.into_iter().filter_map(|(_, answer)| answer);
+        let own = if own { answers.next() } else { None };
+        if let Some(Answer::Watched(watch)) = own {
+            of.node.as_mut().expect("it is watched").watch = Some(watch);
+        }
+        let blocker = match answers.next() {
+            None => Sight::Unwatched,
+            Some(Answer::Watched(watch)) => {
+                of.blocker = Some((blocker.expect("it is watched").to_owned(), watch, on));
+                Sight::There
+            }
+            Some(Answer::Missing) => Sight::Gone,
+            Some(_) => return None,
+        };
+        let own = match own {
+            None if self.own_sight(task) == Sight::There => Sight::Unwatched,
+            None | Some(Answer::Watched(_)) => self.own_sight(task),
+            Some(Answer::Missing) => Sight::Gone,
+            Some(_) => return None,
+        };
+        Some(Event::Watched { own, blocker, on })
+    }
+
+    /// It was woken while it waited for the gate.
+    pub(crate) fn gate_woken(&mut self, task: usize, shown: &mut Shown) {
+        let own = self.own_sight(task);
+        let of = &mut self.tasks[task];
+        of.wake = false;
+        let blocker = of.blocker.as_ref().map_or(Sight::Unwatched, |(_, watch, _)| sight(watch));
+        of.blocker.take_if(|(_, watch, _)| watch.has_told);
+        if let Some(node) = &mut of.node {
+            node.watch.take_if(|watch| watch.has_told);
+        }
+        let event = if self.is_over(task) { Event::SessionOver } else { Event::Woken { own, blocker } };
+        let action = self.on_gate(task, event);
+        self.drive_gate(task, action, shown);
+    }
+
+    fn own_sight(&self, task: usize) -> Sight {
+        let watch = self.tasks[task].node.as_ref().and_then(|node| node.watch.as_ref());
+        watch.map_or(Sight::Unwatched, sight)
+    }
+
+    pub(crate) fn leave_line(&mut self, task: usize) {
+        // That of an old session is gone.
+        if let Some(rank) = self.tasks[task].rank.take().filter(|_| !self.is_over(task)) {
+            for woken in self.line.leave(rank) {
+                self.tasks[woken].wake = true;
+            }
+        }
+    }
+
+    /// The drop of the place at the gate.
+    pub(crate) fn leave_gate(&mut self, task: usize) {
+        if let Some(node) = self.tasks[task].node.take().filter(|_| !self.is_over(task)) {
+            let what = match node.name {
+                Some(name) => What::Delete { name },
+                None => What::Sweep { id: node.id },
+            };
+            self.send(task, 0, what);
+        }
+        self.leave_line(task);
+    }
+
+    /// The place at the gate reports.
+    fn at_gate(&mut self, task: usize, shown: &mut Shown) {
+        let passage = self.tasks[task].passage;
+        let event = match self.tasks[task].first.take() {
+            None => permits::Event::Gate(passage),
+            Some(first @ FirstCount { answer: None, .. }) => {
+                self.tasks[task].first = Some(first);
+                self.tasks[task].phase = Phase::Entering;
+                return;
+            }
+            Some(FirstCount { asked_on, answer }) => {
+                let count = match answer {
+                    Some(Answer::Counted { leases, .. }) => Some(self.count(leases.len(), asked_on, false)),
+                    _ => None,
+                };
+                permits::Event::Entered { passage, count }
+            }
+        };
+        self.on_permits(task, event, shown);
+    }
+
+    /// The count that went with the create has come.
+    pub(crate) fn entered(&mut self, task: usize, shown: &mut Shown) {
+        self.at_gate(task, shown);
+    }
+}
+
+fn sight(watch: &Watch) -> Sight {
+    if watch.has_told { Sight::Gone } else { Sight::There }
+}

@@ -1,0 +1,125 @@
+//! The servers: the gate and the leases as they are, and as a server that lags behind shows them.
+
+use std::collections::{BTreeSet, VecDeque};
+
+pub(crate) type ClientId = usize;
+
+/// One transaction that creates leases.
+pub(crate) type TakeId = (ClientId, usize, u8);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Owner {
+    Client(ClientId),
+    Foreigner(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Lease {
+    pub(crate) owner: Owner,
+    /// `None` for one of a foreigner.
+    pub(crate) take: Option<TakeId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AtGate {
+    pub(crate) name: String,
+    pub(crate) owner: Owner,
+}
+
+/// What can be watched.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Path {
+    Gate(String),
+    Leases,
+}
+
+/// What one server shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct View {
+    pub(crate) zxid: u8,
+    /// In the order of their numbers.
+    pub(crate) gate: Vec<AtGate>,
+    pub(crate) leases: Vec<Lease>,
+}
+
+impl View {
+    pub(crate) fn is_at_gate(&self, name: &str) -> bool {
+        self.gate.iter().any(|node| node.name == name)
+    }
+
+    pub(crate) fn list(&self) -> Vec<String> {
+        self.gate.iter().map(|node| node.name.clone()).collect()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Server {
+    pub(crate) now: View,
+    next_number: i32,
+    /// What it was before; kept as long as somebody may come to a server that lags behind.
+    pub(crate) past: VecDeque<View>,
+    pub(crate) keeps_past: bool,
+    pub(crate) watches: BTreeSet<(ClientId, Path)>,
+    /// Of each client, what its server shows if that lags behind.
+    pub(crate) lagging: Vec<Option<View>>,
+}
+
+impl Server {
+    pub(crate) fn new(clients: usize, keeps_past: bool) -> Self {
+        Self {
+            now: View::default(),
+            next_number: 0,
+            past: VecDeque::new(),
+            keeps_past,
+            watches: BTreeSet::new(),
+            lagging: vec![None; clients],
+        }
+    }
+
+    pub(crate) fn view(&self, client: ClientId) -> &View {
+        self.lagging[client].as_ref().unwrap_or(&self.now)
+    }
+
+    /// Commits a change, and answers which watches it fires.
+    pub(crate) fn commit(&mut self, change: impl FnOnce(&mut View)) -> Vec<(ClientId, Path)> {
+        let before = self.now.clone();
+        change(&mut self.now);
+        if self.now == before {
+            return Vec::new();
+        }
+        if self.keeps_past {
+            self.now.zxid += 1;
+            self.past.push_back(before.clone());
+        }
+        let is_fired = |(client, path): &&(ClientId, Path)| {
+            self.lagging[*client].is_none() && has_changed(&before, &self.now, path)
+        };
+        let fired: Vec<(ClientId, Path)> = self.watches.iter().filter(is_fired).cloned().collect();
+        fired.iter().for_each(|watch| _ = self.watches.remove(watch));
+        fired
+    }
+
+    pub(crate) fn create(&mut self, prefix: &str, owner: Owner) -> (String, Vec<(ClientId, Path)>) {
+        let name = format!("{prefix}lock-{:010}", self.next_number);
+        self.next_number += 1;
+        let fired = self.commit(|now| now.gate.push(AtGate { name: name.clone(), owner }));
+        (name, fired)
+    }
+
+    /// The server of a client comes up to date. Answers which watches that fires.
+    pub(crate) fn catch_up(&mut self, client: ClientId) -> Vec<(ClientId, Path)> {
+        let Some(before) = self.lagging[client].take() else { return Vec::new() };
+        let is_fired =
+            |(of, path): &&(ClientId, Path)| *of == client && has_changed(&before, &self.now, path);
+        let fired: Vec<(ClientId, Path)> = self.watches.iter().filter(is_fired).cloned().collect();
+        fired.iter().for_each(|watch| _ = self.watches.remove(watch));
+        fired
+    }
+}
+
+pub(crate) fn has_changed(before: &View, after: &View, path: &Path) -> bool {
+    match path {
+        Path::Gate(name) => before.is_at_gate(name) && !after.is_at_gate(name),
+        Path::Leases => before.leases != after.leases,
+    }
+}
