@@ -8,6 +8,7 @@ use tokio::task::JoinError;
 use zookeeper_client as zk;
 
 use crate::failure::Failure;
+use crate::host_failure::{ConnectFailure, HostFailure};
 
 /// The result of an operation of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -34,16 +35,20 @@ pub enum Error {
         reason: String,
     },
 
-    /// There was no connected session within the connection timeout.
+    /// There was no connected session within the time given, or no answer on it by which a queue was entered.
     #[error(
-        "no session with {hosts} within {waited:?}{}; check that the servers run and can be reached",
-        cause(.source)
+        "no answer from {} within {waited:?}{}; check that the servers run and can be reached{}",
+        each(.hosts, .causes),
+        cause(.source),
+        if_encrypted(.hosts, .causes)
     )]
     NotConnected {
         /// The servers, as in the connect string.
         hosts: String,
         /// How long it was waited for.
         waited: Duration,
+        /// What was found out about each server; empty if the time was too short for that, or the session is adopted.
+        causes: Vec<HostFailure>,
         /// The last failure to connect, if any was seen.
         source: Option<zk::Error>,
     },
@@ -84,6 +89,40 @@ pub enum Error {
         path: String,
     },
 
+    /// More permits of a semaphore are out than its number of permits allows: other processes use the same path with
+    /// more. Nothing was granted.
+    #[error(
+        "cannot acquire permits of {path}: {leases} are out, but this semaphore has {permits}; use the same number of \
+         permits everywhere, or a SharedCount"
+    )]
+    PermitsDiffer {
+        /// The full path of the semaphore.
+        path: String,
+        /// How many permits this semaphore has.
+        permits: u32,
+        /// How many permits are out.
+        leases: usize,
+    },
+
+    /// The path is used by another kind of recipe: a mutex at the path of a read/write lock, for instance, or a
+    /// [`LeaderSelector`](crate::LeaderSelector), which is a mutex, at that of a
+    /// [`LeaderLatch`](crate::LeaderLatch). They would not exclude each other. Nothing was granted.
+    #[error(
+        "{path} cannot be used as a {expected}: {} as a {found}; use another path for one of them",
+        use_of(.node)
+    )]
+    KindConflict {
+        /// The full path of the lock or election.
+        path: String,
+        /// The full path of the node that shows the other kind; `None` if it is this client that uses the path for
+        /// both.
+        node: Option<String>,
+        /// What was to be acquired: "mutex", "read/write lock", "leader latch" or "semaphore".
+        expected: &'static str,
+        /// What the path is used as already.
+        found: &'static str,
+    },
+
     /// The lock was lost before this call.
     #[error("the lock of {path} was lost: {reason}; acquire it again")]
     LockLost {
@@ -91,6 +130,17 @@ pub enum Error {
         path: String,
         /// How it was lost.
         reason: LossReason,
+    },
+
+    /// A waiter was put back to the end of the queue again and again, without ever getting to wait there: somebody
+    /// deletes its nodes.
+    #[error(
+        "cannot stay in the queue of {path}: the waiter's node was deleted several times in a row; find out who \
+         deletes it, then acquire again"
+    )]
+    PlaceLost {
+        /// The full path of the lock; of a multi-lock, of all its locks.
+        path: String,
     },
 
     /// One of the operations of a [transaction](crate::Transaction) could not be done, and so none of them was.
@@ -134,6 +184,16 @@ pub enum Error {
         path: String,
         /// What it says.
         source: WorkError,
+    },
+
+    /// The work of a leader was dropped before it was done: the leadership ended, or the work did not end in time when
+    /// it was asked to. If the leadership was lost in the last moment of the work, it may be done nevertheless.
+    #[error("the work of the leader {path} was stopped: {reason}; have it done again if it is not done")]
+    WorkStopped {
+        /// The full path of the leader's node.
+        path: String,
+        /// How the leadership ended.
+        reason: LossReason,
     },
 
     /// The latch or selector was closed.
@@ -268,8 +328,36 @@ fn all(errors: &[Error]) -> String {
     errors.join("; ")
 }
 
+fn each(hosts: &str, causes: &[HostFailure]) -> String {
+    if causes.is_empty() {
+        return hosts.to_owned();
+    }
+    let causes: Vec<String> = causes.iter().map(HostFailure::to_string).collect();
+    causes.join(", ")
+}
+
+/// `zookeeper-client` tells nobody but its traces why a handshake has failed.
+fn if_encrypted(hosts: &str, causes: &[HostFailure]) -> &'static str {
+    let has_failed = |failure: &HostFailure| failure.cause == ConnectFailure::NoTlsSession;
+    if hosts.contains("tcp+tls://") || causes.iter().any(has_failed) {
+        ", that their certificates are of the given CA, in date and for these host names, and that they accept the \
+         client's certificate; events of zookeeper_client at level DEBUG say why TLS failed"
+    } else {
+        ""
+    }
+}
+
 fn cause(source: &Option<zk::Error>) -> String {
-    source.as_ref().map(|error| format!(" ({error})")).unwrap_or_default()
+    // That no host gave a session is said already.
+    let source = source.as_ref().filter(|source| **source != zk::Error::NoHosts);
+    source.map(|error| format!(" ({error})")).unwrap_or_default()
+}
+
+fn use_of(node: &Option<String>) -> String {
+    match node {
+        Some(node) => format!("its child {node} shows that it is used"),
+        None => "this client uses it".into(),
+    }
 }
 
 fn way_out(source: &zk::Error) -> &'static str {
@@ -303,12 +391,26 @@ mod tests {
         let error = Error::NotConnected {
             hosts: "zk1:2181".into(),
             waited: Duration::from_secs(15),
+            causes: Vec::new(),
             source: Some(zk::Error::NoHosts),
         };
         assert_eq!(
             error.to_string(),
-            "no session with zk1:2181 within 15s (no available hosts); check that the servers run and can be \
-             reached"
+            "no answer from zk1:2181 within 15s; check that the servers run and can be reached"
+        );
+        let error = Error::NotConnected {
+            hosts: "zk1,zk2:2182/chroot".into(),
+            waited: Duration::from_secs(5),
+            causes: vec![
+                HostFailure { host: "zk1:2181".into(), cause: ConnectFailure::Refused },
+                HostFailure { host: "zk2:2182".into(), cause: ConnectFailure::NameNotFound },
+            ],
+            source: Some(zk::Error::NoHosts),
+        };
+        assert_eq!(
+            error.to_string(),
+            "no answer from zk1:2181 (connection refused), zk2:2182 (name not found) within 5s; check that the \
+             servers run and can be reached"
         );
     }
 

@@ -6,6 +6,7 @@ mod client;
 mod error;
 mod failure;
 pub mod guide;
+mod host_failure;
 mod leader;
 mod lock;
 mod queue;
@@ -16,8 +17,9 @@ pub mod testing;
 pub use zookeeper_client;
 pub use zookeeper_client::{Acl, AuthId, CreateMode, Permission};
 
-pub use self::client::{Client, ClientBuilder, ConnectionState, RetryPolicy};
+pub use self::client::{Client, ClientBuilder, ConnectionState, KeepAlive, RetryPolicy};
 pub use self::error::{Error, LossReason, Result, WorkError};
+pub use self::host_failure::{ConnectFailure, HostFailure};
 pub use self::leader::{
     CloseMode, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LeaderState, Leadership,
     Observation,

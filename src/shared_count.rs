@@ -85,6 +85,11 @@ impl SharedCount {
         &self.path
     }
 
+    /// Whether it is read and changed by this client.
+    pub(crate) fn is_of(&self, client: &Client) -> bool {
+        self.client.is_same(client)
+    }
+
     pub(crate) fn cannot_read(&self, source: zk::Error) -> Error {
         Error::ZooKeeper { operation: READ, path: self.path.to_string(), source }
     }

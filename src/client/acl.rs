@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use zookeeper_client::{Acl, Acls};
+use zookeeper_client::{Acl, Acls, AuthId};
 
 type PerPath = Arc<dyn Fn(&str) -> Option<Vec<Acl>> + Send + Sync>;
 
@@ -12,16 +12,29 @@ type PerPath = Arc<dyn Fn(&str) -> Option<Vec<Acl>> + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct AclProvider {
     default: Vec<Acl>,
+    /// Whether the default was set, rather than left at everything for everyone.
+    is_default_set: bool,
     per_path: Option<PerPath>,
 }
 
 impl AclProvider {
     pub(crate) fn set_default(&mut self, acl: Vec<Acl>) {
         self.default = acl;
+        self.is_default_set = true;
     }
 
     pub(crate) fn set_per_path(&mut self, per_path: PerPath) {
         self.per_path = Some(per_path);
+    }
+
+    /// Whether nobody has said anything about ACLs, so that everyone may do everything.
+    pub(crate) fn is_open_by_default(&self) -> bool {
+        !self.is_default_set && self.per_path.is_none()
+    }
+
+    /// Whether the default names those that the session is authenticated as.
+    pub(crate) fn default_names_creator(&self) -> bool {
+        self.default.iter().any(|acl| acl.auth_id() == &AuthId::authed())
     }
 
     pub(crate) fn default_is_empty(&self) -> bool {
@@ -38,15 +51,44 @@ impl AclProvider {
 
 impl Default for AclProvider {
     fn default() -> Self {
-        Self { default: Acls::anyone_all().to_vec(), per_path: None }
+        Self { default: Acls::anyone_all().to_vec(), is_default_set: false, per_path: None }
     }
 }
 
 impl fmt::Debug for AclProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let default: Vec<String> = self.default.iter().map(without_hash).collect();
         f.debug_struct("AclProvider")
-            .field("default", &self.default)
+            .field("default", &default)
             .field("has_per_path", &self.per_path.is_some())
             .finish()
+    }
+}
+
+/// An ACL as text. The identity of the scheme "digest" ends in an unsalted hash of a password, which is left out.
+fn without_hash(acl: &Acl) -> String {
+    let id = match acl.scheme() {
+        "digest" => acl.id().split(':').next().unwrap_or_default(),
+        _ => acl.id(),
+    };
+    format!("{}:{id} {:?}", acl.scheme(), acl.permission())
+}
+
+#[cfg(test)]
+mod tests {
+    use zookeeper_client::Permission;
+
+    use super::*;
+
+    #[test]
+    fn debug_prints_no_hash_of_a_password() {
+        let mut acls = AclProvider::default();
+        acls.set_default(vec![
+            Acl::new(Permission::READ, AuthId::new("digest", "alice:aYXlLOpEooaV1cRAvUL1fp9Qt7E=")),
+            Acl::new(Permission::ALL, AuthId::new("ip", "10.0.0.1")),
+        ]);
+        let text = format!("{acls:?}");
+        assert!(text.contains("digest:alice ") && text.contains("ip:10.0.0.1 "), "{text}");
+        assert!(!text.contains("aYXlLOp"), "{text}");
     }
 }

@@ -7,9 +7,11 @@ use std::time::Duration;
 use zookeeper_client::{self as zk, Acl};
 
 use super::acl::AclProvider;
+use super::keep_alive::KeepAlive;
 use super::retry::RetryPolicy;
 use super::supervisor::Source;
-use super::{Client, Config, hosts, path, validity};
+use super::validity::{self, Terms};
+use super::{Client, Config, Origin, hosts, node_data, path};
 use crate::error::{Error, Result};
 
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(15);
@@ -39,11 +41,15 @@ pub struct ClientBuilder {
     connector: zk::Connector,
     session_timeout: Duration,
     connection_timeout: Duration,
-    validity_margin: Option<Duration>,
+    terms: Terms,
     namespace: String,
     identity: Option<Vec<u8>>,
     acls: AclProvider,
     retry: RetryPolicy,
+    /// Whether it was given credentials.
+    is_authenticated: bool,
+    /// Whether it was given TLS options.
+    is_encrypted: bool,
 }
 
 impl ClientBuilder {
@@ -52,11 +58,13 @@ impl ClientBuilder {
             connector: zk::Client::connector(),
             session_timeout: DEFAULT_SESSION_TIMEOUT,
             connection_timeout: DEFAULT_CONNECTION_TIMEOUT,
-            validity_margin: None,
+            terms: Terms::default(),
             namespace: String::new(),
             identity: None,
             acls: AclProvider::default(),
             retry: RetryPolicy::default(),
+            is_authenticated: false,
+            is_encrypted: false,
         }
     }
 
@@ -82,10 +90,18 @@ impl ClientBuilder {
     /// the session timeout by default.
     ///
     /// It covers what the servers of an ensemble learn from each other with delay, and clocks that run at different
-    /// speeds; take none away without need. At most two thirds of the session timeout; also of one that the servers
+    /// speeds; take none away without need. What followers may keep to themselves for half a tick is allowed for in
+    /// any case. At most two thirds of the session timeout; also of one that the servers
     /// grant for less than it was asked for. See the [guide](crate::guide).
     pub fn validity_margin(mut self, margin: Duration) -> Self {
-        self.validity_margin = Some(margin);
+        self.terms.margin = Some(margin);
+        self
+    }
+
+    /// Which answers of the servers keep a lock valid. By default [`KeepAlive::Quorum`]: only what a majority of the
+    /// servers has committed.
+    pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
+        self.terms.keep_alive = keep_alive;
         self
     }
 
@@ -100,14 +116,20 @@ impl ClientBuilder {
 
     /// The data of this client's nodes, by which others can tell who holds or waits.
     ///
-    /// By default the local address that faces the servers, as text; nothing for an adopted session.
+    /// By default the local address that faces the servers, as text; nothing for an adopted session. At most 512 KiB, and
+    /// not `__REVOKE__`, by which holders are asked for their locks.
     pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
     /// Authenticates each session of this client. May be called for several identities.
+    ///
+    /// By itself this protects nothing: the nodes stay open to everyone, and the client logs a warning. Restrict them
+    /// with [`creator_only`](Self::creator_only) or [`acl`](Self::acl). Without [TLS](crate::guide#security) the
+    /// credentials are sent in the clear.
     pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
+        self.is_authenticated = true;
         self.connector = self.connector.with_auth(scheme, credentials.as_ref());
         self
     }
@@ -119,6 +141,30 @@ impl ClientBuilder {
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.acls.set_default(acl.into());
         self
+    }
+
+    /// Reserves the nodes that this client creates, parents included, for whoever is authenticated as it is: every
+    /// permission, for every identity given with [`auth`](Self::auth), [`sasl`](Self::sasl) or a certificate.
+    ///
+    /// Everyone who takes part in a lock or an election must be authenticated as the same user. Others cannot list the
+    /// path, enter the queue or delete anything in it; their calls fail with an error that says that they lack a
+    /// permission. For Curator, give the `CuratorFramework` the same credentials and an `ACLProvider` that returns
+    /// `ZooDefs.Ids.CREATOR_ALL_ACL`. Nodes that exist already keep the ACL that they have.
+    ///
+    /// The same as [`acl`](Self::acl) with ZooKeeper's `CREATOR_ALL_ACL`, and replaces what was given there.
+    ///
+    /// ```no_run
+    /// # async fn example() -> zk_recipes::Result<()> {
+    /// let client = zk_recipes::Client::builder()
+    ///     .auth("digest", "billing:secret")
+    ///     .creator_only()
+    ///     .connect("zk1:2181,zk2:2181,zk3:2181")
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn creator_only(self) -> Self {
+        self.acl(zk::Acls::creator_all().to_vec())
     }
 
     /// An ACL by full path; where it answers `None`, that of [`acl`](Self::acl) is used.
@@ -133,21 +179,28 @@ impl ClientBuilder {
         self
     }
 
-    /// Encrypts connections to hosts given as `tcp+tls://host:port`.
+    /// Encrypts the connections to all servers. A host that is given as `tcp://host:port` is then refused: nothing is sent
+    /// in the clear.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: zk::TlsOptions) -> Self {
         self.connector = self.connector.with_tls(options);
+        self.is_encrypted = true;
         self
     }
 
-    /// Authenticates each connection by SASL.
+    /// Authenticates each connection by SASL. As with [`auth`](Self::auth), the nodes stay open to everyone unless an
+    /// ACL restricts them.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub fn sasl(mut self, options: impl Into<zk::SaslOptions>) -> Self {
         self.connector = self.connector.with_sasl(options);
+        self.is_authenticated = true;
         self
     }
 
     /// Connects to the servers of a connect string: `host[:port][,host[:port]…][/chroot]`.
+    ///
+    /// The port is 2181 unless it is given. An IPv6 address is written in brackets, as in `[::1]:2181`. The chroot must
+    /// exist. A host may have a scheme: `tcp://`, or `tcp+tls://` with [TLS options](crate::guide).
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, before anything
@@ -169,41 +222,61 @@ impl ClientBuilder {
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, or outside of a
     /// tokio runtime.
     pub fn connect_lazily(self, connect_string: &str) -> Result<Client> {
-        hosts::validate(connect_string)?;
+        let hosts = Arc::new(hosts::validate(connect_string, self.is_encrypted)?);
+        self.validate_identity()?;
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
-        let hosts = connect_string.to_owned();
-        self.start(Some(hosts.clone()), Source::Own { connector: Box::new(connector), hosts })
+        let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
+        self.start(origin, Source::Own { connector: Box::new(connector), hosts })
     }
 
     /// Makes a client on a session that somebody else owns. It is not made again when it expires, and not
     /// ended by [`Client::close`]. The settings of the session itself, its timeout, authentication and
-    /// encryption, are the owner's and are ignored here.
+    /// encryption, are the owner's and are ignored here. Call it on the runtime that the session was made on.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, or outside of a
     /// tokio runtime.
     pub fn from_zookeeper(self, zookeeper: zk::Client) -> Result<Client> {
-        self.start(None, Source::Adopted(zookeeper))
+        let origin = Origin::Adopted { chroot: zookeeper.path().to_owned() };
+        self.start(origin, Source::Adopted(zookeeper))
     }
 
-    fn start(self, connect_string: Option<String>, source: Source) -> Result<Client> {
-        self.validate()?;
+    fn start(self, origin: Origin, source: Source) -> Result<Client> {
+        self.validate(&source)?;
+        if let Origin::Own { connect_string: hosts, .. } = &origin
+            && self.is_authenticated
+            && self.acls.is_open_by_default()
+        {
+            tracing::warn!(
+                hosts,
+                "this client authenticates, but its nodes are open to everyone: call `creator_only` or `acl` on its builder"
+            );
+        }
         let namespace = match self.namespace.as_str() {
             "" => String::new(),
             namespace => format!("/{namespace}"),
         };
         let config = Config {
-            connect_string,
+            origin,
             namespace,
             acls: self.acls,
             retry: self.retry,
             connection_timeout: self.connection_timeout,
-            validity_margin: self.validity_margin,
+            terms: self.terms,
         };
         Client::start(config, self.identity, source)
     }
 
-    fn validate(&self) -> Result<()> {
+    /// Of a session of its own: that of somebody else has the identities that its owner gave it.
+    fn validate_identity(&self) -> Result<()> {
+        if self.acls.default_names_creator() && !self.is_authenticated && !self.is_encrypted {
+            let reason = "it reserves the nodes for an authenticated client, and this one is not; call `auth` or `sasl`";
+            return Err(Error::InvalidArgument { argument: "ACL", reason: reason.into() });
+        }
+        Ok(())
+    }
+
+    fn validate(&self, source: &Source) -> Result<()> {
         let invalid =
             |argument, reason: &str| Err(Error::InvalidArgument { argument, reason: reason.into() });
         if self.session_timeout.as_millis() == 0 {
@@ -218,12 +291,18 @@ impl ClientBuilder {
         if self.connection_timeout.is_zero() {
             return invalid("connection timeout", "it is zero; give one of some seconds");
         }
-        if self.validity_margin.is_some_and(|margin| margin > validity::longest_margin(self.session_timeout))
-        {
+        let session_timeout = match source {
+            Source::Own { .. } => self.session_timeout,
+            Source::Adopted(zookeeper) => zookeeper.session_timeout(),
+        };
+        if self.terms.margin.is_some_and(|margin| margin > validity::longest_margin(session_timeout)) {
             return invalid(
                 "validity margin",
                 "it leaves less than a third of the session timeout; give less, or a longer session",
             );
+        }
+        if let Some(identity) = &self.identity {
+            node_data::validate("identity", identity)?;
         }
         if self.acls.default_is_empty() {
             return invalid(
@@ -244,7 +323,8 @@ impl fmt::Debug for ClientBuilder {
         f.debug_struct("ClientBuilder")
             .field("session_timeout", &self.session_timeout)
             .field("connection_timeout", &self.connection_timeout)
-            .field("validity_margin", &self.validity_margin)
+            .field("validity_margin", &self.terms.margin)
+            .field("keep_alive", &self.terms.keep_alive)
             .field("namespace", &self.namespace)
             .field("identity", &self.identity.as_deref().map(String::from_utf8_lossy))
             .field("acls", &self.acls)

@@ -1,6 +1,7 @@
 //! The connect string: checked before anything is sent.
 
-use std::net::{IpAddr, UdpSocket};
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
 use super::path;
@@ -11,64 +12,171 @@ const DEFAULT_PORT: u16 = 2181;
 /// A name server that is slow for the first host must not delay a session with the others.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Checks `host[:port][,host[:port]…][/chroot]`.
-pub(crate) fn validate(connect_string: &str) -> Result<()> {
-    let (hosts, chroot) = split(connect_string);
-    if !chroot.is_empty() {
-        path::validate(chroot)?;
-    }
-    for host in hosts.split(',') {
-        if address(host).is_none() {
-            let reason = format!("{host:?} is no server; write host:port[,host:port…][/chroot]");
-            return Err(Error::InvalidArgument { argument: "connect string", reason });
-        }
-    }
-    Ok(())
+/// What a connect string says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hosts {
+    /// At least one.
+    pub(crate) servers: Vec<Server>,
+    /// Begins with a slash, or is empty.
+    pub(crate) chroot: String,
 }
 
-/// The address of this machine that faces the first server, as text; empty if it cannot be told.
+/// One of the servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// A name, or an address without brackets.
+    pub(crate) name: String,
+    pub(crate) port: u16,
+    pub(crate) is_encrypted: bool,
+}
+
+/// Reads `[scheme://]host[:port][,[scheme://]host[:port]…][/chroot]`.
 ///
-/// Curator's default node data is the local address, too.
-pub(crate) async fn local_address(connect_string: &str) -> Vec<u8> {
-    let (hosts, _) = split(connect_string);
-    let Some(server) = hosts.split(',').next().and_then(address) else { return Vec::new() };
-    let facing = async {
-        let server = tokio::net::lookup_host(server).await.ok()?.next()?;
-        // No packet is sent: connecting a datagram socket only chooses a route.
-        let any = if server.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-        let socket = UdpSocket::bind((any, 0)).ok()?;
-        socket.connect(server).ok()?;
-        socket.local_addr().ok()
-    };
-    match tokio::time::timeout(LOOKUP_TIMEOUT, facing).await {
-        Ok(Some(local)) => local.ip().to_string().into_bytes(),
-        Ok(None) | Err(_) => Vec::new(),
+/// Where the client has options for encryption, a host without a scheme is an encrypted one, and plain ones are refused:
+/// nothing is sent in the clear that was meant to be encrypted.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] and [`Error::InvalidPath`].
+pub(crate) fn validate(connect_string: &str, has_tls_options: bool) -> Result<Hosts> {
+    let (hosts, chroot) = split(connect_string);
+    if !chroot.is_empty() {
+        if let Some((chroot, hosts)) = chroot.split_once(',') {
+            return Err(invalid(format!(
+                "{hosts:?} comes after the chroot {chroot:?}; write it once, behind the last host"
+            )));
+        }
+        path::validate(chroot)?;
+    }
+    let servers = hosts.split(',').map(|host| server(host, has_tls_options)).collect::<Result<_>>()?;
+    Ok(Hosts { servers, chroot: chroot.to_owned() })
+}
+
+impl Hosts {
+    /// The address of this machine that faces the first server, as text; empty if it cannot be told.
+    ///
+    /// Curator's default node data is the local address, too.
+    pub(crate) async fn local_address(&self) -> Vec<u8> {
+        let Some(Server { name, port, .. }) = self.servers.first() else { return Vec::new() };
+        let facing = async {
+            let server = tokio::net::lookup_host((&**name, *port)).await.ok()?.next()?;
+            // No packet is sent: connecting a datagram socket only chooses a route.
+            let any = if server.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+            let socket = UdpSocket::bind((any, 0)).ok()?;
+            socket.connect(server).ok()?;
+            socket.local_addr().ok()
+        };
+        match tokio::time::timeout(LOOKUP_TIMEOUT, facing).await {
+            Ok(Some(local)) => local.ip().to_string().into_bytes(),
+            Ok(None) | Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// With the scheme of each server, as `zookeeper-client` reads it.
+impl fmt::Display for Hosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, server) in self.servers.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let scheme = if server.is_encrypted { "tcp+tls" } else { "tcp" };
+            write!(f, "{comma}{scheme}://{server}")?;
+        }
+        f.write_str(&self.chroot)
+    }
+}
+
+/// As `host:port`.
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, port, .. } = self;
+        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
     }
 }
 
 /// The hosts and the chroot, which begins with a slash or is empty.
 fn split(connect_string: &str) -> (&str, &str) {
-    // A scheme such as `tcp+tls://` has slashes that do not begin the chroot.
-    let after_scheme = connect_string.rfind("://").map_or(0, |at| at + "://".len());
-    let chroot = connect_string[after_scheme..].find('/').map(|at| after_scheme + at);
+    let mut slashes = connect_string.match_indices('/').map(|(at, _)| at);
+    // Those of a scheme such as `tcp+tls://` do not begin the chroot.
+    let chroot = slashes.find(|at| {
+        let (before, behind) = connect_string.split_at(*at);
+        !(before.ends_with(":/") || before.ends_with(':') && behind.starts_with("//"))
+    });
     connect_string.split_at(chroot.unwrap_or(connect_string.len()))
 }
 
-/// The name and the port in `[scheme://]host[:port]`.
-fn address(host: &str) -> Option<(&str, u16)> {
-    let host = host.rsplit("://").next()?;
-    // The colons of a bracketed IPv6 address are none of a port.
-    let (name, port) = match host.strip_prefix('[') {
-        Some(bracketed) => bracketed.split_once(']')?,
-        None => host.split_at(host.rfind(':').unwrap_or(host.len())),
+fn server(host: &str, has_tls_options: bool) -> Result<Server> {
+    if host.contains(|c: char| c == ';' || c.is_whitespace()) {
+        return Err(invalid(format!("{host:?} is no server; write commas between hosts, and nothing else")));
+    }
+    let (is_encrypted, address) = match host.split_once("://") {
+        None => (has_tls_options, host),
+        Some(("tcp", _)) if has_tls_options => {
+            return Err(invalid(format!(
+                "{host:?} is not encrypted, although the client has TLS options; write tcp+tls://, or leave the \
+                 scheme out"
+            )));
+        }
+        Some(("tcp", address)) => (false, address),
+        Some(("tcp+tls", address)) if has_tls_options => (true, address),
+        Some(("tcp+tls", _)) => return Err(invalid(cannot_encrypt(host))),
+        Some((scheme, address)) => {
+            return Err(invalid(format!(
+                "{host:?} has the scheme {scheme:?}; write tcp://{address}, or tcp+tls://{address} for an encrypted \
+                 connection"
+            )));
+        }
     };
-    if name.is_empty() || name.contains(char::is_whitespace) {
-        return None;
+    let (name, port) = name_and_port(address).map_err(|reason| invalid(format!("{host:?} {reason}")))?;
+    Ok(Server { name: name.to_owned(), port, is_encrypted })
+}
+
+fn cannot_encrypt(host: &str) -> String {
+    let missing = if cfg!(feature = "tls") {
+        "give the client TLS options, with `ClientBuilder::tls`"
+    } else {
+        "enable the feature `tls` of zk-recipes, and give the client TLS options"
+    };
+    format!("{host:?} expects an encrypted connection; {missing}")
+}
+
+/// The parts of `host[:port]`.
+fn name_and_port(address: &str) -> Result<(&str, u16), &'static str> {
+    let (name, port) = match address.strip_prefix('[') {
+        Some(bracketed) => {
+            let (name, port) = bracketed.split_once(']').ok_or("has no closing bracket; write [::1]:2181")?;
+            let (ip, _scope) = name.split_once('%').unwrap_or((name, ""));
+            ip.parse::<Ipv6Addr>().map_err(|_| "has brackets around what is no IPv6 address")?;
+            let port = if port.is_empty() { "" } else { port.strip_prefix(':').ok_or("is no host:port")? };
+            (name, port)
+        }
+        None => {
+            let (name, port) = address.split_once(':').unwrap_or((address, ""));
+            if port.contains(':') {
+                return Err("has several colons; write an IPv6 address in brackets, as in [::1]:2181");
+            }
+            ensure_name(name)?;
+            (name, port)
+        }
+    };
+    let is_number = port.bytes().all(|digit| digit.is_ascii_digit());
+    match port.parse().ok().filter(|port| *port > 0 && is_number) {
+        _ if port.is_empty() => Ok((name, DEFAULT_PORT)),
+        Some(port) => Ok((name, port)),
+        None => Err("has no port from 1 to 65535"),
     }
-    match port.strip_prefix(':').unwrap_or(port) {
-        "" => Some((name, DEFAULT_PORT)),
-        port => port.parse().ok().filter(|port| *port > 0).map(|port| (name, port)),
+}
+
+fn ensure_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() {
+        return Err("is no server; write host:port[,host:port…][/chroot]");
     }
+    if name.contains(|c: char| !c.is_alphanumeric() && !"-._".contains(c)) {
+        return Err("has a character that no host has; write host:port[,host:port…][/chroot]");
+    }
+    Ok(())
+}
+
+fn invalid(reason: String) -> Error {
+    Error::InvalidArgument { argument: "connect string", reason }
 }
 
 #[cfg(test)]
@@ -77,45 +185,72 @@ mod tests {
 
     #[test]
     fn good_connect_strings() {
-        for hosts in [
-            "localhost",
-            "localhost:2181",
-            "zk1:2181,zk2:2182,zk3/apps/orders",
-            "[::1]:2181,[fe80::1]",
-            "tcp://zk1:2181,tcp+tls://zk2:2281/apps",
-            "tcp://zk1:2181",
+        for (hosts, read) in [
+            ("localhost", "tcp://localhost:2181"),
+            ("localhost:2181", "tcp://localhost:2181"),
+            ("zk1:2181,zk2:2182,zk3/apps/orders", "tcp://zk1:2181,tcp://zk2:2182,tcp://zk3:2181/apps/orders"),
+            ("[::1]:2181,[fe80::1%eth0]", "tcp://[::1]:2181,tcp://[fe80::1%eth0]:2181"),
+            ("tcp://zk1:2181,zk2:2281/apps", "tcp://zk1:2181,tcp://zk2:2281/apps"),
+            ("zk-1.example_net:", "tcp://zk-1.example_net:2181"),
         ] {
-            assert_eq!(validate(hosts), Ok(()), "{hosts}");
+            assert_eq!(validate(hosts, false).map(|hosts| hosts.to_string()).as_deref(), Ok(read), "{hosts}");
         }
     }
 
     #[test]
-    fn bad_connect_strings_are_refused_with_a_reason() {
-        for hosts in [
-            "",
-            ",",
-            "zk1,",
-            ",zk1",
-            ":2181",
-            "zk1:0",
-            "zk1:port",
-            "zk1:99999",
-            "zk1:2181/",
-            "zk1/a//b",
-            "[::1:2181",
-            "zk 1:2181",
-            "tcp://:2181",
-            "zk1:2181/a/../b",
+    fn with_options_for_encryption_everything_is_encrypted() {
+        let read = validate("zk1,tcp+tls://zk2:2281,[::1]:2282/apps", true).unwrap();
+        assert!(read.servers.iter().all(|server| server.is_encrypted));
+        assert_eq!(read.to_string(), "tcp+tls://zk1:2181,tcp+tls://zk2:2281,tcp+tls://[::1]:2282/apps");
+        let error = validate("zk1,tcp://zk2", true).unwrap_err().to_string();
+        assert!(error.contains("tcp://zk2") && error.contains("tcp+tls://"), "{error}");
+        let error = validate("tcp+tls://zk1", false).unwrap_err().to_string();
+        assert!(error.contains("TLS options"), "{error}");
+    }
+
+    #[test]
+    fn bad_connect_strings_are_refused_with_what_to_write_instead() {
+        for (hosts, instead) in [
+            ("", "host:port"),
+            (",", "host:port"),
+            ("zk1,", "host:port"),
+            (",zk1", "host:port"),
+            (":2181", "host:port"),
+            ("zk1:0", "port from 1"),
+            ("zk1:port", "port from 1"),
+            ("zk1:+1", "port from 1"),
+            ("zk1:99999", "port from 1"),
+            ("zk1:2181/", "root"),
+            ("zk1/a//b", "empty name"),
+            ("[::1:2181", "[::1]:2181"),
+            ("[::1]2181", "host:port"),
+            ("[zk1]:2181", "IPv6"),
+            ("::1", "[::1]:2181"),
+            ("zk1:2181:2182", "[::1]:2181"),
+            ("zk 1:2181", "commas"),
+            ("zk1:2181, zk2:2181", "commas"),
+            ("zk1;zk2", "commas"),
+            ("zk1:2181;zk2:2181", "commas"),
+            ("user@zk1", "character"),
+            ("tcp://:2181", "host:port"),
+            ("ftp://zk1:2181", "tcp://zk1:2181"),
+            ("http://zk1:2181/a", "tcp://zk1:2181"),
+            ("TCP://zk1", "tcp://zk1"),
+            ("tcp://tcp://zk1", "port from 1"),
+            ("zk1:2181/a,zk2:2181/a", "behind the last host"),
+            ("zk1/a,tcp://zk2/b", "behind the last host"),
+            ("zk1:2181/a/../b", "relative"),
         ] {
-            assert!(validate(hosts).is_err(), "{hosts}");
+            let error = validate(hosts, false).expect_err(hosts).to_string();
+            assert!(error.contains(instead), "{hosts}: {error}");
         }
     }
 
     #[tokio::test]
     async fn the_local_address_faces_the_server() {
+        let local_address = async |hosts| validate(hosts, false).unwrap().local_address().await;
         assert_eq!(local_address("127.0.0.1:2181,zk2:2181/chroot").await, b"127.0.0.1");
         assert_eq!(local_address("tcp://127.0.0.1/chroot").await, b"127.0.0.1");
         assert_eq!(local_address("nobody.invalid:2181").await, b"");
-        assert_eq!(local_address("").await, b"");
     }
 }

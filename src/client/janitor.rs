@@ -1,24 +1,22 @@
 //! Cleans up after callers that have gone.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 use zookeeper_client as zk;
 
-use super::node::OwnWatch;
 use super::session::Session;
+use super::sweeper::{self, Lost};
 use crate::failure::Failure;
 
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-
-/// In session timeouts: twice as long as a server keeps a connection on which it hears nothing.
-const LATE: u32 = 2;
 
 /// Owns all clean-up of one client. Posting to it neither waits nor needs a runtime.
 ///
@@ -26,8 +24,16 @@ const LATE: u32 = 2;
 /// client and everything made from it is dropped and the last job is done.
 #[derive(Debug)]
 pub(crate) struct Janitor {
-    jobs: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+    jobs: mpsc::UnboundedSender<Job>,
 }
+
+enum Job {
+    Delete(BoxFuture<'static, ()>),
+    Sweep { session: Arc<Session>, parent: Arc<str>, lost: Lost },
+}
+
+/// The epoch of a session, and a path whose children are swept.
+type Place = (u64, Arc<str>);
 
 impl Janitor {
     /// Starts a janitor on the current runtime.
@@ -38,93 +44,76 @@ impl Janitor {
     }
 
     /// Deletes a node. The first request is on its way when this returns: whatever the caller sends next
-    /// finds the node gone. To hear of it on a watch on the node costs less than to take the watch back.
-    pub(crate) fn delete(&self, session: Arc<Session>, path: String, watch: Option<OwnWatch>) {
+    /// finds the node gone. What is given along is dropped when it is: to hear of it on a watch on the node costs less
+    /// than to take the watch back.
+    pub(crate) fn delete(&self, session: Arc<Session>, path: String, until_gone: impl Send + 'static) {
         let sent = session.send_delete(&path);
-        self.post(async move {
-            let _watch = watch;
+        let delete = async move {
+            let _until_gone = until_gone;
             let mut outcome = sent.await;
             let mut pauses = Pauses::new();
             while needs_another_attempt(&session, &path, outcome) {
-                pauses.next().await;
+                tokio::time::sleep(pauses.next()).await;
                 outcome = session.delete(&path).await;
             }
-        });
+        };
+        self.post(Job::Delete(delete.boxed()));
     }
 
-    /// Deletes whatever child of `parent` begins with `prefix`: a node whose create was sent, with unknown
+    /// Deletes the node of this session in `parent` whose name begins with this id: its create was sent, with unknown
     /// outcome.
-    pub(crate) fn sweep(&self, session: Arc<Session>, parent: Arc<str>, prefix: String) {
-        self.post(async move {
-            if !sweep_until_done(&session, &parent, &prefix).await {
-                sweep_late(&session, &parent, &prefix).await;
-            }
-        });
+    pub(crate) fn sweep(&self, session: Arc<Session>, parent: Arc<str>, id: String) {
+        self.post(Job::Sweep { session, parent, lost: Lost::new(id) });
     }
 
     /// The same for a node that was looked for and not found.
-    pub(crate) fn sweep_late(&self, session: Arc<Session>, parent: Arc<str>, prefix: String) {
-        self.post(async move { sweep_late(&session, &parent, &prefix).await });
+    pub(crate) fn sweep_late(&self, session: Arc<Session>, parent: Arc<str>, id: String) {
+        let lost = Lost::not_found(id, &session);
+        self.post(Job::Sweep { session, parent, lost });
     }
 
-    fn post(&self, job: impl Future<Output = ()> + Send + 'static) {
+    fn post(&self, job: Job) {
         // The janitor is only gone when its runtime is, and then the session ends soon.
-        let _ = self.jobs.send(Box::pin(job));
+        let _ = self.jobs.send(job);
     }
 }
 
-async fn work(mut posted: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
-    let mut running = FuturesUnordered::new();
+async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
+    // Each says at its end which sweeper it was.
+    let mut running: FuturesUnordered<BoxFuture<'static, Option<Place>>> = FuturesUnordered::new();
+    let mut sweepers: HashMap<Place, mpsc::UnboundedSender<Lost>> = HashMap::new();
     let mut open = true;
     while open || !running.is_empty() {
         tokio::select! {
             job = posted.recv(), if open => match job {
-                Some(job) => running.push(job),
+                Some(Job::Delete(delete)) => running.push(delete.map(|()| None).boxed()),
+                Some(Job::Sweep { session, parent, lost }) => {
+                    let sweeper = match sweepers.entry((session.epoch(), parent.clone())) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(place) => {
+                            let (sweeper, posted) = mpsc::unbounded_channel();
+                            let ended = Some(place.key().clone());
+                            let sweep = sweeper::sweep(session, parent, posted);
+                            running.push(sweep.map(|()| ended).boxed());
+                            place.insert(sweeper)
+                        }
+                    };
+                    // It is there: its end is seen below before anything else is posted to it.
+                    let _ = sweeper.send(lost);
+                }
                 None => open = false,
             },
-            Some(()) = running.next() => {}
+            Some(ended) = running.next() => {
+                if let Some(sweeper) = ended {
+                    sweepers.remove(&sweeper);
+                }
+            }
         }
     }
-}
-
-/// Sweeps when a create that is on its way can no longer be done. A server that the client has left passes it on
-/// as long as it keeps the connection, which is the session timeout; and it counts if the client has asked that server
-/// again to take the session.
-async fn sweep_late(session: &Session, parent: &str, prefix: &str) {
-    let waited = timeout(session.timeout() * LATE, session.ended()).await;
-    if waited.is_err() {
-        sweep_until_done(session, parent, prefix).await;
-    }
-}
-
-/// Answers whether there was a node.
-async fn sweep_until_done(session: &Session, parent: &str, prefix: &str) -> bool {
-    let mut pauses = Pauses::new();
-    loop {
-        let swept = sweep(session, parent, prefix).await;
-        let found = matches!(swept, Ok(true));
-        if !needs_another_attempt(session, prefix, swept.map(|_| ())) {
-            return found;
-        }
-        pauses.next().await;
-    }
-}
-
-async fn sweep(session: &Session, parent: &str, prefix: &str) -> Result<bool, zk::Error> {
-    // After a reconnect the present server may lag behind the one that took the create.
-    session.sync(parent).await?;
-    let mut found = false;
-    for name in session.list(parent).await?.iter().filter(|name| name.starts_with(prefix)) {
-        match session.delete(&format!("{parent}/{name}")).await {
-            Ok(()) | Err(zk::Error::NoNode) => found = true,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(found)
 }
 
 /// Whether a node may still be there, and another attempt may remove it.
-fn needs_another_attempt(session: &Session, node: &str, outcome: Result<(), zk::Error>) -> bool {
+pub(super) fn needs_another_attempt(session: &Session, node: &str, outcome: Result<(), zk::Error>) -> bool {
     let error = match outcome {
         Ok(()) | Err(zk::Error::NoNode) => return false,
         Err(error) => error,
@@ -137,15 +126,16 @@ fn needs_another_attempt(session: &Session, node: &str, outcome: Result<(), zk::
 }
 
 /// Growing pauses between attempts. The connection is down then, and requests wait for it anyway.
-struct Pauses(Duration);
+pub(super) struct Pauses(Duration);
 
 impl Pauses {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(MIN_PAUSE)
     }
 
-    async fn next(&mut self) {
-        tokio::time::sleep(self.0).await;
-        self.0 = (self.0 * 2).min(MAX_PAUSE);
+    pub(super) fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(MAX_PAUSE);
+        pause
     }
 }

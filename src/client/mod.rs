@@ -2,17 +2,26 @@
 
 mod acl;
 mod builder;
+mod causes;
+mod clock;
 mod extensions;
 mod hosts;
 mod janitor;
+mod keep_alive;
+mod leaving;
 mod node;
+mod node_data;
 mod parents;
 mod path;
 mod pulse;
 mod retry;
+mod serving;
 mod session;
+mod signs;
+mod size;
 mod state;
 mod supervisor;
+mod sweeper;
 mod validity;
 mod write;
 
@@ -25,18 +34,25 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::future::FutureExt as _;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use zookeeper_client::{self as zk, Acl};
 
 use self::acl::AclProvider;
 pub use self::builder::ClientBuilder;
 use self::extensions::Extensions;
+use self::hosts::Hosts;
 use self::janitor::Janitor;
+pub use self::keep_alive::KeepAlive;
+use self::leaving::Leaving;
 pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm, OwnWatch};
+pub(crate) use self::node_data::{REVOKE_REQUEST, validate as validate_node_data};
 pub(crate) use self::retry::Failures;
 pub use self::retry::RetryPolicy;
 pub(crate) use self::session::{Session, Watcher};
+pub(crate) use self::size::of_write;
 pub use self::state::ConnectionState;
 use self::supervisor::{Link, Source, Status};
+use self::validity::Terms;
 pub(crate) use self::validity::{Dependant, Health};
 pub(crate) use self::write::Write;
 use crate::error::{Error, Result};
@@ -59,6 +75,7 @@ use crate::error::{Error, Result};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "if unused, the client is closed at once"]
 pub struct Client {
     core: Arc<Core>,
 }
@@ -71,6 +88,7 @@ struct Core {
     janitor: Janitor,
     runtime: Handle,
     extensions: Extensions,
+    leaving: Arc<Leaving>,
     closed: CancellationToken,
     /// Cancelled when the session was let go of.
     ended: CancellationToken,
@@ -79,15 +97,26 @@ struct Core {
 
 #[derive(Debug)]
 struct Config {
-    /// The connect string; `None` if the session is adopted.
-    connect_string: Option<String>,
+    origin: Origin,
     /// Empty, or `/namespace`.
     namespace: String,
     acls: AclProvider,
     retry: RetryPolicy,
     connection_timeout: Duration,
-    /// How much of the session timeout is not counted on; `None` for the usual part.
-    validity_margin: Option<Duration>,
+    terms: Terms,
+}
+
+/// Where the sessions of a client come from.
+#[derive(Debug)]
+enum Origin {
+    Own {
+        connect_string: String,
+        /// What that says.
+        hosts: Arc<Hosts>,
+    },
+    Adopted {
+        chroot: String,
+    },
 }
 
 impl Client {
@@ -132,14 +161,26 @@ impl Client {
         let closed = CancellationToken::new();
         let ended = CancellationToken::new();
         let identity = Arc::new(identity.map(OnceLock::from).unwrap_or_default());
-        tokio::spawn(supervisor::supervise(
+        let supervising = supervisor::supervise(
             source,
-            config.validity_margin,
+            config.terms,
             identity.clone(),
             link.clone(),
             closed.clone(),
             ended.clone(),
-        ));
+        );
+        match &config.origin {
+            Origin::Own { hosts, .. } => {
+                let (hosts, patience, link) = (hosts.clone(), config.connection_timeout, link.clone());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = supervising => {}
+                        never = causes::find(&hosts, patience, &link) => match never {}
+                    }
+                });
+            }
+            Origin::Adopted { .. } => drop(tokio::spawn(supervising)),
+        }
         let _close_on_drop = closed.clone().drop_guard();
         let core = Core {
             config,
@@ -148,6 +189,7 @@ impl Client {
             janitor: Janitor::start(),
             runtime,
             extensions: Extensions::default(),
+            leaving: Arc::default(),
             closed,
             ended,
             _close_on_drop,
@@ -171,6 +213,12 @@ impl Client {
 
     /// The present session, for requests of one's own: chroot of the connect string included, namespace not.
     ///
+    /// What it is asked then shows all that this client has heard of, and so all that was written under a lock before
+    /// the lock was granted to it. For a handle that is kept this cannot be promised beyond the present connection:
+    /// after another one was made, it may ask a server that lags behind, until
+    /// [`connection_state`](Self::connection_state) says [`Reconnected`](ConnectionState::Reconnected). Ask for the
+    /// session anew each time, or `sync` before you read.
+    ///
     /// The session cannot end while a clone of it is kept: drop it before [`close`](Self::close).
     ///
     /// # Errors
@@ -192,21 +240,52 @@ impl Client {
 
     /// Ends the session, so that all its locks are free, and wakes every waiter with [`Error::Closed`].
     ///
-    /// Returns when the server has confirmed it, at the latest after the connection timeout; at once when
+    /// Leaders come first: if candidates of this client lead, their work is asked to end as by
+    /// [`Leadership::resign`](crate::Leadership::resign), and the rest waits for that. It may take their
+    /// [grace](crate::LeaderOptions::grace), and the connection timeout more for work that does not await; then the
+    /// session ends nevertheless. So do not wait for this within such work.
+    ///
+    /// Returns when the server has confirmed the end, at the latest after the connection timeout; at once when
     /// there is no connection. An adopted session goes on: what guards still hold of it is released when they
     /// are dropped.
     ///
     /// # Cancel safety
-    /// The client is closed by the first poll, whatever becomes of the rest.
+    /// The client is closed from the first poll on, whatever becomes of the rest.
     pub async fn close(&self) {
-        self.core.closed.cancel();
+        let patience = self.core.config.connection_timeout;
+        if self.core.leaving.ask() {
+            self.core.closed.cancel();
+        } else {
+            let (leaving, closed) = (self.core.leaving.clone(), self.core.closed.clone());
+            self.spawn(async move {
+                leaving.wait(patience).await;
+                closed.cancel();
+            });
+            self.core.closed.cancelled().await;
+        }
         // A server that does not answer will end the session by itself.
-        let _ = tokio::time::timeout(self.core.config.connection_timeout, self.core.ended.cancelled()).await;
+        let _ = tokio::time::timeout(patience, self.core.ended.cancelled()).await;
     }
 
     /// Whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
+        self.core.leaving.asked().is_cancelled() || self.has_ended()
+    }
+
+    /// Whether it is closed, and the work of its leaders has ended.
+    pub(crate) fn has_ended(&self) -> bool {
         self.core.closed.is_cancelled()
+    }
+
+    /// Cancelled when whoever leads is to end its work, because the client is being closed.
+    pub(crate) fn leaving(&self) -> &CancellationToken {
+        self.core.leaving.asked()
+    }
+
+    /// Keeps the session from ending for as long as the token lives, and for this long at most after the client is
+    /// asked to close; `None` if it was before.
+    pub(crate) fn stay(&self, grace: Duration) -> Option<TaskTrackerToken> {
+        self.core.leaving.stay(grace)
     }
 
     /// Waits until there is no connection.
@@ -215,7 +294,7 @@ impl Client {
         let _ = self.connection_state().wait_for(|state| !state.is_connected()).await;
     }
 
-    /// Cancelled when the client is closed, or dropped.
+    /// Cancelled when the client has [ended](Self::has_ended), or is dropped.
     pub(crate) fn closing(&self) -> CancellationToken {
         self.core.closed.clone()
     }
@@ -231,22 +310,45 @@ impl Client {
 
     /// A session that is connected and takes writes, waited for at most for the connection timeout.
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
-        let Config { connect_string, connection_timeout, .. } = &self.core.config;
-        let hosts = || connect_string.clone().unwrap_or_else(|| "the adopted session".into());
+        let connection_timeout = self.core.config.connection_timeout;
         let mut status = self.core.link.status();
         // Whether in time or too late, what counts is how it stands afterwards.
-        let _ = tokio::time::timeout(*connection_timeout, status.wait_for(Status::is_settled)).await;
-        if self.is_closed() {
+        let _ = tokio::time::timeout(connection_timeout, status.wait_for(Status::is_settled)).await;
+        if self.has_ended() {
             return Err(Error::Closed);
         }
-        let failure = match &*status.borrow() {
-            Status::Live { session, writable: true } => return Ok(session.clone()),
-            Status::Live { .. } => None,
-            Status::Connecting { failure } => failure.clone(),
-            Status::Unauthenticated => return Err(Error::AuthFailed { hosts: hosts() }),
+        match &*status.borrow() {
+            Status::Live { session, writable: true } if session.is_caught_up() => return Ok(session.clone()),
+            Status::Live { .. } | Status::Connecting { .. } => {}
+            Status::Unauthenticated => return Err(Error::AuthFailed { hosts: self.hosts() }),
             Status::Over { source } => return Err(Error::SessionOver { source: source.clone() }),
+        }
+        Err(self.not_connected(connection_timeout))
+    }
+
+    /// That there was no connected session for this long, and why, as far as it is known at this moment.
+    pub(crate) fn not_connected(&self, waited: Duration) -> Error {
+        let source = match &*self.core.link.status().borrow() {
+            Status::Connecting { failure } => failure.clone(),
+            _ => None,
         };
-        Err(Error::NotConnected { hosts: hosts(), waited: *connection_timeout, source: failure })
+        let causes = self.core.link.causes.borrow().clone();
+        Error::NotConnected { hosts: self.hosts(), waited, causes, source }
+    }
+
+    /// The servers, for messages.
+    fn hosts(&self) -> String {
+        match &self.core.config.origin {
+            Origin::Own { connect_string, .. } => connect_string.clone(),
+            Origin::Adopted { .. } => "the adopted session".into(),
+        }
+    }
+
+    fn chroot(&self) -> &str {
+        match &self.core.config.origin {
+            Origin::Own { hosts, .. } => &hosts.chroot,
+            Origin::Adopted { chroot } => chroot,
+        }
     }
 
     /// Does a request on whatever session there is, again under the retry policy if it fails to get through.
@@ -295,10 +397,16 @@ impl Client {
         self.core.runtime.spawn(task);
     }
 
-    /// Where the client's sessions come from; `None` if its session is adopted.
+    /// The addresses of the servers that can be talked to without encryption; `None` if the session is adopted.
     #[cfg(feature = "testing")]
-    pub(crate) fn connect_string(&self) -> Option<&str> {
-        self.core.config.connect_string.as_deref()
+    pub(crate) fn plain_servers(&self) -> Option<Vec<String>> {
+        match &self.core.config.origin {
+            Origin::Own { hosts, .. } => {
+                let plain = hosts.servers.iter().filter(|server| !server.is_encrypted);
+                Some(plain.map(ToString::to_string).collect())
+            }
+            Origin::Adopted { .. } => None,
+        }
     }
 
     /// A path with the namespace before it.
@@ -316,6 +424,11 @@ impl Client {
 
     pub(crate) fn retry_policy(&self) -> &RetryPolicy {
         &self.core.config.retry
+    }
+
+    /// Whether it is a handle of the same client.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
     }
 
     /// What an upper layer keeps for this client; one value of each type.

@@ -1,13 +1,15 @@
 //! An ephemeral node in a queue, from before its create is sent until it is known to be gone.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use zookeeper_client as zk;
+use zookeeper_client::{self as zk, CreateMode};
 
 use super::retry::Failures;
 use super::session::{NewNode, Session, Watcher};
-use super::{Client, parents};
+use super::write::Write;
+use super::{Client, parents, size};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 
@@ -25,6 +27,8 @@ pub(crate) struct EphemeralNode {
     form: NodeForm,
     state: State,
     watch: Option<OwnWatch>,
+    /// Dropped when the node is known to be gone.
+    kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// A watch on a node of ours, and the data that it had then.
@@ -45,6 +49,16 @@ pub(crate) struct NodeForm {
     pub(crate) data: Option<Arc<[u8]>>,
 }
 
+impl NodeForm {
+    /// What it takes of a request to create such a node.
+    pub(crate) fn size(&self, client: &Client, parent: &str) -> usize {
+        // The length of an id is that of every other.
+        let path = format!("{parent}/_c_{}-{}", Uuid::nil(), self.marker);
+        let (acl, data) = (client.acl_of(&path), self.data.as_deref().unwrap_or(client.identity()));
+        size::of_write(&Write::Create { path: &path, data, mode: CreateMode::EphemeralSequential, acl: &acl })
+    }
+}
+
 #[derive(Debug)]
 enum State {
     Unsent,
@@ -62,6 +76,12 @@ pub(crate) enum CreateOutcome {
     Unknown(zk::Error),
 }
 
+/// The id by which the name of a protected node begins.
+pub(super) fn id_of(name: &str) -> Option<&str> {
+    const LENGTH: usize = "_c_".len() + uuid::fmt::Hyphenated::LENGTH + "-".len();
+    name.get(..LENGTH)
+}
+
 impl EphemeralNode {
     /// Prepares a node with a fresh id. Nothing is sent.
     pub(crate) fn new(client: &Client, session: Arc<Session>, parent: &Arc<str>, form: NodeForm) -> Self {
@@ -74,6 +94,7 @@ impl EphemeralNode {
             form,
             state: State::Unsent,
             watch: None,
+            kept: None,
         }
     }
 
@@ -197,14 +218,8 @@ impl EphemeralNode {
     /// # Cancel safety
     /// Dropping `self` removes the node if it exists.
     pub(crate) async fn settle(&mut self) -> Result<(), zk::Error> {
-        // The present server may lag behind the one that took the create.
-        self.session.sync(&self.parent).await?;
-        let mut found = match self.session.list(&self.parent).await {
-            Err(zk::Error::NoNode) => Vec::new(),
-            listed => listed?,
-        };
-        found.retain(|name| name.starts_with(&self.id));
-        let Some(name) = found.pop() else {
+        let is_ours = |name: &str| name.starts_with(&self.id);
+        let Some(name) = self.session.own_nodes(&self.parent, is_ours).await?.pop() else {
             self.state = State::Gone;
             let (session, parent, id) = (self.session.clone(), self.parent.clone(), self.id.clone());
             self.client.janitor().sweep_late(session, parent, id);
@@ -212,8 +227,11 @@ impl EphemeralNode {
         };
         let stat = self.session.stat(&format!("{}/{name}", self.parent)).await?;
         self.state = match stat {
-            Some(stat) => State::Exists { name, czxid: Some(stat.czxid) },
-            None => State::Gone,
+            Some(stat) if stat.ephemeral_owner == self.session.id()? => {
+                State::Exists { name, czxid: Some(stat.czxid) }
+            }
+            // Deleted, and perhaps made again by somebody else.
+            Some(_) | None => State::Gone,
         };
         Ok(())
     }
@@ -238,6 +256,11 @@ impl EphemeralNode {
         self.watch.take()
     }
 
+    /// Keeps something from being dropped until the node is known to be gone, or its session is.
+    pub(crate) fn keep_until_gone(&mut self, kept: impl Send + Sync + 'static) {
+        self.kept = Some(Box::new(kept));
+    }
+
     /// Makes the parents of the node as containers.
     pub(crate) async fn make_parents(&self) -> Result<(), (String, zk::Error)> {
         parents::make(&self.client, &self.session, &self.parent).await
@@ -257,12 +280,22 @@ impl EphemeralNode {
     /// # Cancel safety
     /// The delete is sent at the first poll, and the janitor sees to it that it is done.
     pub(crate) async fn remove<T>(mut self, until_sent: T) -> Result<bool> {
+        let mut failures = Failures::default();
+        // What may exist of it cannot be named yet.
+        while matches!(self.state, State::Unknown) {
+            let Err(source) = self.settle().await else { break };
+            if Failure::of(&source) == Failure::SessionOver {
+                self.state = State::Gone;
+                break;
+            }
+            let error = Error::ZooKeeper { operation: "find", path: self.path(), source };
+            failures.pause_after(error, self.client.retry_policy()).await?;
+        }
         if self.name().is_none() {
-            // What may exist of it cannot be named: that takes a sweep.
             return Ok(false);
         }
+        failures.reset();
         let path = self.path();
-        let mut failures = Failures::default();
         let mut in_doubt = false;
         let mut until_sent = Some(until_sent);
         loop {
@@ -308,7 +341,10 @@ impl Drop for EphemeralNode {
         match &self.state {
             State::Unsent | State::Gone => {}
             State::Unknown => janitor.sweep(self.session.clone(), self.parent.clone(), self.id.clone()),
-            State::Exists { .. } => janitor.delete(self.session.clone(), self.path(), self.watch.take()),
+            State::Exists { .. } => {
+                let until_gone = (self.watch.take(), self.kept.take());
+                janitor.delete(self.session.clone(), self.path(), until_gone);
+            }
         }
     }
 }

@@ -4,37 +4,40 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, OptionFuture};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 
+use super::clock::Moment;
 use super::session::Session;
 
 /// After a request that failed, which ends when the session does.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs for as long as the session is followed. While nobody depends on it, it does nothing.
+/// Runs for as long as the session is followed. While nobody depends on it, the session is only heard from, by reads in
+/// place of pings: what is confirmed later counts in full only if something was heard shortly before.
 pub(super) async fn beat(session: &Session) -> Infallible {
     let validity = session.validity();
     let mut state = session.state_watcher();
     let mut beat = None;
-    let mut beat_after = Instant::now();
+    let mut beat_after = Moment::now();
     loop {
-        if !validity.is_needed() {
-            validity.rest().await;
-        }
         validity.publish(session.health());
-        let now = Instant::now();
+        let now = Moment::now();
         let beat_at = validity.beat_at().max(beat_after);
         if beat.is_none() && beat_at <= now {
-            beat = Some(session.sync("/").boxed());
+            let is_needed = validity.is_needed();
+            beat = Some(if is_needed { session.confirm().boxed() } else { session.hear().boxed() });
         }
-        let next =
-            [beat_at, validity.suspect_at(), validity.until()].into_iter().filter(|at| *at > now).min();
+        // Timers stand still while the machine is suspended, so that none is to be waited for for long.
+        let look = now + session.timeout() / 7;
+        let next = [beat_at, validity.suspect_at(), validity.ends_at()].into_iter().filter(|at| *at > now);
+        let next = next.fold(look, Moment::min);
         tokio::select! {
-            Some(()) = OptionFuture::from(next.map(sleep_until)) => {}
+            () = sleep_until(next.instant()) => {}
+            () = validity.needed() => {}
             Some(answer) = OptionFuture::from(beat.as_mut()) => {
                 beat = None;
                 if answer.is_err() {
-                    beat_after = Instant::now() + PAUSE;
+                    beat_after = Moment::now() + PAUSE;
                 }
             }
             _ = state.changed() => {}

@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 /// let patient = RetryPolicy::until_elapsed(Duration::from_secs(300), Duration::from_secs(1));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a policy does nothing until a client is built with it"]
 pub struct RetryPolicy(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,14 +4,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
+use super::clock::Moment;
+use super::hosts::Hosts;
+use super::pulse;
 use super::session::Session;
 use super::state::ConnectionState;
-use super::validity::{Health, Validity};
-use super::{hosts, pulse};
+use super::validity::{Health, Terms, Validity};
+use crate::host_failure::HostFailure;
 
 /// Pauses between attempts to make a session.
 const MIN_PAUSE: Duration = Duration::from_millis(50);
@@ -24,7 +26,7 @@ pub(crate) enum Status {
     Connecting { failure: Option<zk::Error> },
     /// No session, because the servers refuse the client's authentication. It is tried on.
     Unauthenticated,
-    /// A session, connected or not.
+    /// A session, connected or not. A new connection is not writable before its server has caught up.
     Live { session: Arc<Session>, writable: bool },
     /// The session is over, and there will be no other.
     Over { source: zk::Error },
@@ -36,7 +38,7 @@ impl Status {
         match self {
             Self::Connecting { .. } => false,
             // The end of a session shows in the session first.
-            Self::Live { session, writable } => *writable && !session.is_over(),
+            Self::Live { session, writable } => *writable && !session.is_over() && session.is_caught_up(),
             Self::Unauthenticated | Self::Over { .. } => true,
         }
     }
@@ -47,13 +49,15 @@ impl Status {
 pub(crate) struct Link {
     status: watch::Sender<Status>,
     state: watch::Sender<ConnectionState>,
+    /// What is known about the servers while there is no connected session.
+    pub(super) causes: watch::Sender<Vec<HostFailure>>,
 }
 
 impl Link {
     pub(crate) fn new() -> Self {
         let (status, _) = watch::channel(Status::Connecting { failure: None });
         let (state, _) = watch::channel(ConnectionState::Suspended);
-        Self { status, state }
+        Self { status, state, causes: watch::Sender::default() }
     }
 
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
@@ -76,7 +80,7 @@ impl Link {
 /// Where sessions come from.
 pub(crate) enum Source {
     /// Made by us, and again after each expiry.
-    Own { connector: Box<zk::Connector>, hosts: String },
+    Own { connector: Box<zk::Connector>, hosts: Arc<Hosts> },
     /// Made and ended by somebody else.
     Adopted(zk::Client),
 }
@@ -85,7 +89,7 @@ pub(crate) enum Source {
 /// when the session is let go of.
 pub(crate) async fn supervise(
     source: Source,
-    margin: Option<Duration>,
+    terms: Terms,
     identity: Arc<OnceLock<Vec<u8>>>,
     link: Arc<Link>,
     closed: CancellationToken,
@@ -98,26 +102,35 @@ pub(crate) async fn supervise(
     let (state, source) = match source {
         Source::Own { connector, hosts } => {
             if identity.get().is_none() {
-                let address = hosts::local_address(&hosts).await;
+                let address = hosts.local_address().await;
                 identity.get_or_init(|| address);
             }
+            let hosts = hosts.to_string();
             let mut epoch = 0;
             loop {
                 let connecting = connect(&connector, &hosts, &link);
                 let Some((zookeeper, since)) = closed.run_until_cancelled(connecting).await else { break };
                 epoch += 1;
-                let validity = Validity::new(zookeeper.session_timeout(), margin, since, true);
+                let validity = Validity::new(zookeeper.session_timeout(), terms, since, true);
                 let session = Arc::new(Session::new(epoch, zookeeper, validity));
-                if closed.run_until_cancelled(follow(&session, &link)).await.is_none() {
+                let Some(ended) = closed.run_until_cancelled(follow(&session, &link)).await else {
                     end(&session).await;
                     break;
+                };
+                if ended != zk::Error::AuthFailed {
+                    link.publish(ConnectionState::Lost, Status::Connecting { failure: None });
+                    continue;
                 }
-                link.publish(ConnectionState::Lost, Status::Connecting { failure: None });
+                // Servers may give a session first and refuse a password by SASL then; the next one will fare no better.
+                link.publish(ConnectionState::Lost, Status::Unauthenticated);
+                if closed.run_until_cancelled(tokio::time::sleep(MAX_PAUSE)).await.is_none() {
+                    break;
+                }
             }
             by_closing
         }
         Source::Adopted(zookeeper) => {
-            let validity = Validity::new(zookeeper.session_timeout(), margin, Instant::now(), false);
+            let validity = Validity::new(zookeeper.session_timeout(), terms, Moment::now(), false);
             let session = Arc::new(Session::new(1, zookeeper, validity));
             let over = closed.run_until_cancelled(follow(&session, &link)).await;
             over.map_or(by_closing, |source| (ConnectionState::Lost, source))
@@ -128,10 +141,10 @@ pub(crate) async fn supervise(
 }
 
 /// Tries until there is a session. It was established after the time that comes with it.
-async fn connect(connector: &zk::Connector, hosts: &str, link: &Link) -> (zk::Client, Instant) {
+async fn connect(connector: &zk::Connector, hosts: &str, link: &Link) -> (zk::Client, Moment) {
     let mut pause = MIN_PAUSE;
     loop {
-        let since = Instant::now();
+        let since = Moment::now();
         // One pass over the servers per attempt: our own pauses are shorter than those of the connector,
         // so that a server that comes back is found soon.
         match connector.clone().with_fail_eagerly().connect(hosts).await {
@@ -168,6 +181,19 @@ async fn publish_states(session: &Arc<Session>, link: &Link) -> zk::Error {
         _ => ConnectionState::Reconnected,
     };
     loop {
+        if state == SessionState::SyncConnected && !session.is_caught_up() {
+            link.publish(
+                ConnectionState::Suspended,
+                Status::Live { session: session.clone(), writable: false },
+            );
+            tokio::select! {
+                changed = watcher.changed() => {
+                    state = changed;
+                    continue;
+                }
+                () = session.catch_up() => session.validity().publish(session.health()),
+            }
+        }
         let public = match state {
             SessionState::SyncConnected => std::mem::replace(&mut connected, ConnectionState::Reconnected),
             SessionState::ConnectedReadOnly => ConnectionState::ReadOnly,

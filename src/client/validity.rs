@@ -1,11 +1,15 @@
 //! Until when a session cannot have expired at the servers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+
+use super::clock::Moment;
+use super::keep_alive::KeepAlive;
+use super::signs::{Sign, Signs};
 
 /// How sure it is that the session lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,42 +22,52 @@ pub(crate) enum Health {
     Lapsed,
 }
 
+/// The settings of a client that say for how long an answer vouches for its session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Terms {
+    /// How much of the session timeout is not counted on; `None` for the usual part.
+    pub(super) margin: Option<Duration>,
+    pub(super) keep_alive: KeepAlive,
+}
+
 /// The clock of one session.
 ///
-/// The servers keep a session for its timeout from the last request that reached them. Of a request that was
-/// answered it is known when it was sent, and it cannot have reached them before. So the session lives at least
-/// for the timeout from then on, less a margin for what the servers tell each other with delay and for clocks
-/// that do not run alike.
+/// Of a request that was answered it is known when it was sent, and it cannot have reached the servers before. From
+/// that [`Signs`] tell until when the session cannot have expired. A margin is for what the servers tell each other
+/// with delay and for clocks that do not run alike.
 #[derive(Debug)]
 pub(crate) struct Validity {
     /// The session timeout.
     timeout: Duration,
-    /// For how long a confirmed request vouches for the session.
-    term: Duration,
-    /// When the clock began.
-    start: Instant,
-    /// Until when the session is valid, in nanoseconds from the start. Zero: it never was.
+    keep_alive: KeepAlive,
+    /// When the clock began. All other times are in nanoseconds from then on.
+    start: Moment,
+    signs: Mutex<Signs>,
+    /// What the signs tell, for those who only look. Until when the session is valid. Zero: it never was.
     until: AtomicU64,
+    /// From when on it is in doubt.
+    suspect_at: AtomicU64,
     health: watch::Sender<Health>,
     dependants: AtomicUsize,
-    /// Whether nobody follows the clock since nobody depends on it.
-    rests: AtomicBool,
+    /// Told that somebody depends on the session, and a sign of life is overdue.
     needed: Notify,
 }
 
 impl Validity {
     /// A clock that begins at that time, with a session that was established after it or, if it is not `vouched`
     /// for, at some time before.
-    pub(crate) fn new(timeout: Duration, margin: Option<Duration>, start: Instant, vouched: bool) -> Self {
-        let term = timeout - margin.unwrap_or(timeout / 3).min(longest_margin(timeout));
+    pub(crate) fn new(timeout: Duration, terms: Terms, start: Moment, vouched: bool) -> Self {
+        let margin = terms.margin.unwrap_or(timeout / 3).min(longest_margin(timeout));
+        let signs = Signs::new(nanos(timeout), nanos(margin), vouched);
         Self {
             timeout,
-            term,
+            keep_alive: terms.keep_alive,
             start,
-            until: AtomicU64::new(if vouched { nanos(term) } else { 0 }),
+            until: AtomicU64::new(signs.until()),
+            suspect_at: AtomicU64::new(signs.suspect_at()),
+            signs: Mutex::new(signs),
             health: watch::Sender::new(Health::Sound),
             dependants: AtomicUsize::new(0),
-            rests: AtomicBool::new(false),
             needed: Notify::new(),
         }
     }
@@ -62,24 +76,41 @@ impl Validity {
         self.timeout
     }
 
-    /// A request that was sent at that time was answered by the servers' leader.
-    pub(crate) fn confirm(&self, sent: Instant) {
-        let until = sent.saturating_duration_since(self.start) + self.term;
-        self.until.fetch_max(nanos(until), SeqCst);
+    pub(super) fn keep_alive(&self) -> KeepAlive {
+        self.keep_alive
+    }
+
+    /// A request that was sent at that time is answered now.
+    pub(crate) fn answered(&self, sign: Sign, sent: Moment) {
+        let mut signs = self.signs();
+        let now = Moment::now().since(self.start);
+        signs.answered(sign, nanos(sent.since(self.start)), nanos(now));
+        self.until.store(signs.until(), SeqCst);
+        self.suspect_at.store(signs.suspect_at(), SeqCst);
+    }
+
+    fn signs(&self) -> MutexGuard<'_, Signs> {
+        // No code that can panic runs under this lock.
+        self.signs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Until when the session is valid, as far as it is known now.
+    pub(super) fn ends_at(&self) -> Moment {
+        self.at(self.until.load(SeqCst))
+    }
+
+    /// The same by the clock of tokio's timers, as far as can be told now.
     pub(crate) fn until(&self) -> Instant {
-        self.start + Duration::from_nanos(self.until.load(SeqCst))
+        self.ends_at().instant()
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        Instant::now() < self.until()
+        Moment::now() < self.ends_at()
     }
 
     pub(crate) fn health(&self, is_connected: bool) -> Health {
-        let now = Instant::now();
-        if now >= self.until() {
+        let now = Moment::now();
+        if now >= self.ends_at() {
             Health::Lapsed
         } else if !is_connected || now >= self.suspect_at() {
             Health::Suspect
@@ -88,19 +119,23 @@ impl Validity {
         }
     }
 
-    /// When the next sign of the servers is due. Before the connection would be kept alive by a ping, so that this
-    /// takes the place of the pings.
-    pub(super) fn beat_at(&self) -> Instant {
-        self.earlier(self.term.saturating_sub(self.timeout / 7))
+    /// When the next sign of the servers is due.
+    pub(super) fn beat_at(&self) -> Moment {
+        let is_needed = self.is_needed();
+        self.at(self.signs().beat_at(is_needed))
     }
 
-    pub(super) fn suspect_at(&self) -> Instant {
-        self.earlier(self.term / 2)
+    pub(super) fn suspect_at(&self) -> Moment {
+        self.at(self.suspect_at.load(SeqCst))
     }
 
-    /// So long before the validity ends.
-    fn earlier(&self, time: Duration) -> Instant {
-        self.start + Duration::from_nanos(self.until.load(SeqCst)).saturating_sub(time)
+    /// After how long it is worth to have the session confirmed again, if that has not made it valid.
+    pub(super) fn confirm_again_after(&self) -> Duration {
+        Duration::from_nanos(self.signs().report())
+    }
+
+    fn at(&self, time: u64) -> Moment {
+        self.start + Duration::from_nanos(time)
     }
 
     /// Hears of changes of the health, for as long as somebody depends on it.
@@ -114,8 +149,8 @@ impl Validity {
 
     /// Keeps the session confirmed for as long as the answer lives.
     pub(crate) fn depend(self: &Arc<Self>) -> Dependant {
-        self.dependants.fetch_add(1, SeqCst);
-        if self.rests.swap(false, SeqCst) {
+        let is_first = self.dependants.fetch_add(1, SeqCst) == 0;
+        if is_first && self.beat_at() <= Moment::now() {
             self.needed.notify_one();
         }
         Dependant(self.clone())
@@ -125,14 +160,9 @@ impl Validity {
         self.dependants.load(SeqCst) > 0
     }
 
-    /// Waits until somebody depends on the clock.
-    pub(super) async fn rest(&self) {
-        self.rests.store(true, SeqCst);
-        while !self.is_needed() {
-            self.needed.notified().await;
-            self.rests.store(true, SeqCst);
-        }
-        self.rests.store(false, SeqCst);
+    /// Waits until somebody depends on the session while a sign of life is overdue.
+    pub(super) async fn needed(&self) {
+        self.needed.notified().await;
     }
 }
 
@@ -158,30 +188,36 @@ fn nanos(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clock::suspend;
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(12);
     const MS: Duration = Duration::from_millis(1);
 
     fn clock() -> Validity {
-        Validity::new(TIMEOUT, None, Instant::now(), true)
+        Validity::new(TIMEOUT, Terms::default(), Moment::now(), true)
+    }
+
+    /// Has the session heard from, all the time.
+    async fn heard_for(validity: &Validity, time: Duration) {
+        for _ in 0..(time.as_millis() / 100) {
+            tokio::time::advance(100 * MS).await;
+            validity.answered(Sign::Heard, Moment::now());
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_is_valid_from_the_sending_of_what_was_answered_for_two_thirds_of_the_timeout() {
         let validity = clock();
-        tokio::time::advance(Duration::from_secs(7)).await;
-        let sent = Instant::now();
+        heard_for(&validity, Duration::from_secs(7)).await;
+        let (sent, instant) = (Moment::now(), Instant::now());
         tokio::time::advance(Duration::from_secs(1) - MS).await;
         assert!(validity.is_valid());
         tokio::time::advance(MS).await;
         assert!(!validity.is_valid());
-        validity.confirm(sent);
-        assert_eq!(validity.until(), sent + Duration::from_secs(8));
+        validity.answered(Sign::Confirmed, sent);
+        assert_eq!(validity.until(), instant + Duration::from_secs(8));
         assert!(validity.is_valid());
-        // What is answered late tells nothing new.
-        validity.confirm(sent - Duration::from_secs(3));
-        assert_eq!(validity.until(), sent + Duration::from_secs(8));
     }
 
     #[tokio::test(start_paused = true)]
@@ -201,36 +237,53 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_margin_leaves_a_third_of_the_timeout_at_least() {
         for (margin, term) in [(0, 12), (5, 7), (8, 4), (11, 4)] {
-            let validity = Validity::new(TIMEOUT, Some(Duration::from_secs(margin)), Instant::now(), true);
+            let terms = Terms { margin: Some(Duration::from_secs(margin)), ..Terms::default() };
+            let validity = Validity::new(TIMEOUT, terms, Moment::now(), true);
             assert_eq!(validity.until(), Instant::now() + Duration::from_secs(term));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn nothing_vouches_for_a_session_that_was_found() {
-        let validity = Validity::new(TIMEOUT, None, Instant::now(), false);
+        let validity = Validity::new(TIMEOUT, Terms::default(), Moment::now(), false);
         assert!(!validity.is_valid());
-        validity.confirm(Instant::now());
+        validity.answered(Sign::Confirmed, Moment::now());
         assert!(validity.is_valid());
     }
 
-    #[tokio::test]
-    async fn it_rests_until_somebody_depends_on_it() {
+    #[tokio::test(start_paused = true)]
+    async fn it_does_not_stop_while_the_machine_is_suspended() {
+        let validity = clock();
+        let until = validity.until();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        suspend(Duration::from_secs(3));
+        assert_eq!(validity.health(true), Health::Suspect);
+        assert_eq!(validity.until(), until - Duration::from_secs(3), "timers stood still meanwhile");
+        suspend(Duration::from_secs(4));
+        assert!(!validity.is_valid());
+        assert_eq!(validity.until(), Instant::now());
+        assert_eq!(validity.health(true), Health::Lapsed);
+        // An answer to what was sent before the suspension comes too late.
+        validity.answered(Sign::Confirmed, validity.start + MS);
+        suspend(MS);
+        assert!(!validity.is_valid());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_depends_on_it_when_a_sign_of_life_is_overdue_has_one_asked_for() {
         let validity = Arc::new(clock());
         let first = validity.depend();
-        validity.rest().await;
         drop(first);
-        let resting = tokio::spawn({
+        heard_for(&validity, Duration::from_secs(3)).await;
+        assert!(validity.beat_at() > Moment::now(), "it was heard from");
+        let asked = tokio::spawn({
             let validity = validity.clone();
-            async move { validity.rest().await }
+            async move { validity.needed().await }
         });
-        while !validity.rests.load(SeqCst) {
-            tokio::task::yield_now().await;
-        }
-        // Whoever goes at once needs nothing.
-        drop(validity.depend());
         tokio::task::yield_now().await;
+        assert!(!asked.is_finished(), "at first none was due");
         let _second = validity.depend();
-        resting.await.unwrap();
+        assert!(validity.beat_at() < Moment::now(), "but not confirmed");
+        asked.await.unwrap();
     }
 }

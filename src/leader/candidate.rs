@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::mem;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -15,8 +15,8 @@ use super::leadership::Leadership;
 use super::options::LeaderOptions;
 use super::patience::pause_after;
 use super::state::LeaderState;
-use crate::client::{Client, Failures};
-use crate::error::{Error, Result};
+use crate::client::{Client, Failures, validate_node_data};
+use crate::error::{Error, LossReason, Result};
 use crate::lock::{Contending, Entry, LockGuard, Owner, Participant, Reentrant, Revoker, granted};
 use crate::queue::{Kind, LockInternals, Names};
 
@@ -28,9 +28,15 @@ pub(super) struct Candidate {
     lock: Reentrant,
     grace: Duration,
     state: watch::Sender<LeaderState>,
+    present: Arc<Present>,
     closing: CancellationToken,
     is_silent: Arc<AtomicBool>,
 }
+
+/// The state once more, for looks at it: they must not wait for whoever borrows it from the watch, who may be the one
+/// that looks.
+#[derive(Debug)]
+struct Present(Mutex<LeaderState>);
 
 /// What a latch or a selector has of its candidate. The last handle closes it.
 #[derive(Clone, Debug)]
@@ -43,6 +49,7 @@ struct Shared {
     lock: Reentrant,
     id: Option<String>,
     state: watch::Receiver<LeaderState>,
+    present: Arc<Present>,
     /// Whether those who watch the state are not told that it is closed.
     is_silent: Arc<AtomicBool>,
     /// How the candidate has left, when it has.
@@ -64,15 +71,20 @@ impl Candidate {
         conduct: impl FnOnce(Self) -> F,
     ) -> Result<Handle> {
         let lock = Reentrant::new(LockInternals::of(client, path, names)?, Kind::Exclusive);
+        if let Some(id) = options.given_id() {
+            validate_node_data("id", id.as_bytes())?;
+        }
         let lock = lock.with_options(options.lock_options())?;
-        let closing = client.closing().child_token();
+        let closing = client.leaving().child_token();
         let is_silent = Arc::new(AtomicBool::new(false));
         let (sender, state) = watch::channel(LeaderState::Waiting);
+        let present = Arc::new(Present(Mutex::new(LeaderState::Waiting)));
         let (has_left, left) = watch::channel(None);
         let candidate = Self {
             lock: lock.clone(),
             grace: options.work_grace(),
             state: sender,
+            present: present.clone(),
             closing: closing.clone(),
             is_silent: is_silent.clone(),
         };
@@ -83,7 +95,7 @@ impl Candidate {
         });
         let id = options.given_id().map(str::to_owned);
         let _close_on_drop = closing.clone().drop_guard();
-        let shared = Shared { lock, id, state, is_silent, left, closing, _close_on_drop };
+        let shared = Shared { lock, id, state, present, is_silent, left, closing, _close_on_drop };
         Ok(Handle { shared: Arc::new(shared) })
     }
 
@@ -97,7 +109,9 @@ impl Candidate {
                 Err(error) if !self.is_closing() => self.fail_and_pause(error, &mut failures).await,
                 campaign => {
                     let Some(guard) = campaign? else { return Ok(None) };
-                    let leadership = Leadership::new(guard);
+                    // Or it is closed, which is seen next.
+                    let Some(stay) = self.lock.client().stay(self.grace) else { continue };
+                    let leadership = Leadership::new(guard, stay);
                     tracing::info!(node = leadership.node_path(), "elected");
                     self.publish(LeaderState::Leading(leadership.clone()));
                     return Ok(Some(leadership));
@@ -159,7 +173,9 @@ impl Candidate {
         } else {
             LeaderState::Waiting
         });
-        match leadership.end(self.grace).await {
+        let client = self.lock.client();
+        let reason = || if client.is_closed() { LossReason::Closed } else { LossReason::Resigned };
+        match leadership.end(self.grace, reason).await {
             Err(Error::LockLost { .. }) => Ok(()),
             ended => ended,
         }
@@ -183,6 +199,7 @@ impl Candidate {
     }
 
     pub(super) fn publish(&self, mut state: LeaderState) {
+        self.present.replace(state.clone());
         let is_told = !(self.is_closing() && self.is_silent.load(Ordering::Relaxed));
         self.state.send_if_modified(|present| {
             mem::swap(present, &mut state);
@@ -205,6 +222,17 @@ impl Drop for Candidate {
     }
 }
 
+impl Present {
+    fn state(&self) -> LeaderState {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn replace(&self, state: LeaderState) {
+        // The lock is not held while the earlier state is dropped.
+        let _earlier = mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), state);
+    }
+}
+
 impl Handle {
     pub(super) fn lock(&self) -> &Reentrant {
         &self.shared.lock
@@ -222,7 +250,7 @@ impl Handle {
     }
 
     pub(super) fn leadership(&self) -> Option<Leadership> {
-        self.shared.state.borrow().leadership().cloned()
+        self.shared.present.state().leadership().cloned()
     }
 
     /// Waits until it leads.

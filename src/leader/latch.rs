@@ -45,7 +45,18 @@ use crate::queue::LATCH;
 /// ```
 ///
 /// Source: Curator's `LeaderLatch`.
+///
+/// One that is dropped unseen has left again, which the compiler tells of:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
+/// zk_recipes::LeaderLatch::start(&client, "/leaders/a", zk_recipes::LeaderOptions::new())?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
+#[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderLatch {
     handle: Handle,
 }

@@ -1,16 +1,21 @@
 //! What a leader has, for as long as it leads.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::steps::Steps;
 use crate::error::{Error, LossReason, Result};
 use crate::lock::{LockGuard, LockState, Transaction, election_of_latch, request_to_latch};
+
+/// How long work that was stopped is waited for, to be dropped. It cannot go on in any case.
+const TO_BE_DROPPED: Duration = Duration::from_secs(1);
 
 /// One term of a leader: from its election to the moment at which another can be elected.
 ///
@@ -49,17 +54,22 @@ struct Term {
     /// Cancelled when work that goes on nevertheless is to be dropped.
     stopping: CancellationToken,
     works: TaskTracker,
+    steps: Steps,
+    /// Keeps the client open until the work has ended.
+    stay: Mutex<Option<TaskTrackerToken>>,
     /// How it was given up, when it was.
     resigned: watch::Sender<Option<Result<()>>>,
 }
 
 impl Leadership {
-    pub(super) fn new(guard: LockGuard) -> Self {
+    pub(super) fn new(guard: LockGuard, stay: TaskTrackerToken) -> Self {
         let term = Term {
             guard,
             resigning: CancellationToken::new(),
             stopping: CancellationToken::new(),
             works: TaskTracker::new(),
+            steps: Steps::default(),
+            stay: Mutex::new(Some(stay)),
             resigned: watch::Sender::new(None),
         };
         Self { term: Arc::new(term) }
@@ -123,11 +133,15 @@ impl Leadership {
         if self.is_resigning() {
             return Err(self.resigned_error());
         }
-        tokio::select! {
-            biased;
-            () = self.term.stopping.cancelled() => Err(self.resigned_error()),
-            done = self.term.guard.run(work) => done,
-        }
+        let running = async {
+            tokio::select! {
+                biased;
+                // Work that was stopped takes no other step, whenever it is polled next.
+                () = self.term.stopping.cancelled() => Err(self.resigned_error()),
+                done = self.term.guard.run(work) => done,
+            }
+        };
+        self.term.steps.count(running).await
     }
 
     /// Writes to ZooKeeper that are only done while this term goes on, whatever this process believes. See
@@ -154,8 +168,9 @@ impl Leadership {
     ///
     /// The work has the candidate's [grace](crate::LeaderOptions::grace) for that, and is dropped then. Work is what
     /// [`run`](Self::run) does, and what a selector does. Work that does not await cannot be dropped: as long as it
-    /// goes on, so does the leadership, or until its session ends. Do not wait for this within the work, which would
-    /// wait for itself; end the work instead.
+    /// goes on, so does the leadership, or until its session ends. Work that nobody polls, and nobody drops, is waited
+    /// for a second longer; it takes no other step then, whenever it is polled. Do not wait for this within the work,
+    /// which would wait for itself; end the work instead.
     ///
     /// # Errors
     /// - [`Error::LockLost`]: it was lost before.
@@ -210,19 +225,35 @@ impl Leadership {
         }
     }
 
-    /// Ends the work, within the grace, and then the term; what [`resign`](Self::resign) waits for.
-    pub(super) async fn end(&self, grace: Duration) -> Result<()> {
+    /// Ends the work, within the grace, and then the term, for that reason; what [`resign`](Self::resign) waits for.
+    pub(super) async fn end(&self, grace: Duration, reason: impl FnOnce() -> LossReason) -> Result<()> {
         self.ask_to_resign();
         self.term.works.close();
         // Work is dropped by itself when the leadership is lost.
         if timeout(grace, self.term.works.wait()).await.is_err() {
             tracing::warn!(node = self.node_path(), ?grace, "stopping work that does not end");
-            self.term.stopping.cancel();
-            self.term.works.wait().await;
+            self.stop_works().await;
         }
-        let outcome = self.term.guard.resign().await;
+        // Else the client would wait for the answer to the delete, without a connection, too.
+        drop(self.term.stay.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let outcome = self.term.guard.resign(reason()).await;
+        self.term.guard.give_up();
         self.term.resigned.send_replace(Some(outcome.clone()));
         outcome
+    }
+
+    /// Stops the work, and waits until it is dropped; or, if nobody polls it, until it can take no other step.
+    async fn stop_works(&self) {
+        let Term { stopping, works, steps, .. } = &*self.term;
+        stopping.cancel();
+        while timeout(TO_BE_DROPPED, works.wait()).await.is_err() {
+            // Whatever begins a step from now on sees that it is stopped.
+            if !steps.go_on() {
+                tracing::warn!(node = self.node_path(), "resigning while work is neither polled nor dropped");
+                return;
+            }
+            steps.ended().await;
+        }
     }
 
     fn resigned_error(&self) -> Error {

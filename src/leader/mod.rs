@@ -9,6 +9,7 @@ mod options;
 mod patience;
 mod selector;
 mod state;
+mod steps;
 
 pub use self::latch::{CloseMode, LeaderLatch};
 pub use self::leadership::Leadership;

@@ -32,6 +32,7 @@ use crate::queue::{ANY_LOCK, Kind, LockInternals};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "an observer does nothing until it is asked"]
 pub struct LeaderObserver {
     internals: Arc<LockInternals>,
 }

@@ -15,6 +15,7 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 /// let options = LeaderOptions::new().id("reports-7").grace(Duration::from_secs(30));
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "options do nothing until a candidate is started with them"]
 pub struct LeaderOptions {
     id: Option<String>,
     suspect_policy: SuspectPolicy,

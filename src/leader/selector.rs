@@ -16,7 +16,7 @@ use super::methods::candidate;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
 use crate::client::{Client, Failures};
-use crate::error::{Error, Result, WorkError};
+use crate::error::{Error, LossReason, Result, WorkError};
 use crate::lock::Participant;
 use crate::queue::MUTEX;
 
@@ -54,6 +54,7 @@ use crate::queue::MUTEX;
 ///
 /// Source: Curator's `LeaderSelector`, with `autoRequeue`.
 #[derive(Clone, Debug)]
+#[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderSelector {
     handle: Handle,
     queueing: Arc<Queueing>,
@@ -92,6 +93,10 @@ impl LeaderSelector {
     }
 
     /// The same for a candidate that leads once, and then again for each [`requeue`](Self::requeue).
+    ///
+    /// How its work has ended shows in [`watch`](Self::watch): [`Idle`](LeaderState::Idle) says that it is done.
+    /// [`Failed`](LeaderState::Failed) says that it failed, or was dropped before it was done, because the leadership was
+    /// lost or interrupted: [`Error::WorkFailed`], [`Error::WorkStopped`]. [`close`](Self::close) returns the same.
     ///
     /// Curator's `LeaderSelector` without `autoRequeue`.
     ///
@@ -142,8 +147,12 @@ impl LeaderSelector {
     /// waits until that is done and the node gone. What is closed already stays so.
     ///
     /// # Errors
-    /// [`Error::WorkFailed`]: the work was ended by this, and failed. [`Error::ZooKeeper`]: the node is not confirmed
-    /// to be gone; the background goes on trying. [`Error::Closed`]: the client was closed before.
+    /// - [`Error::WorkFailed`]: the work was ended by this, and failed.
+    /// - [`Error::WorkStopped`]: the leadership was lost before the work had ended. That it was dropped at the end of the
+    ///   grace is no error.
+    /// - Both also for the last work of a selector that leads only [once](Self::start_once).
+    /// - [`Error::ZooKeeper`]: the node is not confirmed to be gone; the background goes on trying.
+    /// - [`Error::Closed`]: the client was closed before.
     ///
     /// # Cancel safety
     /// The selector is closed by the first poll; the rest goes on in the background.
@@ -168,6 +177,8 @@ where
 
 async fn stand(candidate: Candidate, queueing: Arc<Queueing>, mut work: Work) -> Result<()> {
     let mut failures = Failures::default();
+    // Of the work of a candidate that does not stand again by itself.
+    let mut outcome = Ok(());
     while let Some(leadership) = candidate.elected().await? {
         let path = leadership.node_path().to_owned();
         let mut working = begin(&mut work, &leadership);
@@ -178,41 +189,70 @@ async fn stand(candidate: Candidate, queueing: Arc<Queueing>, mut work: Work) ->
             // It has ended with the leadership.
             None => working.await,
         };
-        let done = done.unwrap_or_else(|error| Err(WorkError::of_task(error)));
-        let failure = done.err().map(|source| Error::WorkFailed { path, source });
+        let done = done.unwrap_or_else(|error| Err(Undone::Failed(WorkError::of_task(error))));
         if candidate.is_closing() {
             // Whoever has closed it hears of the work, too.
-            return failure.map_or(ended, Err);
+            return match done {
+                Ok(()) | Err(Undone::Stopped(LossReason::Resigned | LossReason::Closed)) => ended,
+                Err(undone) => Err(undone.error(path)),
+            };
         }
         if queueing.is_automatic {
-            match failure {
-                Some(error) => candidate.fail_and_pause(error, &mut failures).await,
-                None => {
+            match done {
+                Err(undone @ Undone::Failed(_)) => {
+                    candidate.fail_and_pause(undone.error(path), &mut failures).await;
+                }
+                // It is done again at the next term.
+                Ok(()) | Err(Undone::Stopped(_)) => {
                     failures.reset();
                     candidate.rest().await;
                 }
             }
         } else {
+            outcome = done.map_err(|undone| undone.error(path));
             // Before it is seen, so that whoever sees it can have it stand again.
             queueing.stands.store(false, Ordering::Relaxed);
-            match failure {
-                Some(error) => candidate.fail(error),
-                None => candidate.publish(LeaderState::Idle),
+            match &outcome {
+                Err(error) => candidate.fail(error.clone()),
+                Ok(()) => candidate.publish(LeaderState::Idle),
             }
             // Or it is closed, which is seen next.
-            candidate.closing().run_until_cancelled(queueing.wanted.notified()).await;
+            let wanted = candidate.closing().run_until_cancelled(queueing.wanted.notified()).await;
+            if wanted.is_some() {
+                outcome = Ok(());
+            }
         }
     }
-    Ok(())
+    outcome
+}
+
+/// Why work is not done.
+enum Undone {
+    Failed(WorkError),
+    /// It was dropped, when the leadership ended in that way.
+    Stopped(LossReason),
+}
+
+impl Undone {
+    fn error(self, path: String) -> Error {
+        match self {
+            Self::Failed(source) => Error::WorkFailed { path, source },
+            Self::Stopped(reason) => Error::WorkStopped { path, reason },
+        }
+    }
 }
 
 /// Does the work in a task of its own: it may panic, and it may take its time between two awaits.
-fn begin(work: &mut Work, leadership: &Leadership) -> JoinHandle<Result<(), WorkError>> {
+fn begin(work: &mut Work, leadership: &Leadership) -> JoinHandle<Result<(), Undone>> {
     let leadership = leadership.clone();
     let begun = catch_unwind(AssertUnwindSafe(|| work(leadership.clone())));
     tokio::spawn(async move {
         let work = begun.unwrap_or_else(|panic| resume_unwind(panic));
-        // Work that was dropped has not failed.
-        leadership.run(work).await.unwrap_or(Ok(()))
+        match leadership.run(work).await {
+            Ok(done) => done.map_err(Undone::Failed),
+            Err(Error::LockLost { reason, .. }) => Err(Undone::Stopped(reason)),
+            // There is no other reason.
+            Err(_) => Err(Undone::Stopped(LossReason::Closed)),
+        }
     })
 }

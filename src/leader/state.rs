@@ -8,7 +8,7 @@ use crate::error::Error;
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum LeaderState {
-    /// It is no candidate now: a selector whose work has ended, and that was not told to queue again.
+    /// It is no candidate now: a selector whose work is done, and that was not told to queue again.
     Idle,
     /// It waits for its turn, or is on its way into the queue.
     Waiting,
@@ -17,7 +17,8 @@ pub enum LeaderState {
     /// It leads for a last moment: it is giving the leadership up, and waits for the work under it to end.
     Resigning(Leadership),
     /// It failed, and is out of the queue. Without a right, for instance, or because the work of a selector failed.
-    /// It tries again after a pause; except the work of a selector that leads only once.
+    /// It tries again after a pause; except a selector that leads only once, whose work
+    /// [failed](Error::WorkFailed) or was [stopped](Error::WorkStopped) before it was done.
     Failed(Error),
     /// It is no candidate any more.
     Closed,

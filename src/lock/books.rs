@@ -4,91 +4,162 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use super::held_node::HeldNode;
+use super::hold::{Hold, Share};
 use super::owner::Owner;
 use crate::client::Client;
 use crate::queue::Kind;
 
 /// Who holds through one lock object. Curator's `threadData`.
 #[derive(Debug)]
-pub(crate) struct Books<H> {
+pub(crate) struct Books {
     /// The full path of the lock.
     path: Arc<str>,
-    holds: Mutex<HashMap<(Owner, Kind), Weak<H>>>,
+    owners: Mutex<Owners>,
     held: Arc<Held>,
 }
 
-/// The tokens by which each owner holds at each path, through whatever lock object of one client.
 #[derive(Debug, Default)]
-struct Held(Mutex<HashMap<Key, Vec<i64>>>);
+struct Owners {
+    /// Each with a number of its own.
+    holds: HashMap<(Owner, Kind), (u64, Weak<Hold>)>,
+    /// Those that wait in how many places, and what tells them that they hold through another one.
+    waiting: HashMap<Owner, (usize, Arc<Notify>)>,
+    count: u64,
+}
+
+/// By which nodes, with which tokens, each owner holds at each path, through whatever lock object of one client.
+#[derive(Debug, Default)]
+struct Held(Mutex<HashMap<Key, Vec<HeldBy>>>);
+
+/// A token, and the node.
+type HeldBy = (i64, Weak<HeldNode>);
 
 /// An owner, and the full path of a lock.
 type Key = (Owner, Arc<str>);
 
-/// The entries of one hold. They go when it is dropped.
+/// The entries of one hold, until it ends.
 #[derive(Debug)]
-pub(crate) struct Registration<H> {
-    books: Arc<Books<H>>,
+pub(crate) struct Registration {
+    books: Arc<Books>,
     owner: Owner,
     kind: Kind,
     token: i64,
+    number: u64,
 }
 
-impl<H> Books<H> {
+/// An owner that waits, and hears when it comes to hold through another place.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    books: Arc<Books>,
+    owner: Owner,
+    holds: Arc<Notify>,
+}
+
+impl Books {
     pub(crate) fn new(client: &Client, path: &Arc<str>) -> Self {
-        Self { path: path.clone(), holds: Mutex::default(), held: client.extension() }
+        Self { path: path.clone(), owners: Mutex::default(), held: client.extension() }
     }
 
-    pub(crate) fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<H>> {
-        lock(&self.holds).get(&(owner.clone(), kind)).and_then(Weak::upgrade)
+    /// What the owner holds. It may be over at the next moment, and lost already.
+    pub(crate) fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<Hold>> {
+        lock(&self.owners).holds.get(&(owner.clone(), kind)).and_then(|(_, hold)| hold.upgrade())
+    }
+
+    pub(crate) fn holds(&self, owner: &Owner, kind: Kind) -> bool {
+        lock(&self.owners).holds.contains_key(&(owner.clone(), kind))
     }
 
     pub(crate) fn is_empty(&self, kind: Kind) -> bool {
-        lock(&self.holds).iter().all(|((_, held), hold)| *held != kind || hold.strong_count() == 0)
+        lock(&self.owners).holds.keys().all(|(_, held)| *held != kind)
     }
 
-    /// Whether this owner holds at this path since before that transaction, but not through this lock object.
+    /// Whether this owner holds at this path since before that transaction, but not through this lock object. What it
+    /// has lost does not count.
     pub(crate) fn holds_elsewhere(&self, owner: &Owner, before: i64) -> bool {
         let key = (owner.clone(), self.path.clone());
-        let holds =
-            lock(&self.held.0).get(&key).is_some_and(|tokens| tokens.iter().any(|token| *token < before));
-        let here = |kind| self.hold_of(owner, kind).is_some();
-        holds && !here(Kind::Exclusive) && !here(Kind::Shared)
+        let holds = lock(&self.held.0).get(&key).cloned().unwrap_or_default();
+        let is_held = |node: &Weak<HeldNode>| node.upgrade().is_some_and(|node| node.loss().is_none());
+        holds.iter().any(|(token, node)| *token < before && is_held(node))
+            && !self.holds(owner, Kind::Exclusive)
+            && !self.holds(owner, Kind::Shared)
     }
 
-    /// Enters the hold that is made of the registration.
+    /// Enters a hold, and tells those of its owner who wait.
     pub(crate) fn enter(
         self: &Arc<Self>,
         owner: &Owner,
         kind: Kind,
         token: i64,
-        hold: impl FnOnce(Registration<H>) -> H,
-    ) -> Arc<H> {
-        lock(&self.held.0).entry((owner.clone(), self.path.clone())).or_default().push(token);
-        let hold = Arc::new(hold(Registration { books: self.clone(), owner: owner.clone(), kind, token }));
-        lock(&self.holds).insert((owner.clone(), kind), Arc::downgrade(&hold));
-        hold
+        node: Arc<HeldNode>,
+    ) -> Share {
+        let key = (owner.clone(), self.path.clone());
+        lock(&self.held.0).entry(key).or_default().push((token, Arc::downgrade(&node)));
+        let mut owners = lock(&self.owners);
+        owners.count += 1;
+        let number = owners.count;
+        let registration = Registration { books: self.clone(), owner: owner.clone(), kind, token, number };
+        let hold = Arc::new(Hold::new(registration, node));
+        owners.holds.insert((owner.clone(), kind), (number, Arc::downgrade(&hold)));
+        let waiting = owners.waiting.get(owner).map(|(_, holds)| holds.clone());
+        drop(owners);
+        if let Some(waiting) = waiting {
+            waiting.notify_waiters();
+        }
+        Share::first(hold)
+    }
+
+    /// Lets an owner hear when it comes to hold.
+    pub(crate) fn wait_as(self: &Arc<Self>, owner: &Owner) -> Waiting {
+        let mut owners = lock(&self.owners);
+        let (places, holds) = owners.waiting.entry(owner.clone()).or_default();
+        *places += 1;
+        let holds = holds.clone();
+        drop(owners);
+        Waiting { books: self.clone(), owner: owner.clone(), holds }
     }
 }
 
-impl<H> Registration<H> {
+impl Registration {
     pub(crate) fn token(&self) -> i64 {
         self.token
     }
-}
 
-impl<H> Drop for Registration<H> {
-    fn drop(&mut self) {
-        let Self { books, owner, kind, token } = self;
+    /// Takes the hold out of the books.
+    pub(super) fn end(&self) {
+        let Self { books, owner, kind, token, number } = self;
         if let Entry::Occupied(mut entry) = lock(&books.held.0).entry((owner.clone(), books.path.clone())) {
             let tokens = entry.get_mut();
-            tokens.iter().position(|held| held == token).map(|held| tokens.swap_remove(held));
+            tokens.iter().position(|(held, _)| held == token).map(|held| tokens.swap_remove(held));
             if tokens.is_empty() {
                 entry.remove();
             }
         }
-        if let Entry::Occupied(entry) = lock(&books.holds).entry((owner.clone(), *kind)) {
+        if let Entry::Occupied(entry) = lock(&books.owners).holds.entry((owner.clone(), *kind)) {
             // A later hold of the same owner stays.
-            if entry.get().strong_count() == 0 {
+            if entry.get().0 == *number {
+                entry.remove();
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// Ends when the owner comes to hold, if that is after this call.
+    pub(crate) fn holds(&self) -> Notified<'_> {
+        self.holds.notified()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut owners = lock(&self.books.owners);
+        if let Entry::Occupied(mut entry) = owners.waiting.entry(self.owner.clone()) {
+            entry.get_mut().0 -= 1;
+            if entry.get().0 == 0 {
                 entry.remove();
             }
         }

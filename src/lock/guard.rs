@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::held_node::HeldNode;
-use super::hold::Hold;
+use super::hold::Share;
 use super::state::{LockState, merged};
 use super::transaction::Transaction;
 use crate::error::{Error, LossReason, Result};
@@ -28,13 +27,13 @@ pub struct LockGuard {
 }
 
 enum Held {
-    One(Arc<Hold>),
+    One(Share),
     /// Of a multi-lock; at least one.
     All(Vec<LockGuard>),
 }
 
 impl LockGuard {
-    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+    pub(crate) fn new(hold: Share) -> Self {
         Self { held: Held::One(hold) }
     }
 
@@ -77,7 +76,7 @@ impl LockGuard {
     /// How many guards there are on this hold. More than one after the owner has entered again.
     pub fn hold_count(&self) -> usize {
         match &self.held {
-            Held::One(hold) => Arc::strong_count(hold),
+            Held::One(hold) => hold.count(),
             Held::All(members) => members[0].hold_count(),
         }
     }
@@ -85,8 +84,8 @@ impl LockGuard {
     /// Whether the lock is held, by the clock and by all that this client knows. Then nobody else can have been given
     /// it, unless somebody has deleted its node by hand. No request is made.
     ///
-    /// It is the monotonic clock that is looked at, and not whether a message came: also the first look after a
-    /// pause of the process tells the truth. What it does not tell is how long it stays so; see
+    /// It is the clock that is looked at, and not whether a message came: also the first look after a pause of the process,
+    /// or a suspension of the machine, tells the truth. What it does not tell is how long it stays so; see
     /// [`valid_until`](Self::valid_until).
     pub fn is_valid(&self) -> bool {
         self.loss().is_none()
@@ -95,6 +94,9 @@ impl LockGuard {
     /// Until when the lock is held for certain: as long as nothing more is heard of the servers, and nobody deletes
     /// its node by hand. It moves on with each sign of the servers, several times in each session timeout. In the
     /// past when the lock is lost.
+    ///
+    /// tokio's clock stands still while the machine is suspended, and the session's does not. So ask again after a
+    /// suspension: what was answered before it is too late by as much.
     ///
     /// Start nothing that takes effect after it.
     pub fn valid_until(&self) -> Instant {
@@ -199,7 +201,7 @@ impl LockGuard {
 
     /// # Errors
     /// [`Error::LockLost`] when it is known to be lost, [`Error::Closed`] by the end of the client.
-    fn ensure_held(&self) -> Result<()> {
+    pub(super) fn ensure_held(&self) -> Result<()> {
         match &self.held {
             Held::One(hold) => hold.node().ensure_held(),
             Held::All(members) => members.iter().try_for_each(Self::ensure_held),
@@ -289,9 +291,15 @@ impl LockGuard {
     ///
     /// # Cancel safety
     /// As [`release`](Self::release).
-    pub(crate) async fn resign(&self) -> Result<()> {
-        let resigned = join_all(self.nodes().into_iter().map(HeldNode::resign)).await;
+    pub(crate) async fn resign(&self, reason: LossReason) -> Result<()> {
+        let resigned = join_all(self.nodes().into_iter().map(|node| node.resign(reason))).await;
         Error::all(resigned.into_iter().filter_map(Result::err).collect()).map_or(Ok(()), Err)
+    }
+
+    /// Has the nodes of a lock that is lost removed in the background, if they are not already: those of an adopted
+    /// session outlive the client.
+    pub(crate) fn give_up(&self) {
+        self.nodes().into_iter().for_each(|node| drop(node.take()));
     }
 
     /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its
@@ -311,11 +319,7 @@ impl LockGuard {
     /// The lock is released in any case, in the background if this is cancelled.
     pub async fn release(self) -> Result<()> {
         match self.held {
-            // Exactly one of several guards that are released at the same time is the last.
-            Held::One(hold) => match Arc::into_inner(hold) {
-                Some(hold) => hold.release().await,
-                None => Ok(()),
-            },
+            Held::One(hold) => hold.release().await,
             Held::All(members) => Error::all(release_all(members).await).map_or(Ok(()), Err),
         }
     }

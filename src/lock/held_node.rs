@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use zookeeper_client::EventType;
 
@@ -12,13 +12,11 @@ use super::deadline::from_now;
 use super::keeper::{self, NodeWatch};
 use super::minder::Minder;
 use super::options::LockOptions;
+use super::published::Published;
 use super::state::{LockState, SuspectPolicy};
 use crate::client::{Client, Dependant, Health, OwnWatch, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
-use crate::queue::Grant;
-
-/// What asks a holder to give the lock back, as the data of its node. Curator's `REVOKE_MESSAGE`.
-pub(crate) const REVOKE_REQUEST: &[u8] = b"__REVOKE__";
+use crate::queue::{Grant, Transactions};
 
 #[derive(Debug)]
 pub(crate) struct HeldNode {
@@ -26,8 +24,10 @@ pub(crate) struct HeldNode {
     session: Arc<Session>,
     path: Arc<str>,
     /// `None` when it is released or lost. Until then the session is kept confirmed.
-    grant: Mutex<Option<(Grant, Dependant)>>,
-    state: watch::Sender<LockState>,
+    grant: Mutex<Option<Held>>,
+    state: Published,
+    /// Tells its keeper that the state has changed, or that all is over.
+    news: Arc<Notify>,
     /// When it is released at the latest.
     until: Option<watch::Sender<Instant>>,
     suspect_policy: SuspectPolicy,
@@ -38,16 +38,27 @@ pub(crate) struct HeldNode {
     this: Weak<Self>,
 }
 
+/// What is held until it is released or lost.
+#[derive(Debug)]
+struct Held {
+    grant: Grant,
+    transactions: Transactions,
+    _dependant: Dependant,
+}
+
 impl HeldNode {
     pub(crate) fn new(client: &Client, grant: Grant, options: &LockOptions) -> Arc<Self> {
         let session = grant.node.session().clone();
-        let dependant = session.validity().depend();
         let has_watch = grant.node.is_watched();
+        let path = grant.node.path().into();
+        let _dependant = session.validity().depend();
+        let grant = Held { grant, transactions: Transactions::default(), _dependant };
         let held = Arc::new_cyclic(|this| Self {
             client: client.clone(),
-            path: grant.node.path().into(),
-            grant: Mutex::new(Some((grant, dependant))),
-            state: watch::Sender::new(LockState::Held),
+            path,
+            grant: Mutex::new(Some(grant)),
+            state: Published::new(LockState::Held),
+            news: Arc::default(),
             until: options.hold_limit().map(from_now).map(watch::Sender::new),
             suspect_policy: options.on_suspect(),
             node_watch: Arc::default(),
@@ -112,22 +123,34 @@ impl HeldNode {
         }
     }
 
-    /// How it stands at this moment. A change is published.
+    /// How it stands at this moment. A change is published by its keeper.
     pub(crate) fn state(&self) -> LockState {
         match self.judge() {
             LockState::Lost(reason) => self.lose(reason),
-            known if *self.state.borrow() == known => return known,
             news => {
-                self.state
-                    .send_if_modified(|state| !state.is_lost() && std::mem::replace(state, news) != news);
+                self.change(|state| !state.is_lost() && std::mem::replace(state, news) != news);
             }
         }
-        *self.state.borrow()
+        self.state.get()
+    }
+
+    /// Changes the state. Answers whether that was a change.
+    fn change(&self, change: impl FnOnce(&mut LockState) -> bool) -> bool {
+        let is_changed = self.state.with(change);
+        if is_changed {
+            self.news.notify_one();
+        }
+        is_changed
+    }
+
+    /// Shows the present state to those who watch it. Waits for those who borrow it, so it is for the keeper only.
+    pub(super) fn publish(&self) {
+        self.state.publish();
     }
 
     /// What the client, the session and the clock say, whatever was said before.
     fn judge(&self) -> LockState {
-        if self.client.is_closed() {
+        if self.client.has_ended() {
             return LockState::Lost(LossReason::Closed);
         }
         if self.session.is_over() {
@@ -149,12 +172,14 @@ impl HeldNode {
 
     /// Hears of changes of the state, at once.
     pub(crate) fn watch_state(&self) -> watch::Receiver<LockState> {
+        let state = self.state.subscribe();
         self.watch_node();
-        self.subscribe()
+        self.news.notify_one();
+        state
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<LockState> {
-        self.state.subscribe()
+    pub(super) fn news(&self) -> &Arc<Notify> {
+        &self.news
     }
 
     pub(crate) fn node_watch(&self) -> &Arc<NodeWatch> {
@@ -164,12 +189,16 @@ impl HeldNode {
     /// Waits until it is lost.
     pub(crate) async fn lost(&self) -> LossReason {
         let mut state = self.watch_state();
+        let closing = self.client.closing();
         loop {
             if let Some(reason) = self.loss() {
                 return reason;
             }
-            // The sender is ours.
-            let _ = state.changed().await;
+            tokio::select! {
+                _ = state.changed() => {}
+                // With its runtime, the keeper is gone as well.
+                () = closing.cancelled() => {}
+            }
         }
     }
 
@@ -211,11 +240,10 @@ impl HeldNode {
     pub(crate) fn extend(&self, max_hold: Duration) -> Result<()> {
         self.ensure_held()?;
         // Under the lock of the state, so that it is either extended or lost.
-        self.state.send_if_modified(|state| {
+        self.state.with(|state| {
             if let (false, Some(until)) = (state.is_lost(), &self.until) {
                 until.send_replace(from_now(max_hold));
             }
-            false
         });
         self.ensure_held()
     }
@@ -235,16 +263,16 @@ impl HeldNode {
         if found { Ok(()) } else { Err(self.deleted()) }
     }
 
-    /// The same while others hold on to it, for whom it is lost then.
+    /// The same while others hold on to it, for whom it is lost then, for that reason.
     ///
     /// # Errors
     /// As [`release`](Self::release).
     ///
     /// # Cancel safety
     /// As [`release`](Self::release).
-    pub(crate) async fn resign(&self) -> Result<()> {
+    pub(crate) async fn resign(&self, reason: LossReason) -> Result<()> {
         self.ensure_held()?;
-        if !self.turns_lost(LossReason::Resigned) {
+        if !self.turns_lost(reason) {
             return self.ensure_held();
         }
         let Some(grant) = self.take() else { return Ok(()) };
@@ -287,7 +315,7 @@ impl HeldNode {
 
     /// Answers whether it was not lost before.
     fn turns_lost(&self, reason: LossReason) -> bool {
-        self.state.send_if_modified(|state| {
+        self.change(|state| {
             // Meanwhile it may have been extended.
             let was_extended = reason == LossReason::Deadline && !self.is_over_time();
             let loses = !was_extended && !state.is_lost();
@@ -300,7 +328,29 @@ impl HeldNode {
 
     /// The node, to be removed.
     pub(crate) fn take(&self) -> Option<Grant> {
-        self.grant().take().map(|(grant, _)| grant)
+        let held = self.grant().take()?;
+        Some(held.grant.passing_on(held.transactions.pass_on()))
+    }
+
+    /// Takes note of a transaction that is sent right after this: if it goes before the answer, those in its line who
+    /// wait are let in only when nothing can come of that any more.
+    ///
+    /// # Errors
+    /// [`Error::LockLost`]: it goes already.
+    pub(super) fn sends_transaction(&self) -> Result<()> {
+        if let Some(held) = &mut *self.grant() {
+            held.transactions.send();
+            return Ok(());
+        }
+        self.ensure_held()?;
+        Err(self.lost_error(LossReason::Deleted))
+    }
+
+    /// The transaction was answered; or not, so that it may yet be done.
+    pub(super) fn transaction_answered(&self, is_decided: bool) {
+        if let Some(held) = &mut *self.grant() {
+            held.transactions.answered(is_decided);
+        }
     }
 
     /// Whether the node is being removed, or was.
@@ -311,16 +361,16 @@ impl HeldNode {
     /// The watch on the node, if it was set while it was waited for.
     pub(crate) fn take_watch(&self) -> Option<OwnWatch> {
         self.has_watch.store(false, Ordering::Relaxed);
-        self.grant().as_mut().and_then(|(grant, _)| grant.node.take_watch())
+        self.grant().as_mut().and_then(|held| held.grant.node.take_watch())
     }
 
     fn has_seen_its_end(&self) -> bool {
         let mut grant = self.grant();
-        let watcher = grant.as_mut().and_then(|(grant, _)| grant.node.watcher());
+        let watcher = grant.as_mut().and_then(|held| held.grant.node.watcher());
         watcher.and_then(Watcher::seen) == Some(EventType::NodeDeleted)
     }
 
-    fn grant(&self) -> MutexGuard<'_, Option<(Grant, Dependant)>> {
+    fn grant(&self) -> MutexGuard<'_, Option<Held>> {
         // No code that can panic runs under this lock.
         self.grant.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -330,5 +380,11 @@ impl HeldNode {
             LossReason::Closed => Error::Closed,
             reason => Error::LockLost { path: self.path.to_string(), reason },
         }
+    }
+}
+
+impl Drop for HeldNode {
+    fn drop(&mut self) {
+        self.news.notify_one();
     }
 }

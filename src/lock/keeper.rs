@@ -8,8 +8,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep_until;
 use zookeeper_client::{self as zk, EventType};
 
-use super::held_node::{HeldNode, REVOKE_REQUEST};
-use crate::client::{OwnWatch, Session};
+use super::held_node::HeldNode;
+use crate::client::{OwnWatch, REVOKE_REQUEST, Session};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 
@@ -19,7 +19,7 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
     let path = held.path().clone();
     let node_watch = held.node_watch().clone();
     let closing = held.client().closing();
-    let mut state = held.subscribe();
+    let news = held.news().clone();
     let mut limit = held.watch_limit();
     let own_watch = held.take_watch();
     let mut health = session.validity().health_changes();
@@ -31,11 +31,11 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
         let is_released = || held.upgrade().is_none_or(|held| held.is_released());
         let mut gone = pin!(gone(&session, &path, own_watch, &node_watch, is_released));
         let mut is_there = true;
-        while held.upgrade().is_some_and(|held| !held.state().is_lost()) {
+        while held.upgrade().is_some_and(|held| is_held(&held)) {
             let end = limit.as_mut().map(|limit| *limit.borrow_and_update());
             tokio::select! {
                 // The last one tells that it is released.
-                _ = state.changed() => {}
+                () = news.notified() => {}
                 _ = health.changed() => {}
                 () = closing.cancelled() => {}
                 Some(()) = OptionFuture::from(end.map(sleep_until)) => {}
@@ -55,6 +55,13 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
             gone.await;
         }
     }
+}
+
+/// Looks at a hold, and shows those who watch it what it sees.
+fn is_held(held: &HeldNode) -> bool {
+    let state = held.state();
+    held.publish();
+    !state.is_lost()
 }
 
 /// What the holder and its keeper tell each other about the watch on the node.

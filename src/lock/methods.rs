@@ -16,12 +16,21 @@ macro_rules! reentrant_lock {
 
             /// Acquires the lock for the current task, waiting for as long as it takes.
             ///
+            /// Outside of a tokio task, the owner is the thread: under another executor all futures that run on one thread
+            /// are one owner, and enter for each other. Give each an [`Owner`] there, with
+            /// [`acquire_as`](Self::acquire_as).
+            ///
+            /// If the owner comes to hold the lock through another acquire or ticket while it waits, it enters again, and
+            /// gives its place in the queue up.
+            ///
             /// # Errors
             /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the server refuses, as for a missing right; at once.
             ///   Or it cannot be reached, and the client's [retry policy](crate::RetryPolicy) is exhausted.
             /// - [`Error::NotConnected`](crate::Error::NotConnected): the same before anything could be sent.
             /// - [`Error::WouldDeadlock`](crate::Error::WouldDeadlock): the same owner holds this path through
             ///   another lock object of this client, or holds for reading what it wants to write.
+            /// - [`Error::KindConflict`](crate::Error::KindConflict): another kind of recipe uses this path: a contender
+            ///   of it comes first in the queue, or this client has acquired it through a lock object that it still has.
             /// - [`Error::LockLost`](crate::Error::LockLost): the owner has entered before, and its hold was lost.
             /// - [`Error::Closed`](crate::Error::Closed): the client is closed, now or while waiting.
             ///
@@ -80,13 +89,15 @@ macro_rules! reentrant_lock {
                 self.lock.try_acquire(owner).await
             }
 
-            /// Acquires the lock for the current task if that can be done within this time; `None` otherwise.
+            /// Acquires the lock for the current task if that can be done within this time; `None` if it waited in the queue
+            /// for all of it.
             ///
             /// The time bounds everything, also while the servers are down or silent. Leaving the queue at its end
             /// may take a round trip more, 100 ms at most. Zero is [`try_acquire`](Self::try_acquire).
             ///
             /// # Errors
-            /// As [`acquire`](Self::acquire).
+            /// As [`acquire`](Self::acquire). [`Error::NotConnected`](crate::Error::NotConnected) also if the queue was not
+            /// reached within this time: then it is not known whether anybody else has the lock.
             ///
             /// # Cancel safety
             /// As [`acquire`](Self::acquire).
@@ -97,7 +108,7 @@ macro_rules! reentrant_lock {
             /// Acquires the lock for an explicit owner if that can be done within this time.
             ///
             /// # Errors
-            /// As [`acquire`](Self::acquire).
+            /// As [`try_acquire_for`](Self::try_acquire_for).
             ///
             /// # Cancel safety
             /// As [`acquire`](Self::acquire).
@@ -106,6 +117,8 @@ macro_rules! reentrant_lock {
             }
 
             /// Enters the queue for the current task, and returns with the place in it.
+            ///
+            /// While others of this client wait behind it, the node of the ticket is watched, which is one request more.
             ///
             /// # Errors
             /// As [`acquire`](Self::acquire).
@@ -129,7 +142,8 @@ macro_rules! reentrant_lock {
 
             /// Everybody who holds the lock or waits for it, in order, the holder first; of a read/write lock, those of
             /// this side. Empty if the path does not exist. Contenders of Curator, go-zookeeper and kazoo are among
-            /// them. What was done before the call is seen, also through another server.
+            /// them; contenders of another kind of recipe, which must not be at this path, are not. What was done
+            /// before the call is seen, also through another server.
             ///
             /// # Errors
             /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected)

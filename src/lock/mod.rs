@@ -14,6 +14,7 @@ mod mutex;
 mod options;
 mod owner;
 pub(crate) mod participant;
+mod published;
 mod read_write;
 mod reentrant;
 mod revoke;

@@ -1,5 +1,6 @@
 //! Several locks as one.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::participant::Participant;
 use super::reentrant::Reentrant;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Joint, Kind, LockInternals, MUTEX};
+use crate::queue::{Joint, Kind, LockInternals, MUTEX, Reached};
 
 /// Several locks that one holds all of, or none.
 ///
@@ -49,6 +50,7 @@ use crate::queue::{Joint, Kind, LockInternals, MUTEX};
 ///
 /// Source: Curator's `InterProcessMultiLock`.
 #[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct MultiLock {
     members: Members,
     /// All paths, separated by commas.
@@ -119,7 +121,9 @@ impl MultiLock {
     /// The places in the queues are lost, and nothing stays behind: no node and no watch.
     pub async fn acquire(&self) -> Result<LockGuard> {
         match &self.members {
-            Members::Joint(members) => attempt::acquire(members[0].client(), || enter(members)).await,
+            Members::Joint(members) => {
+                attempt::acquire(members[0].client(), |reached| enter(members, reached)).await
+            }
             Members::Mixed(locks) => loop {
                 if let Some(guard) = take_each(locks, Patience::Endless).await? {
                     return Ok(guard);
@@ -137,25 +141,29 @@ impl MultiLock {
     /// Nothing stays behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         match &self.members {
-            Members::Joint(members) => attempt::try_acquire(members[0].client(), || enter(members)).await,
+            Members::Joint(members) => {
+                attempt::try_acquire(members[0].client(), |reached| enter(members, reached)).await
+            }
             Members::Mixed(locks) => take_each(locks, Patience::None).await,
         }
     }
 
-    /// Acquires all locks for the current task if that can be done within this time; `None` otherwise.
+    /// Acquires all locks for the current task if that can be done within this time; `None` if it waited for others for
+    /// all of it.
     ///
     /// The time bounds everything, also while the servers are down or silent. Giving back at its end may take
     /// a round trip more, 100 ms at most for plain paths. Zero is [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire). [`Error::NotConnected`] also if a queue was not reached within this time: then it is
+    /// not known whether anybody else has its lock.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         match &self.members {
             Members::Joint(members) => {
-                attempt::try_acquire_for(members[0].client(), within, || enter(members)).await
+                attempt::try_acquire_for(members[0].client(), within, |reached| enter(members, reached)).await
             }
             Members::Mixed(_) if within.is_zero() => self.try_acquire().await,
             Members::Mixed(locks) => take_each(locks, Patience::Until(from_now(within))).await,
@@ -235,34 +243,58 @@ struct Turn {
     members: Arc<[Reentrant]>,
     owner: Owner,
     joint: Joint,
+    /// What the owner has come to hold meanwhile, through another acquire.
+    entered: Option<LockGuard>,
 }
 
-async fn enter(members: &Arc<[Reentrant]>) -> Result<Entry<Turn>> {
+/// Another guard on what the owner holds already, if that is all.
+fn enter_again(members: &[Reentrant], owner: &Owner) -> Result<Option<LockGuard>> {
+    let again = members.iter().map(|member| member.enter_again(owner)).collect::<Result<Option<Vec<_>>>>()?;
+    Ok(again.map(LockGuard::of_all))
+}
+
+async fn enter(members: &Arc<[Reentrant]>, reached: Reached) -> Result<Entry<Turn>> {
     let owner = Owner::current();
-    let again =
-        members.iter().map(|member| member.enter_again(&owner)).collect::<Result<Option<Vec<_>>>>()?;
-    if let Some(again) = again {
-        return Ok(Entry::Granted(LockGuard::of_all(again)));
+    if let Some(again) = enter_again(members, &owner)? {
+        return Ok(Entry::Granted(again));
     }
     let queues = members.iter().map(|member| member.internals().clone()).collect();
-    let joint = Joint::enter(&queues, members[0].options().data()).await?;
-    Ok(Entry::Queued(Turn { members: members.clone(), owner, joint }))
+    let joint = Joint::enter(&queues, members[0].options().data(), reached).await?;
+    Ok(Entry::Queued(Turn { members: members.clone(), owner, joint, entered: None }))
 }
 
 impl Contending for Turn {
     type Guard = LockGuard;
 
     fn take(&mut self) -> Option<LockGuard> {
+        if self.entered.is_some() {
+            return self.entered.take();
+        }
         let grants = self.joint.take_grants()?.into_iter();
         let guards = self.members.iter().zip(grants).map(|(member, grant)| member.hold(grant, &self.owner));
         Some(LockGuard::of_all(guards.collect()))
     }
 
     async fn wait(&mut self) -> Result<()> {
-        if let Some((place, member)) = self.joint.waiting() {
-            self.members[member].ensure_no_deadlock(place, &self.owner)?;
+        let Self { members, owner, joint, entered } = self;
+        let Some((place, member)) = joint.waiting() else { return joint.wait().await };
+        members[member].ensure_no_deadlock(place, owner)?;
+        let waiting = members[member].wait_as(owner);
+        let mut granted = pin!(joint.wait());
+        loop {
+            // From before the look on, so that none is missed.
+            let holds = waiting.holds();
+            // What was lost is no reason to wait no longer.
+            *entered = enter_again(members, owner).unwrap_or_default();
+            if entered.is_some() {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                outcome = &mut granted => return outcome,
+                () = holds => {}
+            }
         }
-        self.joint.wait().await
     }
 
     async fn leave(self) -> Result<()> {

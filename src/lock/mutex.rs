@@ -51,6 +51,7 @@ use crate::queue::{Kind, LockInternals, MUTEX};
 /// Sources: Curator's `InterProcessMutex` and `LockInternals`; the lock recipe of "ZooKeeper Recipes and
 /// Solutions".
 #[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct InterProcessMutex {
     lock: Reentrant,
 }

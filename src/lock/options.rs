@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::SuspectPolicy;
+use crate::client::validate_node_data;
 use crate::error::{Error, Result};
 
 /// Settings of the acquires of a lock object, for its `with_options`.
@@ -17,7 +18,18 @@ use crate::error::{Error, Result};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// They are those of the lock object that `with_options` returns. One that is dropped unseen does not compile here:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
+/// mutex.with_options(zk_recipes::LockOptions::new())?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
+#[must_use = "options do nothing until a lock is given them"]
 pub struct LockOptions {
     max_hold: Option<Duration>,
     node_data: Option<Arc<[u8]>>,
@@ -41,7 +53,7 @@ impl LockOptions {
     }
 
     /// The data of the node by which the lock is held or waited for, for others to see who that is. Of a
-    /// semaphore, that of the permits.
+    /// semaphore, that of the permits. At most 512 KiB, and not `__REVOKE__`, by which holders are asked for their locks.
     ///
     /// Curator's `getLockNodeBytes`, `lockData` and `setNodeData`.
     pub fn node_data(mut self, data: impl Into<Vec<u8>>) -> Self {
@@ -63,6 +75,9 @@ impl LockOptions {
         if self.max_hold.is_some_and(|max_hold| max_hold.is_zero()) {
             let reason = "a hold of no time is none; give more, or leave it out for no limit".into();
             return Err(Error::InvalidArgument { argument: "max_hold", reason });
+        }
+        if let Some(data) = &self.node_data {
+            validate_node_data("node data", data)?;
         }
         Ok(self)
     }

@@ -12,6 +12,10 @@ use std::thread::ThreadId;
 /// `select!` or a stream of futures, then a lock that one of them holds is open to the others. Give each an
 /// owner of its own, or a task.
 ///
+/// Outside of tokio tasks the owner is the thread. That includes the future of `block_on`, and all futures that another
+/// executor runs on the same thread: there, a lock that one of them holds is open to all of them, and an owner changes
+/// with the thread that happens to run it. Use explicit owners with another executor.
+///
 /// ```
 /// use zk_recipes::Owner;
 ///
@@ -36,7 +40,7 @@ impl Owner {
         Self(Identity::Explicit(NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// The running tokio task; outside of a task (as in `block_on`), the thread.
+    /// The running tokio task; outside of a task (as in `block_on`, or under another executor), the thread.
     pub fn current() -> Self {
         Self(match tokio::task::try_id() {
             Some(task) => Identity::Task(task),

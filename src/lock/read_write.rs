@@ -46,6 +46,7 @@ use crate::queue::{Kind, LockInternals, READ_WRITE};
 ///
 /// Sources: Curator's `InterProcessReadWriteLock`; the shared locks of "ZooKeeper Recipes and Solutions".
 #[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadWriteLock {
     read: ReadLock,
     write: WriteLock,
@@ -55,6 +56,7 @@ pub struct ReadWriteLock {
 ///
 /// A handle that can be cloned; clones are the same lock object.
 #[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadLock {
     lock: Reentrant,
 }
@@ -63,6 +65,7 @@ pub struct ReadLock {
 ///
 /// A handle that can be cloned; clones are the same lock object.
 #[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct WriteLock {
     lock: Reentrant,
 }

@@ -1,26 +1,27 @@
 //! A queue whose holders are known again: what the re-entrant locks share.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::{self, Contending, Entry};
-use super::books::Books;
+use super::books::{Books, Waiting};
 use super::guard::LockGuard;
 use super::held_node::HeldNode;
-use super::hold::Hold;
+use super::hold::Downgrading;
 use super::options::LockOptions;
 use super::owner::Owner;
 use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Downgrade, Grant, Kind, LockInternals, Place, downgrade};
+use crate::queue::{Downgrade, Grant, Kind, LockInternals, Place, Reached, downgrade};
 
 /// One side of a lock: of those that exclude each other, or of those that share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Reentrant {
     internals: Arc<LockInternals>,
     /// Of both sides.
-    books: Arc<Books<Hold>>,
+    books: Arc<Books>,
     kind: Kind,
     options: LockOptions,
 }
@@ -31,6 +32,10 @@ pub(crate) struct Turn {
     lock: Reentrant,
     owner: Owner,
     place: Place,
+    /// From the first wait on.
+    waiting: Option<Waiting>,
+    /// What the owner has come to hold meanwhile, through another place.
+    entered: Option<LockGuard>,
 }
 
 impl Reentrant {
@@ -78,27 +83,63 @@ impl Reentrant {
     pub(crate) async fn enter(&self, owner: &Owner) -> Result<Entry<Turn>> {
         match self.enter_again(owner)? {
             Some(again) => Ok(Entry::Granted(again)),
-            None => self.enter_anew(owner).await,
+            None => self.enter_anew(owner, Reached::default()).await,
         }
     }
 
     /// Enters the queue for an owner that does not hold this side of the lock.
-    async fn enter_anew(&self, owner: &Owner) -> Result<Entry<Turn>> {
-        if self.kind == Kind::Shared
-            && let Some(writing) = self.books.hold_of(owner, Kind::Exclusive)
-        {
-            return self.downgrade(owner, writing).await.map(Entry::Granted);
-        }
-        if self.kind == Kind::Exclusive
-            && let Some(reading) = self.books.hold_of(owner, Kind::Shared)
-        {
-            reading.node().ensure_held()?;
-            return Err(self.would_deadlock());
+    async fn enter_anew(&self, owner: &Owner, reached: Reached) -> Result<Entry<Turn>> {
+        if let Some(granted) = self.enter_from_the_other_side(owner).await? {
+            return Ok(Entry::Granted(granted));
         }
         let session = self.client().session().await?;
         let form = self.internals.form(self.kind, self.options.data());
-        let place = Place::enter(&self.internals, session, form).await?;
-        Ok(Entry::Queued(Turn { lock: self.clone(), owner: owner.clone(), place }))
+        let place = Place::enter(&self.internals, session, form, reached).await?;
+        Ok(Entry::Queued(Turn {
+            lock: self.clone(),
+            owner: owner.clone(),
+            place,
+            waiting: None,
+            entered: None,
+        }))
+    }
+
+    /// What an owner gets that holds the other side: a writer may read as well.
+    ///
+    /// # Errors
+    /// [`Error::WouldDeadlock`] for a reader that wants to write. [`Error::LockLost`].
+    async fn enter_from_the_other_side(&self, owner: &Owner) -> Result<Option<LockGuard>> {
+        match self.kind {
+            Kind::Shared => {
+                let writing = self.books.hold_of(owner, Kind::Exclusive);
+                let Some(writing) = writing.and_then(|writing| writing.downgrading()) else {
+                    return Ok(None);
+                };
+                self.downgrade(owner, &writing).await.map(Some)
+            }
+            Kind::Exclusive => {
+                let Some(reading) = self.books.hold_of(owner, Kind::Shared) else { return Ok(None) };
+                reading.node().ensure_held()?;
+                Err(self.would_deadlock())
+            }
+            Kind::Foreign(_) => Ok(None),
+        }
+    }
+
+    /// What an owner that waits has come to hold through another place.
+    ///
+    /// # Errors
+    /// [`Error::WouldDeadlock`].
+    async fn enter_beside(&self, owner: &Owner) -> Result<Option<LockGuard>> {
+        let entered = match self.enter_again(owner) {
+            Ok(None) => self.enter_from_the_other_side(owner).await,
+            entered => entered,
+        };
+        match entered {
+            // That is no reason to wait no longer.
+            Err(Error::LockLost { .. }) => Ok(None),
+            entered => entered,
+        }
     }
 
     /// Another guard on what the owner holds already, if it does.
@@ -108,21 +149,23 @@ impl Reentrant {
     pub(crate) fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         let Some(hold) = self.books.hold_of(owner, self.kind) else { return Ok(None) };
         hold.node().ensure_held()?;
-        Ok(Some(LockGuard::new(hold)))
+        Ok(hold.share().map(LockGuard::new))
     }
 
     /// Lets a writer read, without a moment for the next writer in between, whichever guard goes first.
-    async fn downgrade(&self, owner: &Owner, writing: Arc<Hold>) -> Result<LockGuard> {
+    async fn downgrade(&self, owner: &Owner, writing: &Downgrading) -> Result<LockGuard> {
         writing.node().ensure_held()?;
         let form = self.internals.form(self.kind, self.options.data());
         let writer = writing.node();
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
             // The token of the writer: it is smaller than that of every writer to come.
             Downgrade::Reads(node, membership) => {
-                Ok(self.hold(Grant { membership, node, czxid: writing.token() }, owner))
+                // Nobody has been let in. But it is not to go on by what it has lost.
+                writer.ensure_held()?;
+                Ok(self.hold(Grant { membership: Some(membership), node, czxid: writing.token() }, owner))
             }
             // It goes on as a writer for as long as it reads.
-            Downgrade::NoPlace => Ok(LockGuard::new(writing)),
+            Downgrade::NoPlace => writing.share().map(LockGuard::new).ok_or_else(|| writer.deleted()),
             Downgrade::WriterGone => Err(writer.deleted()),
         }
     }
@@ -131,7 +174,7 @@ impl Reentrant {
     /// [`Error::WouldDeadlock`] if the owner of this waiting place holds what it waits for.
     pub(crate) fn ensure_no_deadlock(&self, place: &Place, owner: &Owner) -> Result<()> {
         tracing::debug!(path = self.path(), position = place.position(), "waiting");
-        // Through this very object the owner may have two contenders, started at the same time.
+        // Through this very object the owner may have two contenders, started at the same time. It enters again then.
         match place.czxid() {
             Some(czxid) if self.books.holds_elsewhere(owner, czxid) => Err(self.would_deadlock()),
             _ => Ok(()),
@@ -146,29 +189,35 @@ impl Reentrant {
         let token = grant.czxid;
         let node = HeldNode::new(self.client(), grant, &self.options);
         tracing::debug!(node = &**node.path(), token, "acquired");
-        LockGuard::new(
-            self.books.enter(owner, self.kind, token, |registration| Hold::new(registration, node)),
-        )
+        LockGuard::new(self.books.enter(owner, self.kind, token, node))
+    }
+
+    /// Lets an owner hear when it comes to hold through another place.
+    pub(crate) fn wait_as(&self, owner: &Owner) -> Waiting {
+        self.books.wait_as(owner)
     }
 
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
         match self.enter_again(owner)? {
             Some(again) => Ok(again),
-            None => attempt::acquire(self.client(), || self.enter_anew(owner)).await,
+            None => attempt::acquire(self.client(), |reached| self.enter_anew(owner, reached)).await,
         }
     }
 
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         match self.enter_again(owner)? {
             Some(again) => Ok(Some(again)),
-            None => attempt::try_acquire(self.client(), || self.enter_anew(owner)).await,
+            None => attempt::try_acquire(self.client(), |reached| self.enter_anew(owner, reached)).await,
         }
     }
 
     pub(crate) async fn try_acquire_for(&self, owner: &Owner, within: Duration) -> Result<Option<LockGuard>> {
         match self.enter_again(owner)? {
             Some(again) => Ok(Some(again)),
-            None => attempt::try_acquire_for(self.client(), within, || self.enter_anew(owner)).await,
+            None => {
+                attempt::try_acquire_for(self.client(), within, |reached| self.enter_anew(owner, reached))
+                    .await
+            }
         }
     }
 
@@ -189,7 +238,7 @@ impl Reentrant {
     }
 
     pub(crate) fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.books.hold_of(owner, self.kind).is_some()
+        self.books.holds(owner, self.kind)
     }
 }
 
@@ -201,18 +250,52 @@ impl Turn {
     pub(crate) fn place_mut(&mut self) -> &mut Place {
         &mut self.place
     }
+
+    /// Answers whether its owner has come to hold through another place, which it then shares.
+    ///
+    /// # Errors
+    /// [`Error::WouldDeadlock`].
+    pub(crate) async fn enters_beside(&mut self) -> Result<bool> {
+        self.entered = self.lock.enter_beside(&self.owner).await?;
+        Ok(self.entered.is_some())
+    }
 }
 
 impl Contending for Turn {
     type Guard = LockGuard;
 
     fn take(&mut self) -> Option<LockGuard> {
+        if self.entered.is_some() {
+            return self.entered.take();
+        }
+        if self.lock.kind == Kind::Shared
+            && self.place.is_granted()
+            && let Ok(Some(again)) = self.lock.enter_again(&self.owner)
+        {
+            // Another reader of the same owner was granted before.
+            return Some(again);
+        }
         self.place.take_grant().map(|grant| self.lock.hold(grant, &self.owner))
     }
 
     async fn wait(&mut self) -> Result<()> {
-        self.lock.ensure_no_deadlock(&self.place, &self.owner)?;
-        self.place.wait().await
+        let Self { lock, owner, place, waiting, entered } = self;
+        lock.ensure_no_deadlock(place, owner)?;
+        let waiting = waiting.get_or_insert_with(|| lock.wait_as(owner));
+        let mut granted = pin!(place.wait());
+        loop {
+            // From before the look on, so that none is missed.
+            let holds = waiting.holds();
+            *entered = lock.enter_beside(owner).await?;
+            if entered.is_some() {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                outcome = &mut granted => return outcome,
+                () = holds => {}
+            }
+        }
     }
 
     async fn leave(self) -> Result<()> {

@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zookeeper_client as zk;
 
-use super::held_node::REVOKE_REQUEST;
 use super::participant::{self, Participant};
-use crate::client::{Client, Write};
+use crate::client::{Client, REVOKE_REQUEST, Write};
 use crate::error::Result;
 use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 

@@ -7,14 +7,13 @@ use super::attempt::{self, Contending, Entry};
 use super::books::Books;
 use super::guard::LockGuard;
 use super::held_node::HeldNode;
-use super::hold::Hold;
 use super::methods::inter_process_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
 use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Applicant, Grant, Kind, Leases, Limit};
+use crate::queue::{Applicant, FixedLimit, Grant, Kind, Leases, Limit, Reached};
 use crate::shared_count::SharedCount;
 
 /// A number of permits, among all processes that use the same path.
@@ -52,11 +51,10 @@ use crate::shared_count::SharedCount;
 ///
 /// Source: Curator's `InterProcessSemaphoreV2`.
 #[derive(Clone, Debug)]
+#[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
     leases: Arc<Leases>,
-    /// The full path of the semaphore.
-    path: Arc<str>,
-    books: Arc<Books<Hold>>,
+    books: Arc<Books>,
     options: LockOptions,
 }
 
@@ -74,16 +72,26 @@ impl Semaphore {
     /// The path and its parents are made by the first acquire, as containers: the server removes them when
     /// they have been empty for a while.
     ///
-    /// The path must be used for nothing else, and by everybody with the same number of permits.
+    /// The path must be used for nothing else, and by everybody with the same number of permits. A different number is
+    /// detected where that costs nothing: at once while another object of this client has one; and as
+    /// [`Error::PermitsDiffer`] by an acquire that finds at least two more permits out than there are here. Two are what
+    /// it takes, since a client of Curator that waits has a lease already. In all other cases each process goes by its
+    /// own number.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no permits.
+    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no permits, more than `i32::MAX`, or another number than that
+    /// of another object of this client.
     pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self> {
         if permits == 0 {
             let reason = "a semaphore without permits lets nobody in; give at least 1".into();
             return Err(Error::InvalidArgument { argument: "permits", reason });
         }
-        Self::with_limit(client, path, Limit::Fixed(permits))
+        if i32::try_from(permits).is_err() {
+            let reason = format!("a semaphore counts up to {}; give no more", i32::MAX);
+            return Err(Error::InvalidArgument { argument: "permits", reason });
+        }
+        let limit = FixedLimit::of(client, &client.full_path(path)?, permits)?;
+        Self::with_limit(client, path, Limit::Fixed(limit))
     }
 
     /// A semaphore at `path`, below the client's namespace, with as many permits as the count says. Nothing is
@@ -92,17 +100,28 @@ impl Semaphore {
     /// Raising the count wakes those who wait. Lowering it takes no permit away; it keeps others from being
     /// given out. Below one, nobody is let in.
     ///
+    /// The count must have been made with the same client, so that its path means the same node to both, and it is read
+    /// on the session on which the leases are counted. A path outside of the client's namespace takes a client without
+    /// that namespace, for the semaphore as well.
+    ///
     /// # Errors
-    /// [`Error::InvalidPath`].
+    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: the count is of another client.
     pub fn with_shared_count(client: &Client, path: &str, count: &SharedCount) -> Result<Self> {
+        if !count.is_of(client) {
+            let reason = format!(
+                "the count at {} is of another client, which may be connected to other servers or below another path; \
+                 make it with the client of the semaphore",
+                count.path()
+            );
+            return Err(Error::InvalidArgument { argument: "count", reason });
+        }
         Self::with_limit(client, path, Limit::Shared(count.clone()))
     }
 
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self> {
-        let full_path = client.full_path(path)?;
         let leases = Arc::new(Leases::new(client, path, limit)?);
         let books = Arc::new(Books::new(client, leases.leases().path()));
-        Ok(Self { leases, path: full_path, books, options: LockOptions::new() })
+        Ok(Self { leases, books, options: LockOptions::new() })
     }
 
     /// The same semaphore, whose permits have these options. Without them a permit has no maximum hold time
@@ -120,6 +139,8 @@ impl Semaphore {
     /// - [`Error::ZooKeeper`]: the server refuses, as for a missing right; at once. Or it cannot be reached,
     ///   and the client's [retry policy](crate::RetryPolicy) is exhausted.
     /// - [`Error::NotConnected`]: the same before anything could be sent.
+    /// - [`Error::PermitsDiffer`]: others use the path with more permits.
+    /// - [`Error::KindConflict`]: another kind of recipe uses the path.
     /// - [`Error::Closed`]: the client is closed, now or while waiting.
     ///
     /// A lost connection, an expired session or a deleted node do not end the wait. The place in the queue is
@@ -128,7 +149,7 @@ impl Semaphore {
     /// # Cancel safety
     /// The place in the queue is lost, and nothing stays behind: no node and no watch.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        attempt::acquire(self.client(), || self.enter(1)).await.map(the_one)
+        attempt::acquire(self.client(), |reached| self.enter(1, reached)).await.map(the_one)
     }
 
     /// Acquires several permits, all of them or none: while it waits it has none, so that two who want several
@@ -136,13 +157,14 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); [`Error::InvalidArgument`]: no permits, or more than the fixed number that
-    /// there are. More than a shared count says are waited for until that is raised.
+    /// there are, or more than one request creates: servers take requests of up to 1 MiB, which is some thousands of
+    /// permits. More than a shared count says are waited for until that is raised.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<LockGuard>> {
         self.validate(permits)?;
-        attempt::acquire(self.client(), || self.enter(permits)).await
+        attempt::acquire(self.client(), |reached| self.enter(permits, reached)).await
     }
 
     /// Acquires a permit if nobody is to be waited for; `None` otherwise.
@@ -153,7 +175,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Nothing stays behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        Ok(attempt::try_acquire(self.client(), || self.enter(1)).await?.map(the_one))
+        Ok(attempt::try_acquire(self.client(), |reached| self.enter(1, reached)).await?.map(the_one))
     }
 
     /// Acquires several permits, all of them or none, if nobody is to be waited for; `None` otherwise.
@@ -165,27 +187,31 @@ impl Semaphore {
     /// Nothing stays behind.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<LockGuard>>> {
         self.validate(permits)?;
-        attempt::try_acquire(self.client(), || self.enter(permits)).await
+        attempt::try_acquire(self.client(), |reached| self.enter(permits, reached)).await
     }
 
-    /// Acquires a permit if that can be done within this time; `None` otherwise.
+    /// Acquires a permit if that can be done within this time; `None` if it waited in the queue for all of it.
     ///
     /// The time bounds everything, also while the servers are down or silent. Leaving the queue at its end
     /// may take a round trip more, 100 ms at most. Zero is [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire). [`Error::NotConnected`] also if the queue was not reached within this time: then it
+    /// is not known whether anybody else has the permits.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        Ok(attempt::try_acquire_for(self.client(), within, || self.enter(1)).await?.map(the_one))
+        Ok(attempt::try_acquire_for(self.client(), within, |reached| self.enter(1, reached))
+            .await?
+            .map(the_one))
     }
 
-    /// Acquires several permits, all of them or none, if that can be done within this time; `None` otherwise.
+    /// Acquires several permits, all of them or none, if that can be done within this time; `None` if it waited in the
+    /// queue for all of it.
     ///
     /// # Errors
-    /// As [`acquire_many`](Self::acquire_many).
+    /// As [`acquire_many`](Self::acquire_many) and [`try_acquire_for`](Self::try_acquire_for).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -195,7 +221,7 @@ impl Semaphore {
         within: Duration,
     ) -> Result<Option<Vec<LockGuard>>> {
         self.validate(permits)?;
-        attempt::try_acquire_for(self.client(), within, || self.enter(permits)).await
+        attempt::try_acquire_for(self.client(), within, |reached| self.enter(permits, reached)).await
     }
 
     /// How many permits are free now. Who waits for some may be about to take them.
@@ -207,7 +233,7 @@ impl Semaphore {
     /// Nothing is changed by it.
     pub async fn available_permits(&self) -> Result<u32> {
         let limit = match self.leases.limit() {
-            Limit::Fixed(limit) => *limit,
+            Limit::Fixed(limit) => limit.permits(),
             // Below zero there are none, as at zero.
             Limit::Shared(count) => u32::try_from(count.get().await?).unwrap_or(0),
         };
@@ -267,7 +293,7 @@ impl Semaphore {
 
     /// The full path of the semaphore, namespace included.
     pub fn path(&self) -> &str {
-        &self.path
+        self.leases.path()
     }
 
     fn client(&self) -> &Client {
@@ -279,14 +305,16 @@ impl Semaphore {
     fn validate(&self, permits: u32) -> Result<()> {
         let reason = match self.leases.limit() {
             _ if permits == 0 => "acquire at least 1".into(),
-            Limit::Fixed(limit) if permits > *limit => format!("there are {limit} in all; acquire no more"),
-            _ => return Ok(()),
+            Limit::Fixed(limit) if permits > limit.permits() => {
+                format!("there are {} in all; acquire no more", limit.permits())
+            }
+            _ => return self.leases.ensure_fit(permits, self.options.data()),
         };
         Err(Error::InvalidArgument { argument: "permits", reason })
     }
 
-    async fn enter(&self, permits: u32) -> Result<Entry<Turn>> {
-        let applicant = self.leases.apply(permits, self.options.data()).await?;
+    async fn enter(&self, permits: u32, reached: Reached) -> Result<Entry<Turn>> {
+        let applicant = self.leases.apply(permits, self.options.data(), reached).await?;
         Ok(Entry::Queued(Turn { semaphore: self.clone(), applicant }))
     }
 
@@ -296,8 +324,7 @@ impl Semaphore {
             let node = HeldNode::new(self.client(), grant, &self.options);
             tracing::debug!(node = &**node.path(), token, "acquired a permit");
             // Each permit has an owner of its own: nobody is known again.
-            let hold = |registration| Hold::new(registration, node);
-            LockGuard::new(self.books.enter(&Owner::new(), Kind::Shared, token, hold))
+            LockGuard::new(self.books.enter(&Owner::new(), Kind::Shared, token, node))
         };
         grants.into_iter().map(hold).collect()
     }

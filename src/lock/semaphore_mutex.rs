@@ -36,6 +36,7 @@ use crate::error::Result;
 ///
 /// Source: Curator's `InterProcessSemaphoreMutex`.
 #[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct SemaphoreMutex {
     semaphore: Semaphore,
 }
@@ -47,7 +48,8 @@ impl SemaphoreMutex {
     /// The path must be used for nothing else, and by no other kind of recipe.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath).
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath); [`Error::InvalidArgument`](crate::Error::InvalidArgument):
+    /// this client has a [`Semaphore`] with another number of permits there.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(Self { semaphore: Semaphore::new(client, path, 1)? })
     }
@@ -86,7 +88,7 @@ impl SemaphoreMutex {
     /// [`Semaphore::try_acquire_for`].
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`].
+    /// As [`Semaphore::try_acquire_for`].
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).

@@ -12,7 +12,8 @@ use crate::queue::position_of;
 /// A place in the queue of a lock. Dropping it leaves the queue.
 ///
 /// It belongs to the owner that entered the queue, wherever it is awaited. While it is first and nobody awaits
-/// it, nobody has the lock.
+/// it, nobody has the lock. If its node is deleted meanwhile, the next one has its turn, and the ticket goes to the end
+/// of the queue when it is awaited.
 ///
 /// ```no_run
 /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
@@ -32,9 +33,12 @@ pub struct Ticket {
 
 impl Ticket {
     pub(crate) async fn enter(lock: &Reentrant, owner: &Owner) -> Result<Self> {
-        let entry = Box::new(lock.client().unless_closed(lock.enter(owner)).await?);
-        let position = match &*entry {
-            Entry::Queued(turn) => turn.place().position(),
+        let mut entry = Box::new(lock.client().unless_closed(lock.enter(owner)).await?);
+        let position = match &mut *entry {
+            Entry::Queued(turn) => {
+                turn.place_mut().may_idle();
+                turn.place().position()
+            }
             Entry::Granted(_) => 0,
         };
         Ok(Self { lock: lock.clone(), entry, positions: watch::Sender::new(position) })
@@ -82,6 +86,9 @@ impl Ticket {
 
     /// Waits for this contender's turn.
     ///
+    /// If its owner holds the lock by then, it enters again, and the place is given up. The other way round, its owner
+    /// waits for this place as well if it acquires the lock meanwhile.
+    ///
     /// # Errors
     /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     ///
@@ -91,13 +98,16 @@ impl Ticket {
     pub async fn acquired(self) -> Result<LockGuard> {
         let Self { lock, entry, positions } = self;
         let mut turn = match *entry {
-            Entry::Granted(guard) => return Ok(guard),
+            Entry::Granted(guard) => return guard.ensure_held().map(|()| guard),
             Entry::Queued(turn) => turn,
         };
         if positions.receiver_count() > 0 {
             turn.place_mut().publish_position(positions);
         }
         let acquire = async {
+            if turn.enters_beside().await? {
+                return attempt::granted(&mut turn).await;
+            }
             // Whatever became of the place while nobody awaited it.
             turn.place_mut().look().await?;
             attempt::granted(&mut turn).await

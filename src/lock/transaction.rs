@@ -6,7 +6,7 @@ use zookeeper_client::{self as zk, CreateMode, MultiWriteError, MultiWriteResult
 
 use super::guard::LockGuard;
 use super::held_node::HeldNode;
-use crate::client::Write;
+use crate::client::{Write, of_write};
 use crate::error::{Error, LossReason, Result};
 use crate::failure::Failure;
 
@@ -98,7 +98,8 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// Nothing was done:
-    /// - [`Error::InvalidPath`] and [`Error::InvalidArgument`]: and nothing was sent.
+    /// - [`Error::InvalidPath`] and [`Error::InvalidArgument`], as for more than the 1 MiB that servers take of one request:
+    ///   and nothing was sent.
     /// - [`Error::LockLost`]: the lock is gone; the guard knows that from now on.
     /// - [`Error::OperationFailed`]: one of the operations could not be done.
     /// - [`Error::ZooKeeper`]: the servers refuse it as a whole.
@@ -132,7 +133,11 @@ impl<'a> Transaction<'a> {
                 },
             );
         let writes: Vec<Write<'_>> = checks.chain(writes).collect();
+        client.ensure_fits("transaction", writes.iter().map(of_write))?;
+        note_sending(&holds)?;
         let committed = client.unless_closed(async { Ok(session.commit(&writes).await) }).await;
+        let is_decided = committed.as_ref().is_ok_and(|committed| !is_in_doubt(committed));
+        holds.iter().for_each(|hold| hold.transaction_answered(is_decided));
         let Ok(committed) = committed else {
             return Err(in_doubt(holds[0], zk::Error::ClientClosed));
         };
@@ -162,6 +167,29 @@ impl<'a> Transaction<'a> {
                 },
             },
         })
+    }
+}
+
+/// Tells all holds of a transaction that is sent right after this, or none.
+///
+/// # Errors
+/// One of them is lost.
+fn note_sending(holds: &[&HeldNode]) -> Result<()> {
+    for (index, hold) in holds.iter().enumerate() {
+        if let Err(lost) = hold.sends_transaction() {
+            // It is not sent.
+            holds[..index].iter().for_each(|hold| hold.transaction_answered(true));
+            return Err(lost);
+        }
+    }
+    Ok(())
+}
+
+/// Whether it may have been done or not, or may yet be.
+fn is_in_doubt<T>(committed: &Result<T, MultiWriteError>) -> bool {
+    match committed {
+        Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => false,
+        Err(error) => Failure::of(&zk::Error::from(error.clone())) == Failure::Unknown,
     }
 }
 

@@ -3,7 +3,6 @@
 use zookeeper_client::{self as zk, EventType};
 
 use super::contender::Sight;
-use super::internals::LockInternals;
 use super::line::Connection;
 use crate::client::{Session, Watcher};
 use crate::error::{Error, Result};
@@ -16,20 +15,21 @@ pub(crate) struct BlockerWatch {
 }
 
 impl BlockerWatch {
-    /// Watches the contender of that name, on that connection. Answers how it was seen, with the watch if it is there.
+    /// Watches the contender of that name in the queue of that path, on that connection. Answers how it was seen, with
+    /// the watch if it is there.
     pub(crate) async fn set(
-        internals: &LockInternals,
+        queue: &str,
         session: &Session,
         name: &str,
         on: Connection,
     ) -> Result<(Sight, Option<Self>)> {
-        let path = internals.child(name);
+        let path = format!("{queue}/{name}");
         let there = |watcher| (Sight::There, Some(Self { name: name.to_owned(), watcher, on }));
         match session.watch_data(&path).await {
             Ok((_, _, watcher)) => Ok(there(watcher)),
             Err(zk::Error::NoNode) => Ok((Sight::Gone, None)),
             // Who may not read a node does not hear of its end, either; but of changes around it.
-            Err(zk::Error::NoAuth) => match session.watch_list(internals.path()).await {
+            Err(zk::Error::NoAuth) => match session.watch_list(queue).await {
                 Ok((children, watcher)) if children.iter().any(|child| child == name) => Ok(there(watcher)),
                 Ok(_) | Err(zk::Error::NoNode) => Ok((Sight::Changed, None)),
                 Err(source) => Err(cannot_watch(path, source)),

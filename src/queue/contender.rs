@@ -6,7 +6,7 @@
 use super::line::{Connection, Line, Moment, Rank};
 use super::name::{Kind, Names};
 use super::order::{Contenders, Queued, in_order_of_creation};
-use super::rule::{Verdict, excludes, verdict};
+use super::rule::{Verdict, excludes, intruder, verdict};
 
 /// What became of the last action, or what happened meanwhile.
 ///
@@ -72,6 +72,8 @@ pub(crate) enum Action {
     Watch { own: bool, blocker: Option<String> },
     /// Wait for a watch to fire, or for the line.
     Await,
+    /// Leave the queue, and fail: this child of its path is of another recipe.
+    Refuse { child: String, found: &'static str },
 }
 
 /// Where a contender stands.
@@ -233,7 +235,7 @@ impl Contender {
         line: &mut Line<W>,
         stranger: impl FnMut(&str),
     ) -> Action {
-        match Contenders::among(children, self.names, stranger).in_order() {
+        match Contenders::of_any_recipe(children, self.names, stranger).in_order() {
             Ok(queue) => self.judge(queue, at, line),
             Err(undated) => Action::Date(undated),
         }
@@ -241,9 +243,14 @@ impl Contender {
 
     fn judge<W: Clone>(&mut self, mut queue: Vec<Queued>, at: Moment, line: &mut Line<W>) -> Action {
         let Some((own, place)) = self.own_in(&queue) else { return self.requeue() };
+        if let Some((child, found)) = intrusion(&queue, place) {
+            return self.refuse(child, found);
+        }
         let run = line.look(&queue, place, at);
+        let foreign = queue[..place].iter().filter(|before| before.foreign_recipe().is_some()).count();
+        let position = place - foreign;
         if line.is_blocked(own.rank) {
-            return self.wait(place, None);
+            return self.wait(position, None);
         }
         let mut blockers = (0..place)
             .rev()
@@ -254,17 +261,20 @@ impl Contender {
         // A writer that is before us may yet become a reader, and that is before us, too.
         let may_be_followed =
             is_exclusive && queue[nearest].kind == Kind::Exclusive && self.names.have_shared();
-        let is_last = second.is_none() && !may_be_followed;
+        let is_last = second.is_none() && !may_be_followed && foreign == 0;
         // The end of the second gives the time to look again while the nearest still holds. Not to those who are many
         // behind one.
         let watched = second.filter(|_| is_exclusive).unwrap_or(nearest);
         let name = queue.swap_remove(watched).name;
-        self.wait(place, Some(Blocker { name, is_last, run, at: Some(at) }))
+        self.wait(position, Some(Blocker { name, is_last, run, at: Some(at) }))
     }
 
     /// Where numbers do not tell the order: without the line, and by looking at the queue each time.
     fn judge_by_date(&mut self, queue: &[Queued]) -> Action {
         let Some((_, place)) = self.own_in(queue) else { return self.requeue() };
+        if let Some((child, found)) = intrusion(queue, place) {
+            return self.refuse(child, found);
+        }
         match verdict(queue, place) {
             Verdict::Granted => self.granted(),
             Verdict::BlockedBy(before) => {
@@ -313,11 +323,22 @@ impl Contender {
         Action::Requeue
     }
 
+    fn refuse(&mut self, child: String, found: &'static str) -> Action {
+        self.leave();
+        Action::Refuse { child, found }
+    }
+
     fn leave(&mut self) {
         self.own = None;
         self.blocker = None;
         self.standing = Standing::Outside;
     }
+}
+
+/// The contender of another recipe that keeps this one from being granted, and that recipe.
+fn intrusion(queue: &[Queued], place: usize) -> Option<(String, &'static str)> {
+    let intruder = intruder(queue, place)?;
+    Some((intruder.name.clone(), intruder.foreign_recipe()?))
 }
 
 #[cfg(test)]
@@ -536,6 +557,42 @@ mod tests {
         let children = vec!["0-foreign".into(), name(1), "zebra".into()];
         let (contender, _, _) = scene.entered(&name(1), Some(children));
         assert_eq!(contender.standing(), Standing::Granted);
+    }
+
+    #[test]
+    fn it_is_refused_behind_another_recipe_and_waits_for_its_own_before_that() {
+        let latch = |sequence: i32| format!("_c_id-latch-{sequence:010}");
+        let refused = |sequence: i32| Action::Refuse { child: latch(sequence), found: "leader latch" };
+        let mut scene = Scene::new();
+        let (contender, _, action) = scene.entered(&name(2), Some(vec![latch(1), name(2)]));
+        assert_eq!((contender.standing(), action), (Standing::Outside, refused(1)));
+        // One that comes later does no harm.
+        let mut scene = Scene::new();
+        let (contender, _, _) = scene.entered(&name(3), Some(vec![name(3), latch(4)]));
+        assert_eq!(contender.standing(), Standing::Granted);
+        let mut scene = Scene::new();
+        let children = vec![name(1), latch(2), name(3)];
+        let (mut contender, _, action) = scene.entered(&name(3), Some(children));
+        assert_eq!((contender.standing(), action), (Standing::Waiting { position: 1 }, Action::Report));
+        assert_eq!(contender.park(scene.now), Action::Watch { own: false, blocker: Some(name(1)) });
+        scene.watched(&mut contender, Sight::Unwatched, Sight::There);
+        assert_eq!(scene.woken(&mut contender, Sight::Unwatched, Sight::Gone), Action::List);
+        let at = scene.line.moment(scene.now);
+        let listed = Event::Listed { children: vec![latch(2), name(3)], at };
+        assert_eq!(scene.on(&mut contender, listed), refused(2));
+    }
+
+    #[test]
+    fn the_line_knows_nothing_behind_another_recipe() {
+        let mut scene = Scene::new();
+        scene.line.parent_watched(scene.now);
+        let latch = "_c_id-latch-0000000002".to_owned();
+        let (_, holder, _) = scene.entered(&name(1), Some(vec![name(1), latch.clone()]));
+        let (mut next, _, _) = scene.entered(&name(3), Some(vec![name(1), latch, name(3)]));
+        assert_eq!(next.standing(), Standing::Waiting { position: 1 });
+        scene.watched(&mut next, Sight::There, Sight::Unwatched);
+        scene.line.leave(holder);
+        assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::List);
     }
 
     #[test]

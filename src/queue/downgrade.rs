@@ -15,15 +15,16 @@ use crate::error::Result;
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub(crate) enum Downgrade {
     /// The node by which the writer reads, and its place in the line.
-    Reads(EphemeralNode, Option<Membership>),
+    Reads(EphemeralNode, Membership),
     /// Where numbers repeat, no number is that of one writer.
     NoPlace,
-    /// The writer's node is gone.
+    /// The writer's node is gone, or is given back: the next writer may have the lock.
     WriterGone,
 }
 
 /// Creates a reader's node with the number of a writer's node: queued writers stay behind it. It is created
-/// only if the writer's node exists.
+/// only if the writer's node exists. It is given back if the writer was lost or released before the reply: then
+/// those of the same line who wait for the writer have been let in.
 ///
 /// Curator's form of it, of `InterProcessReadWriteLock`.
 ///
@@ -36,11 +37,9 @@ pub(crate) async fn downgrade(
     form: NodeForm,
 ) -> Result<Downgrade> {
     let name = writer.rsplit('/').next().unwrap_or(writer);
-    let number = internals.read(name).map(|writer| writer.sequence);
-    let Some(number) = number.filter(|number| !is_past_the_last_number(*number)) else {
-        return Ok(Downgrade::NoPlace);
-    };
-    let form = NodeForm { number: Some(number), ..form };
+    let writing = internals.read(name).filter(|writer| !is_past_the_last_number(writer.sequence));
+    let Some(writing) = writing else { return Ok(Downgrade::NoPlace) };
+    let form = NodeForm { number: Some(writing.sequence), ..form };
     let retry = internals.client().retry_policy();
     let mut failures = Failures::default();
     loop {
@@ -49,13 +48,10 @@ pub(crate) async fn downgrade(
         let source = match EphemeralNode::create_together(&mut nodes, session, Some(writer)).await {
             Ok(CreateOutcome::Created) => {
                 let [node] = nodes;
-                // It waits for nobody.
-                let wake = Arc::default();
-                let membership = node
-                    .name()
-                    .and_then(|name| internals.read(name))
-                    .map(|own| internals.line(session).arrive(&own, None, &wake));
-                return Ok(Downgrade::Reads(node, membership));
+                let reading = node.name().and_then(|name| internals.read(name));
+                let membership =
+                    reading.and_then(|reading| internals.line(session).follow(&reading, &writing));
+                return Ok(membership.map_or(Downgrade::WriterGone, |place| Downgrade::Reads(node, place)));
             }
             Ok(CreateOutcome::ParentMissing) | Err(zk::Error::RuntimeInconsistent) => {
                 return Ok(Downgrade::WriterGone);

@@ -1,6 +1,7 @@
 //! What the granted place in a queue leaves in the hands of the holder.
 
 use super::membership::Membership;
+use super::passing::PassOn;
 use crate::client::EphemeralNode;
 use crate::error::Result;
 
@@ -15,6 +16,15 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
+    /// To be removed: says when those in the line are let in who wait for it.
+    pub(crate) fn passing_on(mut self, when: PassOn) -> Self {
+        match (when, self.membership.take()) {
+            (PassOn::WhenGone, Some(membership)) => self.node.keep_until_gone(membership),
+            (_, membership) => self.membership = membership,
+        }
+        self
+    }
+
     /// The node is known to be gone: another one of the same name is somebody else's.
     pub(crate) fn forget(self) {
         self.node.forget();

@@ -9,7 +9,7 @@ use zookeeper_client as zk;
 
 use super::contender::Contender;
 use super::membership::SharedLine;
-use super::name::{Kind, Names};
+use super::name::{Kind, LEASES, LEASES_CHILD, Names};
 use super::order::{Contenders, Queued, in_order_of_creation};
 use crate::client::{Client, NodeForm, Session};
 use crate::error::{Error, Result};
@@ -22,6 +22,9 @@ pub(crate) struct LockInternals {
     path: Arc<str>,
     names: &'static Names,
     stranger_seen: AtomicBool,
+    foreign_seen: AtomicBool,
+    /// Whether somebody contended here, and met no other recipe.
+    is_used: AtomicBool,
     /// Of the latest session that somebody contended in.
     line: Mutex<Option<Arc<SharedLine>>>,
     registry: Arc<Registry>,
@@ -50,12 +53,72 @@ impl LockInternals {
             path,
             names,
             stranger_seen: AtomicBool::new(false),
+            foreign_seen: AtomicBool::new(false),
+            is_used: AtomicBool::new(false),
             line: Mutex::default(),
             registry: registry.clone(),
         });
         here.retain(|(known, _)| *known != names);
         here.push((names, Arc::downgrade(&internals)));
         Ok(internals)
+    }
+
+    /// Before somebody contends here.
+    ///
+    /// # Errors
+    /// [`Error::KindConflict`] if lock objects of this client have used the path for another recipe, and still live.
+    pub(crate) fn ensure_recipe(&self) -> Result<()> {
+        if self.is_used.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let others = self.meeting_here();
+        let Some(found) = others.iter().find(|other| other.is_used.load(Ordering::Relaxed)) else {
+            return Ok(());
+        };
+        // Of a semaphore and another recipe, that is the path of both.
+        let path = if found.path.len() < self.path.len() { &found.path } else { &self.path };
+        let (expected, found) = (self.names.recipe(), found.names.recipe());
+        Err(Error::KindConflict { path: path.to_string(), node: None, expected, found })
+    }
+
+    /// The same by the children of the path, for a recipe that goes by their number.
+    ///
+    /// # Errors
+    /// [`Error::KindConflict`] if the first contender is of another recipe.
+    pub(crate) fn ensure_own_is_first(&self, children: &[String]) -> Result<()> {
+        let contenders = children.iter().filter_map(|name| {
+            let (kind, sequence) = self.names.read_any(name)?;
+            Some((sequence, kind, name))
+        });
+        match contenders.min() {
+            Some((_, Kind::Foreign(found), name)) => Err(self.kind_conflict(name, found)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that the path is used for this recipe, as long as this queue lives.
+    pub(crate) fn is_used_now(&self) {
+        self.is_used.store(true, Ordering::Relaxed);
+    }
+
+    /// The queues of other recipes that this client has on the same path. That of a semaphore is the parent of its
+    /// leases.
+    fn meeting_here(&self) -> Vec<Arc<Self>> {
+        let queues = lock(&self.registry.0);
+        let at = |path: &str| queues.get(path).into_iter().flatten();
+        let leases = format!("{}/{LEASES_CHILD}", self.path);
+        let parent = self.path.strip_suffix(LEASES_CHILD).and_then(|path| path.strip_suffix('/'));
+        let semaphores = at(&leases).filter(|(names, _)| *names == &LEASES);
+        let others = at(parent.filter(|_| self.names == &LEASES).unwrap_or_default());
+        let here = at(&self.path).filter(|(names, _)| *names != self.names);
+        // They are not dropped here, under the lock that their drop takes.
+        here.chain(semaphores).chain(others).filter_map(|(_, queue)| queue.upgrade()).collect()
+    }
+
+    /// This child of the path is of another recipe.
+    pub(crate) fn kind_conflict(&self, child: &str, found: &'static str) -> Error {
+        let (path, node) = (self.path.to_string(), Some(self.child(child)));
+        Error::KindConflict { path, node, expected: self.names.recipe(), found }
     }
 
     /// The line of our contenders in that session.
@@ -174,8 +237,15 @@ impl LockInternals {
     }
 
     pub(crate) fn on_stranger(&self, name: &str) {
-        if !self.stranger_seen.swap(true, Ordering::Relaxed) {
-            tracing::warn!(path = %self.path, child = name, "ignoring children that are no contenders");
+        match self.names.read_any(name) {
+            Some((Kind::Foreign(found), _)) if !self.foreign_seen.swap(true, Ordering::Relaxed) => {
+                let expected = self.names.recipe();
+                tracing::warn!(path = %self.path, child = name, expected, found, "another recipe uses the path");
+            }
+            None if !self.stranger_seen.swap(true, Ordering::Relaxed) => {
+                tracing::warn!(path = %self.path, child = name, "ignoring children that are no contenders");
+            }
+            _ => {}
         }
     }
 }

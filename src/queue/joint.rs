@@ -1,17 +1,21 @@
-//! Places in several queues, of which one holds all or none.
+//! Places in several queues, of which one holds all or none: drives [`AllOrNone`].
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join_all, join3, try_join_all};
+use futures_util::future::{OptionFuture, join, join_all, join3, try_join_all};
 use zookeeper_client as zk;
 
+use super::all_or_none::{Action, AllOrNone, Event, Loss};
 use super::grant::Grant;
 use super::internals::LockInternals;
 use super::line::{Company, Moment};
+use super::losses::Losses;
 use super::membership::SharedLine;
 use super::name::Kind;
 use super::place::Place;
-use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
+use super::reached::Reached;
+use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm};
 use crate::error::{Error, Result};
 
 /// Contenders of one session in several queues. Dropping it leaves them all.
@@ -24,41 +28,78 @@ pub(crate) struct Joint {
     /// In the order that all agree on.
     queues: Arc<[Arc<LockInternals>]>,
     data: Option<Arc<[u8]>>,
-    /// In the first of the queues. All but the last of them are granted.
+    reached: Reached,
+    machine: AllOrNone,
+    /// In the first of the queues.
     places: Vec<Place>,
+    /// In the queues that come next.
+    newcomers: VecDeque<Newcomer>,
     /// Failures in a row to reach the servers.
     failures: Failures,
-    /// Losses in a row of a node.
-    losses: Failures,
+    /// Losses in a row of a node, or of the parents of one.
+    losses: Losses,
+    /// Whether it has made the parents of the queues since it last got into them.
+    has_made_parents: bool,
+}
+
+/// A node of which it is not known where it stands.
+#[derive(Debug)]
+struct Newcomer {
+    node: EphemeralNode,
+    form: NodeForm,
+    /// The children listed behind its create, if that list came.
+    children: Option<Vec<String>>,
+    /// When it was created.
+    at: Moment,
 }
 
 impl Joint {
     /// Enters the queues.
     ///
+    /// # Errors
+    /// Among others [`Error::InvalidArgument`]: the servers do not take the request that enters so many.
+    ///
     /// # Cancel safety
     /// Nothing stays in any queue.
-    pub(crate) async fn enter(queues: &Arc<[Arc<LockInternals>]>, data: Option<Arc<[u8]>>) -> Result<Self> {
+    pub(crate) async fn enter(
+        queues: &Arc<[Arc<LockInternals>]>,
+        data: Option<Arc<[u8]>>,
+        reached: Reached,
+    ) -> Result<Self> {
+        queues.iter().try_for_each(|queue| queue.ensure_recipe())?;
+        let size = |queue: &Arc<LockInternals>| {
+            queue.form(Kind::Exclusive, data.clone()).size(queue.client(), queue.path())
+        };
+        queues[0].client().ensure_fits("members of a multi-lock", queues.iter().map(size))?;
         let mut joint = Self {
             queues: queues.clone(),
             data,
+            reached,
+            machine: AllOrNone::new(queues.len()),
             places: Vec::with_capacity(queues.len()),
+            newcomers: VecDeque::new(),
             failures: Failures::default(),
-            losses: Failures::default(),
+            losses: Losses::default(),
+            has_made_parents: false,
         };
-        joint.enter_rest().await?;
+        let action = joint.machine.start();
+        joint.drive(action).await?;
         Ok(joint)
     }
 
     /// The place in which it waits, and the index of the queue.
     pub(crate) fn waiting(&self) -> Option<(&Place, usize)> {
-        let place = self.places.last().filter(|place| !place.is_granted() && !place.is_outside())?;
-        Some((place, self.places.len() - 1))
+        let queue = self.machine.waits_in()?;
+        Some((self.places.get(queue)?, queue))
     }
 
     /// What it holds, if that is all. What is left then is nothing.
     pub(crate) fn take_grants(&mut self) -> Option<Vec<Grant>> {
-        let granted = self.is_everywhere() && self.places.iter().all(Place::is_granted);
-        granted.then(|| self.places.drain(..).filter_map(|mut place| place.take_grant()).collect())
+        if !self.machine.is_granted() {
+            return None;
+        }
+        self.machine = AllOrNone::new(self.queues.len());
+        self.places.drain(..).map(|mut place| place.take_grant()).collect()
     }
 
     /// Waits until the contender before it is gone or changed, and goes on from there.
@@ -66,27 +107,8 @@ impl Joint {
     /// # Cancel safety
     /// Only to be followed by dropping or leaving.
     pub(crate) async fn wait(&mut self) -> Result<()> {
-        let Some(last) = self.places.last_mut() else { return self.enter_rest().await };
-        last.wait().await?;
-        if last.has_waited() {
-            self.losses.reset();
-        }
-        if last.is_granted() {
-            if !self.is_everywhere() {
-                self.enter_rest().await?;
-            }
-            if self.is_everywhere() {
-                // Those held since long ago may have been lost meanwhile.
-                try_join_all(self.places.iter_mut().map(Place::look)).await?;
-            }
-        }
-        if self.places.iter().any(Place::is_outside) {
-            self.leave_all("a node of it is gone");
-            let lost = self.error(zk::Error::NoNode);
-            self.losses.pause_or(lost, self.queues[0].client().retry_policy()).await?;
-            self.enter_rest().await?;
-        }
-        Ok(())
+        let action = self.machine.park();
+        self.drive(action).await
     }
 
     /// Leaves all queues, and waits for the confirmations. Answers what went wrong.
@@ -94,40 +116,88 @@ impl Joint {
     /// # Cancel safety
     /// The queues are left in any case, in the background if this is cancelled.
     pub(crate) async fn leave(self) -> Vec<Error> {
-        let left = join_all(self.places.into_iter().map(Place::leave)).await;
-        left.into_iter().filter_map(Result::err).collect()
+        let places = join_all(self.places.into_iter().map(Place::leave));
+        let nodes = join_all(self.newcomers.into_iter().map(|newcomer| newcomer.node.remove(())));
+        let (places, nodes) = join(places, nodes).await;
+        places.into_iter().filter_map(Result::err).chain(nodes.into_iter().filter_map(Result::err)).collect()
     }
 
-    fn is_everywhere(&self) -> bool {
-        self.places.len() == self.queues.len()
-    }
-
-    fn leave_all(&mut self, why: &str) {
-        tracing::info!(path = &**self.queues[0].path(), "leaving the queues of a multi-lock: {why}");
-        self.places.clear();
-    }
-
-    /// Enters the queues that it is not in, up to the first in which it must wait.
-    async fn enter_rest(&mut self) -> Result<()> {
+    /// Does one action after the other until there is something to report.
+    async fn drive(&mut self, mut action: Action) -> Result<()> {
         loop {
-            let client = self.queues[0].client();
-            let session = match self.places.first().and_then(Place::session) {
-                Some(session) => session.clone(),
-                None => client.session().await?,
-            };
-            match self.try_enter_rest(&session).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(error) if error.ends_session() => self.leave_all("the session is over"),
-                Err(error) => {
-                    self.failures.pause_after(error, self.queues[0].client().retry_policy()).await?
+            let event = match action {
+                Action::Report => return Ok(()),
+                Action::Enter => self.try_enter().await?,
+                Action::Locate => self.locate().await?,
+                Action::Wait(queue) => self.wait_in(queue).await?,
+                Action::LookAtAll => {
+                    try_join_all(self.places.iter_mut().map(Place::look)).await?;
+                    Event::Looked(self.places.iter().map(Place::standing).collect())
                 }
+                Action::LeaveBehind(queue) => {
+                    // Dropped, they leave their queues.
+                    self.places.truncate(queue + 1);
+                    self.newcomers.clear();
+                    Event::Left
+                }
+                Action::LeaveAll(loss) => self.leave_all(loss).await?,
+            };
+            action = self.machine.on(event);
+        }
+    }
+
+    async fn leave_all(&mut self, loss: Loss) -> Result<Event> {
+        tracing::info!(path = &**self.queues[0].path(), ?loss, "leaving the queues of a multi-lock");
+        self.places.clear();
+        self.newcomers.clear();
+        match loss {
+            Loss::Node => self.losses.pause(&self.paths()).await?,
+            Loss::Session => {}
+        }
+        Ok(Event::Left)
+    }
+
+    async fn wait_in(&mut self, queue: usize) -> Result<Event> {
+        let (held, rest) = self.places.split_at_mut(queue);
+        held.iter_mut().for_each(Place::may_idle);
+        // There is a place in each queue that the machine knows of.
+        let Some(place) = rest.first_mut() else { return Ok(Event::SessionOver) };
+        place.wait().await?;
+        if place.has_waited() {
+            self.losses.reset();
+        }
+        Ok(Event::Waited(queue, place.standing()))
+    }
+
+    async fn locate(&mut self) -> Result<Event> {
+        // There is a node in each queue that the machine knows to be entered.
+        let Some(Newcomer { node, form, children, at }) = self.newcomers.pop_front() else {
+            return Ok(Event::SessionOver);
+        };
+        let place = Place::of(&self.queues[self.places.len()], node, form, children, at).await?;
+        let standing = place.standing();
+        self.places.push(place);
+        Ok(Event::Located(standing))
+    }
+
+    /// Enters the queues that it is not in.
+    async fn try_enter(&mut self) -> Result<Event> {
+        match self.enter_rest().await {
+            Ok(event) => Ok(event),
+            Err(error) if error.ends_session() => Ok(Event::SessionOver),
+            Err(error) => {
+                self.failures.pause_after(error, self.queues[0].client().retry_policy()).await?;
+                Ok(Event::NotEntered)
             }
         }
     }
 
-    /// Answers whether that was done.
-    async fn try_enter_rest(&mut self, session: &Arc<Session>) -> Result<bool> {
+    async fn enter_rest(&mut self) -> Result<Event> {
+        let session = match self.places.first().and_then(Place::session) {
+            Some(session) => session.clone(),
+            None => self.queues[0].client().session().await?,
+        };
+        let session = &session;
         let queues = &self.queues[self.places.len()..];
         let form = |queue: &LockInternals| queue.form(Kind::Exclusive, self.data.clone());
         let node = |queue: &Arc<LockInternals>| {
@@ -149,6 +219,7 @@ impl Joint {
             join3(queue_watches, EphemeralNode::create_together(&mut nodes, session, None), lists).await;
         match outcome.map_err(|source| self.error(source))? {
             CreateOutcome::Created => {
+                self.reached.note();
                 for ((line, at), watch) in lines.iter().zip(&mut moments).zip(queue_watches) {
                     if let Some(Ok((true, watch))) = watch {
                         *at = line.parent_watched(watch, at.on);
@@ -156,36 +227,43 @@ impl Joint {
                 }
             }
             CreateOutcome::ParentMissing => {
+                if std::mem::replace(&mut self.has_made_parents, true) {
+                    // Somebody removes them as often as they are made.
+                    self.losses.pause(&self.paths()).await?;
+                }
                 let made = try_join_all(nodes.iter().map(EphemeralNode::make_parents)).await;
                 made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
-                return Ok(false);
+                return Ok(Event::NotEntered);
             }
             // Done or not, it is undone.
             CreateOutcome::Unknown(source) => return Err(self.error(source)),
         }
         match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
             Ok(_) => {}
-            Err(zk::Error::NoNode) => return Ok(false),
+            Err(zk::Error::NoNode) => {
+                drop(nodes);
+                self.losses.pause(&self.paths()).await?;
+                return Ok(Event::NotEntered);
+            }
             Err(source) => return Err(self.error(source)),
         }
         let forms: Vec<NodeForm> = queues.iter().map(|queue| form(queue)).collect();
         let listed = lists.into_iter().zip(moments);
-        for (((queue, node), form), (children, at)) in queues.iter().zip(nodes).zip(forms).zip(listed) {
-            let children = children.and_then(Result::ok);
-            let place = Place::of(queue, node, form, children, at).await?;
-            let granted = place.is_granted();
-            self.places.push(place);
-            if !granted {
-                // The nodes that are left leave their queues.
-                break;
-            }
-        }
+        let newcomers = nodes.into_iter().zip(forms).zip(listed).map(|((node, form), (children, at))| {
+            Newcomer { node, form, children: children.and_then(Result::ok), at }
+        });
+        self.newcomers = newcomers.collect();
         self.failures.reset();
-        Ok(true)
+        self.has_made_parents = false;
+        Ok(Event::Entered)
     }
 
     fn error(&self, source: zk::Error) -> Error {
+        Error::ZooKeeper { operation: "create nodes in", path: self.paths(), source }
+    }
+
+    fn paths(&self) -> String {
         let paths: Vec<&str> = self.queues.iter().map(|queue| &**queue.path()).collect();
-        Error::ZooKeeper { operation: "create nodes in", path: paths.join(", "), source }
+        paths.join(", ")
     }
 }

@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all, select_all, try_join_all};
+use futures_util::future::{OptionFuture, join, join_all, join3, select_all, try_join_all};
 use zookeeper_client as zk;
 
+use super::fixed_limit::FixedLimit;
 use super::grant::Grant;
 use super::internals::LockInternals;
 use super::name::{Kind, LEASES, MUTEX};
+use super::permits::{self, Action, Count, Event};
 use super::place::Place;
+use super::reached::Reached;
 use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::shared_count::SharedCount;
 
 /// How many leases there are.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Limit {
-    Fixed(u32),
+    Fixed(FixedLimit),
     Shared(SharedCount),
 }
 
@@ -24,6 +27,8 @@ pub(crate) enum Limit {
 /// `leases`, where everybody has a node who holds.
 #[derive(Debug)]
 pub(crate) struct Leases {
+    /// The full path of the semaphore.
+    path: Arc<str>,
     gate: Arc<LockInternals>,
     leases: Arc<LockInternals>,
     limit: Limit,
@@ -34,11 +39,22 @@ impl Leases {
     /// [`Error::InvalidPath`].
     pub(crate) fn new(client: &Client, path: &str, limit: Limit) -> Result<Self> {
         let queue = |name: &str, names| LockInternals::of(client, &format!("{path}/{name}"), names);
-        Ok(Self { gate: queue("locks", &MUTEX)?, leases: queue("leases", &LEASES)?, limit })
+        let path_of_all = client.full_path(path)?;
+        Ok(Self {
+            path: path_of_all,
+            gate: queue("locks", &MUTEX)?,
+            leases: queue("leases", &LEASES)?,
+            limit,
+        })
     }
 
     pub(crate) fn client(&self) -> &Client {
         self.gate.client()
+    }
+
+    /// The full path of the semaphore.
+    pub(crate) fn path(&self) -> &Arc<str> {
+        &self.path
     }
 
     pub(crate) fn gate(&self) -> &LockInternals {
@@ -53,62 +69,89 @@ impl Leases {
         &self.limit
     }
 
+    /// # Errors
+    /// [`Error::InvalidArgument`]: the servers do not take the request that creates so many leases.
+    pub(crate) fn ensure_fit(&self, wanted: u32, data: Option<Arc<[u8]>>) -> Result<()> {
+        let gate = self.gate.form(Kind::Exclusive, None).size(self.client(), self.gate.path());
+        let lease = self.leases.form(Kind::Shared, data).size(self.client(), self.leases.path());
+        let leases = (0..wanted).map(|_| lease);
+        self.client().ensure_fits("permits", leases.chain([gate]))
+    }
+
     /// Enters the queue at the gate, and takes the leases wanted if nobody is to be waited for.
     ///
     /// # Cancel safety
     /// Nothing stays in any queue.
-    pub(crate) async fn apply(self: &Arc<Self>, wanted: u32, data: Option<Arc<[u8]>>) -> Result<Applicant> {
+    pub(crate) async fn apply(
+        self: &Arc<Self>,
+        wanted: u32,
+        data: Option<Arc<[u8]>>,
+        reached: Reached,
+    ) -> Result<Applicant> {
+        self.leases.ensure_recipe()?;
         let session = self.client().session().await?;
         let form = self.gate.form(Kind::Exclusive, None);
-        // Sent in this order: what is free is looked at when we are at the gate, if we are let in at once.
-        let (place, free) = join(Place::enter(&self.gate, session.clone(), form), self.free(&session)).await;
+        let asked_on = session.connection();
+        // Sent in this order: the leases are counted when we are in the queue.
+        let enter = Place::enter(&self.gate, session.clone(), form, reached);
+        let (place, seen) = join(enter, self.look(&session, false)).await;
         let place = place?;
-        let free = free.ok().filter(|_| place.is_where_it_entered());
-        let leases = self.clone();
-        let mut applicant =
-            Applicant { leases, wanted, data, place, taken: None, failures: Failures::default() };
-        applicant.advance(false, free).await?;
+        self.leases.is_used_now();
+        let count = |(leases, limit, _)| Count { leases, limit, asked_on, synced: false };
+        let event = Event::Entered { passage: place.passage(), count: seen.ok().map(count) };
+        let mut applicant = Applicant {
+            leases: self.clone(),
+            machine: permits::Applicant::new(wanted),
+            wanted,
+            data,
+            place,
+            watchers: Vec::new(),
+            in_doubt: Vec::new(),
+            taken: None,
+            has_made_parents: false,
+            failures: Failures::default(),
+        };
+        let action = applicant.machine.on(event, applicant.place.connection());
+        applicant.drive(action).await?;
         Ok(applicant)
     }
 
-    /// How many leases are free; negative if there are more than the limit.
-    async fn free(&self, session: &Session) -> Result<i64> {
-        let (children, limit) = join(self.leases.list(session), self.read_limit(session)).await;
-        let children = children.map_err(|source| self.cannot_count(source))?;
-        Ok(i64::from(limit?) - self.count(children))
+    /// Counts the leases, and reads how many there may be; with what tells of changes, if that is wanted.
+    async fn look(&self, session: &Session, watch: bool) -> Result<(usize, permits::Limit, Vec<Watcher>)> {
+        let (counted, limit) = join(self.count(session, watch), self.read_limit(session, watch)).await;
+        let ((leases, leases_watcher), (limit, limit_watcher)) = (counted?, limit?);
+        Ok((leases, limit, leases_watcher.into_iter().chain(limit_watcher).collect()))
     }
 
-    /// The same, and what tells of changes.
-    async fn watch_free(&self, session: &Session) -> Result<(i64, Vec<Watcher>)> {
-        let (listed, limit) = join(session.watch_list(self.leases.path()), self.watch_limit(session)).await;
-        let (limit, limit_watcher) = limit?;
-        let (children, children_watcher) = match listed {
-            // Without a lease there is nothing to wait for, but for the limit.
-            Err(zk::Error::NoNode) => (Vec::new(), None),
-            Err(source) => return Err(self.cannot_count(source)),
-            Ok((children, watcher)) => (children, Some(watcher)),
+    async fn count(&self, session: &Session, watch: bool) -> Result<(usize, Option<Watcher>)> {
+        let listed = if watch {
+            session.watch_list(self.leases.path()).await.map(|(children, watcher)| (children, Some(watcher)))
+        } else {
+            session.list(self.leases.path()).await.map(|children| (children, None))
         };
-        let watchers = children_watcher.into_iter().chain(limit_watcher).collect();
-        Ok((i64::from(limit) - self.count(children), watchers))
-    }
-
-    fn count(&self, children: Vec<String>) -> i64 {
-        self.leases.among(children).len() as i64
-    }
-
-    async fn read_limit(&self, session: &Session) -> Result<i32> {
-        match &self.limit {
-            Limit::Fixed(limit) => Ok(i32::try_from(*limit).unwrap_or(i32::MAX)),
-            Limit::Shared(count) => count.read(session).await.map_err(|source| count.cannot_read(source)),
+        match listed {
+            Ok((children, watcher)) => {
+                self.leases.ensure_own_is_first(&children)?;
+                Ok((self.leases.among(children).len(), watcher))
+            }
+            // Without a lease there is nothing to wait for, but for the limit.
+            Err(zk::Error::NoNode) => Ok((0, None)),
+            Err(source) => Err(self.cannot_count(source)),
         }
     }
 
-    async fn watch_limit(&self, session: &Session) -> Result<(i32, Option<Watcher>)> {
-        let Limit::Shared(count) = &self.limit else {
-            return Ok((self.read_limit(session).await?, None));
+    async fn read_limit(&self, session: &Session, watch: bool) -> Result<(permits::Limit, Option<Watcher>)> {
+        let count = match &self.limit {
+            Limit::Fixed(limit) => return Ok((permits::Limit::Fixed(limit.permits()), None)),
+            Limit::Shared(count) => count,
         };
-        let (limit, watcher) = count.watch(session).await.map_err(|source| count.cannot_read(source))?;
-        Ok((limit, Some(watcher)))
+        let read = if watch {
+            count.watch(session).await.map(|(limit, watcher)| (limit, Some(watcher)))
+        } else {
+            count.read(session).await.map(|limit| (limit, None))
+        };
+        let (limit, watcher) = read.map_err(|source| count.cannot_read(source))?;
+        Ok((permits::Limit::Shared(limit), watcher))
     }
 
     fn cannot_count(&self, source: zk::Error) -> Error {
@@ -120,29 +163,27 @@ impl Leases {
 #[derive(Debug)]
 pub(crate) struct Applicant {
     leases: Arc<Leases>,
+    machine: permits::Applicant,
     wanted: u32,
     data: Option<Arc<[u8]>>,
     /// At the gate.
     place: Place,
+    /// What tells that the last count is out of date.
+    watchers: Vec<Watcher>,
+    /// Leases that may have been created.
+    in_doubt: Vec<EphemeralNode>,
     taken: Option<Vec<Grant>>,
+    /// Whether it has found the parent of the leases missing.
+    has_made_parents: bool,
     /// Failures in a row to reach the servers.
     failures: Failures,
-}
-
-/// What came of a try to take leases.
-enum Try {
-    Taken,
-    /// There are not enough. If it is patient, the watchers tell of changes.
-    Full(Vec<Watcher>),
-    /// Something was in the way that is no longer.
-    Again,
 }
 
 impl Applicant {
     /// The leases, if it got them. What is left of the applicant then is nothing: it makes way at the gate when
     /// it is dropped, and nobody waits for that.
     pub(crate) fn take_grants(&mut self) -> Option<Vec<Grant>> {
-        self.taken.take()
+        self.taken.take_if(|_| self.machine.is_granted())
     }
 
     /// Waits until it has its leases.
@@ -150,7 +191,8 @@ impl Applicant {
     /// # Cancel safety
     /// Only to be followed by dropping or leaving.
     pub(crate) async fn wait(&mut self) -> Result<()> {
-        self.advance(true, None).await
+        let action = self.machine.park(self.place.connection());
+        self.drive(action).await
     }
 
     /// Leaves the queue, gives back what it has taken, and waits for the confirmation of the former.
@@ -158,60 +200,95 @@ impl Applicant {
     /// # Cancel safety
     /// Both are done in any case, in the background if this is cancelled.
     pub(crate) async fn leave(self) -> Result<()> {
-        drop(self.taken);
+        drop((self.taken, self.in_doubt));
         self.place.leave().await
     }
 
-    /// Goes on until it has its leases or, if it is not patient, until it would have to wait for others. It may
-    /// know already how many leases are free.
-    async fn advance(&mut self, patient: bool, mut free: Option<i64>) -> Result<()> {
-        while self.taken.is_none() {
-            if !self.place.is_granted() {
-                if !patient {
-                    break;
+    /// Does one action after the other until there is something to report.
+    async fn drive(&mut self, mut action: Action) -> Result<()> {
+        loop {
+            let outcome = match action {
+                Action::Report => return Ok(()),
+                Action::AwaitGate => {
+                    self.place.wait().await?;
+                    Ok(Event::Gate(self.place.passage()))
                 }
-                self.place.wait().await?;
-                continue;
-            }
-            match self.try_to_take(patient, free.take()).await {
-                Ok(Try::Taken) => self.failures.reset(),
-                Ok(Try::Again) => {}
-                Ok(Try::Full(watchers)) if patient => {
-                    self.failures.reset();
-                    self.place.waits();
-                    any_changed(watchers).await;
+                Action::LookAtGate => {
+                    self.place.look().await?;
+                    Ok(Event::Gate(self.place.passage()))
                 }
-                Ok(Try::Full(_)) => break,
-                Err(error) if error.ends_session() => self.place.look().await?,
-                Err(error) => self.failures.pause_after(error, self.leases.client().retry_policy()).await?,
-            }
+                Action::Count { sync, watch, verify } => self.count(sync, watch, verify).await,
+                Action::Await => Ok(self.changed().await),
+                Action::Take => self.take().await,
+                Action::MakeParents => self.make_parents().await,
+                Action::Undo => self.undo().await,
+                Action::Refuse { leases, limit: permits } => {
+                    let path = self.leases.path.to_string();
+                    return Err(Error::PermitsDiffer { path, permits, leases });
+                }
+            };
+            let event = match outcome {
+                Ok(event) => event,
+                Err(error) if error.ends_session() => Event::SessionOver,
+                Err(error) => {
+                    self.failures.pause_after(error, self.leases.client().retry_policy()).await?;
+                    Event::Failed
+                }
+            };
+            action = self.machine.on(event, self.place.connection());
         }
-        Ok(())
     }
 
-    async fn try_to_take(&mut self, patient: bool, free: Option<i64>) -> Result<Try> {
-        let Some(session) = self.place.session().cloned() else { return Ok(Try::Again) };
-        let seen = match free {
-            Some(free) => Ok((free, Vec::new())),
-            None if patient => self.leases.watch_free(&session).await,
-            None => self.leases.free(&session).await.map(|free| (free, Vec::new())),
-        };
-        let (free, watchers) = seen?;
-        if free < i64::from(self.wanted) {
-            return Ok(Try::Full(watchers));
+    /// The session of the place at the gate.
+    fn session(&self) -> Result<Arc<Session>> {
+        let over = || self.leases.gate.error("stay in the queue of", zk::Error::SessionExpired);
+        self.place.session().cloned().ok_or_else(over)
+    }
+
+    async fn count(&mut self, sync: bool, watch: bool, verify: bool) -> Result<Event> {
+        let (session, asked_on) = (self.session()?, self.place.connection());
+        self.watchers.clear();
+        let leases = &self.leases;
+        let synced = OptionFuture::from(sync.then(|| session.confirm()));
+        let gate = self.place.node_path().filter(|_| verify);
+        let gate = OptionFuture::from(gate.as_deref().map(|gate| session.stat(gate)));
+        // `join3` polls in this order, and the first poll sends: the server is up to date when it counts.
+        let (synced, gate, seen) = join3(synced, gate, leases.look(&session, watch)).await;
+        synced.transpose().map_err(|source| leases.cannot_count(source))?;
+        if let Some(None) = gate.transpose().map_err(|source| leases.gate.error("find a node in", source))? {
+            return Ok(Event::GateGone);
         }
-        self.take(&session).await
+        let (leases, limit, watchers) = seen?;
+        self.watchers = watchers;
+        Ok(Event::Counted(Count { leases, limit, asked_on, synced: sync }))
+    }
+
+    /// Waits for what the last count watches.
+    async fn changed(&mut self) -> Event {
+        self.failures.reset();
+        self.place.waits();
+        // Nothing else looks after it until the leases change.
+        self.place.may_idle();
+        let session = self.place.session().cloned();
+        tokio::select! {
+            () = any_changed(&mut self.watchers) => {}
+            // If no watch tells.
+            Some(()) = OptionFuture::from(session.as_ref().map(|session| session.ended())) => {}
+        }
+        self.watchers.clear();
+        Event::Changed
     }
 
     /// Creates all leases in one transaction, which is not done if our node at the gate is gone.
-    async fn take(&mut self, session: &Arc<Session>) -> Result<Try> {
+    async fn take(&mut self) -> Result<Event> {
+        let session = self.session()?;
         let leases = &self.leases.leases;
         let error = |source| leases.error("create leases in", source);
-        let Some(gate) = self.place.node_path() else { return Ok(Try::Again) };
+        let Some(gate) = self.place.node_path() else { return Ok(Event::GateGone) };
         let form = leases.form(Kind::Shared, self.data.clone());
         let node = |_| EphemeralNode::new(leases.client(), session.clone(), leases.path(), form.clone());
         let mut nodes: Vec<EphemeralNode> = (0..self.wanted).map(node).collect();
-        let failed = match EphemeralNode::create_together(&mut nodes, session, Some(&gate)).await {
+        let failed = match EphemeralNode::create_together(&mut nodes, &session, Some(&gate)).await {
             Ok(CreateOutcome::Created) => {
                 match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
                     Ok(_) if session.is_over() => return Err(error(zk::Error::SessionExpired)),
@@ -220,34 +297,47 @@ impl Applicant {
                     Err(source) => Some(source),
                 }
             }
-            Ok(CreateOutcome::ParentMissing) => {
-                let made = leases.client().make_parents(session, leases.path()).await;
-                made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
-                return Ok(Try::Again);
-            }
+            Ok(CreateOutcome::ParentMissing) => return Ok(Event::ParentMissing),
             Ok(CreateOutcome::Unknown(source)) => Some(source),
-            Err(zk::Error::RuntimeInconsistent) => {
-                self.place.look().await?;
-                return Ok(Try::Again);
-            }
+            Err(zk::Error::RuntimeInconsistent) => return Ok(Event::GateGone),
             Err(source) => return Err(error(source)),
         };
         if let Some(source) = failed {
-            // Done or not, it is undone; but it must not count when we look again.
-            self.failures.pause_or(error(source), leases.client().retry_policy()).await?;
-            join_all(nodes.iter_mut().map(EphemeralNode::settle)).await;
-            join_all(nodes.into_iter().map(|node| node.remove(()))).await;
-            return Ok(Try::Again);
+            let error = error(source);
+            self.in_doubt = nodes;
+            self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
+            return Ok(Event::TakeUnknown);
         }
         let grant = |node: EphemeralNode| node.czxid().map(|czxid| Grant { membership: None, node, czxid });
         self.taken = nodes.into_iter().map(grant).collect();
-        Ok(Try::Taken)
+        self.failures.reset();
+        Ok(Event::Taken)
+    }
+
+    async fn make_parents(&mut self) -> Result<Event> {
+        let session = self.session()?;
+        let leases = &self.leases.leases;
+        if std::mem::replace(&mut self.has_made_parents, true) {
+            // Somebody removes them as often as they are made.
+            let missing = leases.error("create leases in", zk::Error::NoNode);
+            self.failures.pause_or(missing, leases.client().retry_policy()).await?;
+        }
+        let made = leases.client().make_parents(&session, leases.path()).await;
+        made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
+        Ok(Event::ParentsMade)
+    }
+
+    /// Deletes the leases that may have been created: done or not, they must not count.
+    async fn undo(&mut self) -> Result<Event> {
+        let mut nodes = std::mem::take(&mut self.in_doubt);
+        join_all(nodes.iter_mut().map(EphemeralNode::settle)).await;
+        join_all(nodes.into_iter().map(|node| node.remove(()))).await;
+        Ok(Event::Undone)
     }
 }
 
-async fn any_changed(watchers: Vec<Watcher>) {
+async fn any_changed(watchers: &mut [Watcher]) {
     if !watchers.is_empty() {
-        let mut watchers = watchers;
         select_all(watchers.iter_mut().map(|watcher| Box::pin(watcher.changed()))).await;
     }
 }

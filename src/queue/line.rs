@@ -3,6 +3,7 @@
 //! Pure, as the contender that uses it: no I/O, no clock.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use super::name::Kind;
 use super::order::{Queued, is_past_the_last_number};
@@ -38,6 +39,14 @@ pub(crate) struct Company {
     pub(crate) list: bool,
 }
 
+/// What was known at a moment: that nobody was in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Vacancy {
+    /// The last number that was ever given.
+    up_to: i32,
+    at: Moment,
+}
+
 /// The line of one queue in one session. `W` is what wakes a contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Line<W> {
@@ -54,6 +63,10 @@ pub(crate) struct Line<W> {
 struct Member<W> {
     name: String,
     wake: W,
+    /// The parent under which its node was last known to stand; `None` if that was never known.
+    ///
+    /// Its number is one of that parent's. Under a parent that was made since, it may be another contender's.
+    parent: Option<u64>,
 }
 
 /// No contender of others lives whose number is not above this one. Every create takes the next number, so this
@@ -114,16 +127,31 @@ impl<W: Clone> Line<W> {
     ) -> Rank {
         self.arrivals += 1;
         let rank = Rank { sequence: node.sequence, kind: node.kind, arrival: self.arrivals };
-        self.members.insert(rank, Member { name: node.name.clone(), wake });
-        if let Some(up_to) = self.known_up_to(now).filter(|_| created == Some(self.moment(now))) {
+        let parent = created.map(|at| at.parent);
+        self.members.insert(rank, Member { name: node.name.clone(), wake, parent });
+        if let Some(up_to) = self.known_up_to(now) {
             self.clear_up_to(self.last_in_a_row(up_to), self.moment(now));
         }
         rank
     }
 
-    /// From that number on, the last one up to which all numbers are those of contenders in this line.
+    /// Takes in the reader that a writer goes on as; `None` if the writer has left the line. Whoever waited for it may
+    /// have been let in then, and does not know of the reader.
+    pub(crate) fn follow(
+        &mut self,
+        reader: &Queued,
+        writer: &Queued,
+        now: Connection,
+        wake: W,
+    ) -> Option<Rank> {
+        if self.has(writer) { Some(self.arrive(reader, None, now, wake)) } else { None }
+    }
+
+    /// From that number on, the last one up to which all numbers are those of contenders in this line. Members that may
+    /// have been left over by an earlier parent do not count: their numbers have been given again.
     fn last_in_a_row(&self, mut number: i32) -> i32 {
-        for rank in self.members.range(Rank::first_of(number.saturating_add(1))..).map(|(rank, _)| rank) {
+        let behind = self.members.range(Rank::first_of(number.saturating_add(1))..);
+        for rank in behind.filter(|(_, member)| self.is_present(member)).map(|(rank, _)| rank) {
             if rank.is_past_the_last_number() || rank.sequence > number + 1 {
                 break;
             }
@@ -136,8 +164,10 @@ impl<W: Clone> Line<W> {
     ///
     /// Its node is gone or being deleted, or it will never again be taken for a grant.
     pub(crate) fn leave(&mut self, rank: Rank) -> Vec<W> {
-        self.members.remove(&rank);
         let mut woken = Vec::new();
+        if self.members.remove(&rank).is_none() {
+            return woken;
+        }
         for (behind, member) in self.members.range(rank..) {
             woken.push(member.wake.clone());
             if behind.kind == Kind::Exclusive {
@@ -149,6 +179,9 @@ impl<W: Clone> Line<W> {
     }
 
     /// Whether this one must wait for a contender of the line.
+    ///
+    /// Also for one that may have been left over by an earlier parent: it may just as well be of this one, and hold. It
+    /// leaves the line when it hears that its node is gone.
     pub(crate) fn is_blocked(&self, rank: Rank) -> bool {
         // Where numbers do not tell the order, nobody goes by the line.
         !rank.is_past_the_last_number()
@@ -159,14 +192,38 @@ impl<W: Clone> Line<W> {
                 .any(|(before, _)| exclude_each_other(before.kind, rank.kind))
     }
 
-    /// How many of the line are before this one.
+    /// Whether a contender of the line must wait for this one.
+    pub(crate) fn is_waited_for(&self, rank: Rank) -> bool {
+        let behind = self.members.range((Bound::Excluded(rank), Bound::Unbounded));
+        self.is_member(rank)
+            && behind.into_iter().any(|(behind, _)| exclude_each_other(rank.kind, behind.kind))
+    }
+
+    pub(crate) fn is_member(&self, rank: Rank) -> bool {
+        self.members.contains_key(&rank)
+    }
+
+    /// How many of the line are before this one, in a queue that is known.
     pub(crate) fn before(&self, rank: Rank) -> usize {
-        self.members.range(Rank::first_of(0)..rank).count()
+        self.members.range(Rank::first_of(0)..rank).filter(|(_, member)| self.is_present(member)).count()
     }
 
     /// Whether all contenders before this one are in the line.
     pub(crate) fn is_clear(&self, rank: Rank, now: Connection) -> bool {
-        !rank.is_past_the_last_number() && self.known_up_to(now).is_some_and(|up_to| rank.sequence <= up_to)
+        !rank.is_past_the_last_number()
+            && self.members.get(&rank).is_some_and(|member| self.is_present(member))
+            && self.known_up_to(now).is_some_and(|up_to| rank.sequence <= up_to)
+    }
+
+    /// Whether the node of that member is, or was when it was heard of, under the parent that is there now.
+    fn is_present(&self, member: &Member<W>) -> bool {
+        member.parent == Some(self.parents)
+    }
+
+    /// That nobody is in the queue, if that is known.
+    pub(crate) fn vacancy(&self, now: Connection) -> Option<Vacancy> {
+        let up_to = self.known_up_to(now).filter(|_| self.members.is_empty())?;
+        Some(Vacancy { up_to, at: self.moment(now) })
     }
 
     fn known_up_to(&self, now: Connection) -> Option<i32> {
@@ -183,6 +240,7 @@ impl<W: Clone> Line<W> {
     /// Takes in a queue as it was listed at that moment, from the place of a contender in the line. Answers the
     /// last number of the run of contenders in the line that begins with it.
     pub(crate) fn look(&mut self, queue: &[Queued], place: usize, at: Moment) -> i32 {
+        self.confirm(queue, at);
         let run = queue[place..].iter().take_while(|queued| self.has(queued));
         let run = run.last().map_or(queue[place].sequence, |last| last.sequence);
         if queue[..place].iter().all(|before| self.has(before)) {
@@ -193,12 +251,31 @@ impl<W: Clone> Line<W> {
         run
     }
 
+    /// The members that were listed at that moment stand under the parent of that moment.
+    fn confirm(&mut self, queue: &[Queued], at: Moment) {
+        for queued in queue {
+            let (first, last) = (Rank::first_of(queued.sequence), Rank::last_of(queued.sequence));
+            let of_that_number = self.members.range_mut(first..=last).map(|(_, member)| member);
+            for member in of_that_number.filter(|member| member.name == queued.name) {
+                member.parent = member.parent.max(Some(at.parent));
+            }
+        }
+    }
+
     /// No contender of others lives up to that number, as was learnt at that moment.
     pub(crate) fn clear_up_to(&mut self, up_to: i32, at: Moment) {
         let is_news = |known: Known| known.on < at.on || known.on == at.on && known.up_to < up_to;
         if at.parent == self.parents && self.known.is_none_or(is_news) {
             self.known = Some(Known { up_to, on: at.on, is_closed: false });
         }
+    }
+}
+
+impl Vacancy {
+    /// Whether a contender that was created right then, with that number, was first at once. The others of the line
+    /// may be gone by now; but each of them that was before it has taken a number, too.
+    pub(crate) fn was_filled_by(self, sequence: i32, now: Moment) -> bool {
+        self.at == now && self.up_to.checked_add(1) == Some(sequence)
     }
 }
 
@@ -265,10 +342,19 @@ mod tests {
     #[test]
     fn a_writer_that_has_become_a_reader_keeps_the_next_one_waiting() {
         let (mut line, ranks) = line(&[QUEUE[0], QUEUE[3]]);
-        let reader = line.arrive(&node("READ__0000000001"), None, 1, 2);
+        let reader = line.follow(&node("READ__0000000001"), &node(QUEUE[0]), 1, 2).unwrap();
         line.leave(ranks[0]);
         assert!(line.is_blocked(ranks[1]));
         assert_eq!(line.leave(reader), [1]);
+        assert!(!line.is_blocked(ranks[1]));
+    }
+
+    #[test]
+    fn a_reader_does_not_follow_a_writer_that_has_left() {
+        let (mut line, ranks) = line(&[QUEUE[0], QUEUE[3]]);
+        let (reader, writer) = (node("READ__0000000001"), node(QUEUE[0]));
+        line.leave(ranks[0]);
+        assert_eq!(line.follow(&reader, &writer, 1, 2), None);
         assert!(!line.is_blocked(ranks[1]));
     }
 
@@ -305,6 +391,34 @@ mod tests {
         // Nor is what was asked before it.
         line.look(&[node(QUEUE[2])], 0, before);
         assert!(!line.is_clear(rank, 1));
+    }
+
+    #[test]
+    fn a_member_of_an_earlier_parent_vouches_for_no_number() {
+        let (mut line, left) = line(&[QUEUE[1], QUEUE[2]]);
+        // Of the parent that is there now.
+        let at = line.parent_watched(1);
+        let first = line.arrive(&node(QUEUE[0]), Some(at), 1, 2);
+        line.look(&[node(QUEUE[0])], 0, at);
+        let next = line.arrive(&node(QUEUE[3]), Some(at), 1, 3);
+        assert!(line.is_clear(first, 1) && !line.is_clear(left[0], 1) && !line.is_clear(next, 1));
+        assert_eq!(line.before(next), 1);
+        // Whether it is gone is not known from that, only that its number says nothing.
+        assert!(line.is_blocked(next));
+        // Once it is seen, it is.
+        line.look(&QUEUE[..4].iter().map(|end| node(end)).collect::<Vec<_>>(), 3, at);
+        assert!(line.is_clear(left[0], 1) && line.is_clear(next, 1));
+        assert_eq!(line.before(next), 3);
+    }
+
+    #[test]
+    fn what_was_listed_under_an_earlier_parent_is_of_that_one() {
+        let (mut line, ranks) = line(&[QUEUE[0], QUEUE[1]]);
+        let before = line.moment(1);
+        let at = line.parent_watched(1);
+        line.look(&[node(QUEUE[0]), node(QUEUE[1])], 0, before);
+        line.clear_up_to(5, at);
+        assert!(!line.is_clear(ranks[0], 1) && !line.is_clear(ranks[1], 1));
     }
 
     #[test]

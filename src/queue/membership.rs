@@ -12,6 +12,8 @@ use crate::client::{Session, Watcher};
 pub(crate) struct SharedLine {
     session: Arc<Session>,
     state: Mutex<State>,
+    /// Told of each contender that is taken in.
+    arrived: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +31,7 @@ pub(crate) struct Membership {
 
 impl SharedLine {
     pub(crate) fn new(session: Arc<Session>) -> Self {
-        Self { session, state: Mutex::default() }
+        Self { session, state: Mutex::default(), arrived: Notify::new() }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -72,7 +74,37 @@ impl SharedLine {
         wake: &Arc<Notify>,
     ) -> Membership {
         let rank = self.with(|line, now| line.arrive(node, created, now, wake.clone()));
+        self.arrived.notify_waiters();
         Membership { line: self.clone(), rank }
+    }
+
+    /// Waits until a contender of the line waits for this one.
+    pub(crate) async fn waited_for(&self, rank: Rank) {
+        loop {
+            let arrived = self.arrived.notified();
+            if self.with(|line, _| line.is_waited_for(rank)) {
+                return;
+            }
+            arrived.await;
+        }
+    }
+
+    /// Lets a contender go, and those on who waited for it. One that has gone may go once more.
+    pub(crate) fn leave(&self, rank: Rank) {
+        // Without a look at the parent: it changes nothing for those who leave, and their runtime may have ended.
+        let woken = self.state().line.leave(rank);
+        for wake in woken {
+            wake.notify_one();
+        }
+    }
+
+    /// Takes in the reader that a writer goes on as, if the writer is still there. See [`Line::follow`].
+    pub(crate) fn follow(self: &Arc<Self>, reader: &Queued, writer: &Queued) -> Option<Membership> {
+        // It waits for nobody.
+        let wake = Arc::default();
+        let rank = self.with(|line, now| line.follow(reader, writer, now, wake))?;
+        self.arrived.notify_waiters();
+        Some(Membership { line: self.clone(), rank })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -85,13 +117,15 @@ impl Membership {
     pub(crate) fn rank(&self) -> Rank {
         self.rank
     }
+
+    /// Whether it is still in the line: the [watch](super::idle::IdleWatch) on an idle place may have had it leave.
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.line.state().line.is_member(self.rank)
+    }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        let woken = self.line.with(|line, _| line.leave(self.rank));
-        for wake in woken {
-            wake.notify_one();
-        }
+        self.line.leave(self.rank);
     }
 }

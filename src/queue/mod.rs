@@ -1,26 +1,36 @@
 //! How contenders line up under one path: the core that all locks share.
 
+mod all_or_none;
 mod blocker;
 mod contender;
 mod downgrade;
+mod fixed_limit;
 mod grant;
+mod idle;
 mod internals;
 mod joint;
 mod leases;
 mod line;
+mod losses;
 mod membership;
 mod name;
 mod order;
+mod passing;
+mod permits;
 mod place;
 mod position;
+mod reached;
 mod rule;
 
 pub(crate) use self::downgrade::{Downgrade, downgrade};
+pub(crate) use self::fixed_limit::FixedLimit;
 pub(crate) use self::grant::Grant;
 pub(crate) use self::internals::LockInternals;
 pub(crate) use self::joint::Joint;
 pub(crate) use self::leases::{Applicant, Leases, Limit};
 pub(crate) use self::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
 pub(crate) use self::order::Queued;
+pub(crate) use self::passing::Transactions;
 pub(crate) use self::place::Place;
+pub(crate) use self::reached::Reached;
 pub(crate) use self::rule::{Verdict, position_of, verdict};

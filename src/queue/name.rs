@@ -7,6 +7,8 @@ pub(crate) enum Kind {
     Exclusive,
     /// Those who exclude others.
     Shared,
+    /// A contender of another recipe, which this one must not share a path with.
+    Foreign(&'static str),
 }
 
 /// How the contenders of one recipe are named.
@@ -14,56 +16,85 @@ pub(crate) enum Kind {
 /// A name ends in a marker and the ten-character sequence number that the server appends. Of the markers of
 /// one kind the first is ours; the others are those of other libraries.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Names(&'static [(Kind, &'static str)]);
+pub(crate) struct Names {
+    /// What users call it.
+    recipe: &'static str,
+    markers: &'static [(Kind, &'static str)],
+}
+
+/// The recipes that can meet on one path. What one of them recognises, it shares its path with.
+const RECIPES: [&Names; 4] = [&MUTEX, &READ_WRITE, &LATCH, &LEASES];
+
+/// The child of a semaphore's path under which every permit that is held has a node.
+pub(crate) const LEASES_CHILD: &str = "leases";
 
 /// `InterProcessMutex`: `_c_<uuid>-lock-<sequence>` of Curator and go-zookeeper (whose uuid has no dashes),
 /// and kazoo's `<uuid>__lock__<sequence>`.
-pub(crate) const MUTEX: Names = Names(&[(Kind::Exclusive, "lock-"), (Kind::Exclusive, "__lock__")]);
+pub(crate) const MUTEX: Names =
+    Names { recipe: "mutex", markers: &[(Kind::Exclusive, "lock-"), (Kind::Exclusive, "__lock__")] };
 
 /// `LeaderLatch`: `_c_<uuid>-latch-<sequence>` of Curator and `zookeeper-client`. A `LeaderSelector` is a [`MUTEX`].
-pub(crate) const LATCH: Names = Names(&[(Kind::Exclusive, "latch-")]);
+pub(crate) const LATCH: Names = Names { recipe: "leader latch", markers: &[(Kind::Exclusive, "latch-")] };
 
 /// `InterProcessReadWriteLock`: Curator's `__WRIT__` and `__READ__`, kazoo's `__lock__` and `__rlock__`.
-pub(crate) const READ_WRITE: Names = Names(&[
-    (Kind::Exclusive, "__WRIT__"),
-    (Kind::Exclusive, "__lock__"),
-    (Kind::Shared, "__READ__"),
-    (Kind::Shared, "__rlock__"),
-]);
+pub(crate) const READ_WRITE: Names = Names {
+    recipe: "read/write lock",
+    markers: &[
+        (Kind::Exclusive, "__WRIT__"),
+        (Kind::Exclusive, "__lock__"),
+        (Kind::Shared, "__READ__"),
+        (Kind::Shared, "__rlock__"),
+    ],
+};
 
 /// The leases of `InterProcessSemaphoreV2`. Whoever has one holds.
-pub(crate) const LEASES: Names = Names(&[(Kind::Shared, "lease-")]);
+pub(crate) const LEASES: Names = Names { recipe: "semaphore", markers: &[(Kind::Shared, "lease-")] };
 
 /// Whatever can stand in the path of a lock or an election, for those who do not know the recipe.
-pub(crate) const ANY_LOCK: Names = Names(&[
-    (Kind::Exclusive, "lock-"),
-    (Kind::Exclusive, "latch-"),
-    (Kind::Exclusive, "__WRIT__"),
-    (Kind::Exclusive, "__lock__"),
-    (Kind::Shared, "__READ__"),
-    (Kind::Shared, "__rlock__"),
-]);
+pub(crate) const ANY_LOCK: Names = Names {
+    recipe: "lock or election",
+    markers: &[
+        (Kind::Exclusive, "lock-"),
+        (Kind::Exclusive, "latch-"),
+        (Kind::Exclusive, "__WRIT__"),
+        (Kind::Exclusive, "__lock__"),
+        (Kind::Shared, "__READ__"),
+        (Kind::Shared, "__rlock__"),
+    ],
+};
 
 impl Names {
+    /// What users call the recipe.
+    pub(crate) fn recipe(&self) -> &'static str {
+        self.recipe
+    }
+
     /// Whether some of the recipe share what others have for themselves.
     pub(crate) fn have_shared(&self) -> bool {
-        self.0.iter().any(|(kind, _)| *kind == Kind::Shared)
+        self.markers.iter().any(|(kind, _)| *kind == Kind::Shared)
     }
 
     /// The marker in the names of our nodes.
     pub(crate) fn marker(&self, kind: Kind) -> &'static str {
-        let own = self.0.iter().find(|(marked, _)| *marked == kind);
+        let own = self.markers.iter().find(|(marked, _)| *marked == kind);
         own.map(|(_, marker)| *marker).expect("a recipe is asked for kinds that it has")
     }
 
     /// What a contender of this recipe is, and its sequence number; `None` for a child that is none.
     pub(crate) fn read(&self, name: &str) -> Option<(Kind, i32)> {
-        self.0.iter().find_map(|(kind, marker)| {
+        self.markers.iter().find_map(|(kind, marker)| {
             let (prefix, sequence) = name.rsplit_once(marker)?;
             // `clock-0000000001` is not `lock-0000000001`.
             let whole = prefix.is_empty() || prefix.ends_with('-') || marker.starts_with('_');
             Some((*kind, parse_sequence(sequence).filter(|_| whole)?))
         })
+    }
+
+    /// The same for a contender of any recipe. One of another recipe is [`Kind::Foreign`].
+    pub(crate) fn read_any(&self, name: &str) -> Option<(Kind, i32)> {
+        let foreign =
+            |names: &Names| names.read(name).map(|(_, sequence)| (Kind::Foreign(names.recipe), sequence));
+        self.read(name).or_else(|| RECIPES.into_iter().find_map(foreign))
     }
 }
 
@@ -137,10 +168,35 @@ mod tests {
                 assert_eq!(names.read(name), None, "{name}");
             }
         }
+        for (names, name, recipe) in [
+            (&MUTEX, read, "read/write lock"),
+            (&MUTEX, latch, "leader latch"),
+            (&MUTEX, lease, "semaphore"),
+            (&READ_WRITE, lock, "mutex"),
+            (&READ_WRITE, latch, "leader latch"),
+            (&LATCH, lock, "mutex"),
+            (&LATCH, read, "read/write lock"),
+            (&LEASES, lock, "mutex"),
+        ] {
+            assert_eq!(names.read_any(name), Some((Kind::Foreign(recipe), 1)), "{name}");
+        }
         assert_eq!(ANY_LOCK.read(lock), Some((Kind::Exclusive, 1)));
         assert_eq!(ANY_LOCK.read(read), Some((Kind::Shared, 1)));
         assert_eq!(ANY_LOCK.read(latch), Some((Kind::Exclusive, 1)));
         assert_eq!(ANY_LOCK.read(lease), None);
+    }
+
+    #[test]
+    fn what_kazoo_writes_for_two_recipes_is_welcome_in_both() {
+        let kazoo = "3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__lock__0000000009";
+        let reader = "3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__rlock__0000000009";
+        for names in [&MUTEX, &READ_WRITE] {
+            assert_eq!(names.read_any(kazoo), Some((Kind::Exclusive, 9)));
+        }
+        assert_eq!(READ_WRITE.read_any(reader), Some((Kind::Shared, 9)));
+        assert_eq!(MUTEX.read_any(reader), Some((Kind::Foreign("read/write lock"), 9)));
+        assert_eq!(LATCH.read_any(kazoo), Some((Kind::Foreign("mutex"), 9)));
+        assert_eq!(MUTEX.read_any("config"), None);
     }
 
     proptest! {

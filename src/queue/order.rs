@@ -16,6 +16,14 @@ impl Queued {
     pub(crate) fn is_past_the_last_number(&self) -> bool {
         is_past_the_last_number(self.sequence)
     }
+
+    /// The recipe that it is of, if that is another one.
+    pub(crate) fn foreign_recipe(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Foreign(recipe) => Some(recipe),
+            Kind::Exclusive | Kind::Shared => None,
+        }
+    }
 }
 
 pub(crate) fn is_past_the_last_number(sequence: i32) -> bool {
@@ -41,6 +49,22 @@ impl Contenders {
 
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// The same with the contenders of other recipes, of which `stranger` hears as well.
+    pub(crate) fn of_any_recipe(
+        children: Vec<String>,
+        names: &Names,
+        mut stranger: impl FnMut(&str),
+    ) -> Self {
+        let recognise = |name: String| {
+            let read = names.read_any(&name);
+            if !matches!(read, Some((Kind::Exclusive | Kind::Shared, _))) {
+                stranger(&name);
+            }
+            read.map(|(kind, sequence)| Queued { name, kind, sequence })
+        };
+        Self(children.into_iter().filter_map(recognise).collect())
     }
 
     /// The contenders in queue order, if sequence numbers can tell it.

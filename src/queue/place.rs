@@ -9,12 +9,16 @@ use zookeeper_client as zk;
 use super::blocker::{BlockerWatch, cannot_watch, sight};
 use super::contender::{Action, Contender, Event, Sight, Standing};
 use super::grant::Grant;
+use super::idle::IdleWatch;
 use super::internals::LockInternals;
-use super::line::{Moment, Rank};
+use super::line::{Connection, Moment, Rank};
+use super::losses::Losses;
 use super::membership::{Membership, SharedLine};
 use super::order::Queued;
+use super::permits::{Entry, Passage};
 use super::position;
-use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session, Watcher};
+use super::reached::Reached;
+use crate::client::{CreateOutcome, EphemeralNode, Failures, Health, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
 
 /// A contender in the queue. Dropping it leaves the queue.
@@ -24,8 +28,10 @@ pub(crate) struct Place {
     form: NodeForm,
     /// Whether it goes back to the end of the queue by itself when it has lost its place.
     returns: bool,
-    /// How often it has asked the server for something.
-    asked: usize,
+    /// What was known when it entered the queue for the first time.
+    entry: Entry,
+    /// How it was granted, if it was.
+    passage: Option<Passage>,
     contender: Contender,
     /// Of the session that our node is of.
     line: Arc<SharedLine>,
@@ -33,6 +39,9 @@ pub(crate) struct Place {
     node: Option<EphemeralNode>,
     /// Of our node, if it is known to exist.
     membership: Option<Membership>,
+    /// Whether our node is watched while nobody may poll this.
+    may_idle: bool,
+    idle: Option<IdleWatch>,
     /// The contender of another session that we wait for.
     blocker: Option<BlockerWatch>,
     /// By which the line wakes us.
@@ -40,11 +49,12 @@ pub(crate) struct Place {
     /// Failures in a row to reach the servers.
     failures: Failures,
     /// Losses in a row of our node.
-    losses: Failures,
+    losses: Losses,
     /// Whether it has waited in its queue.
     has_waited: bool,
     /// Who wants to hear how many contenders are before us.
     positions: Option<watch::Sender<usize>>,
+    reached: Reached,
 }
 
 impl Place {
@@ -57,9 +67,12 @@ impl Place {
         internals: &Arc<LockInternals>,
         session: Arc<Session>,
         form: NodeForm,
+        reached: Reached,
     ) -> Result<Self> {
+        internals.ensure_recipe()?;
         let node = EphemeralNode::new(internals.client(), session, internals.path(), form.clone());
         let mut place = Self::new(internals, form, true, node);
+        place.reached = reached;
         place.drive(Action::Create).await?;
         Ok(place)
     }
@@ -88,17 +101,21 @@ impl Place {
             internals: internals.clone(),
             form,
             returns,
-            asked: 0,
+            entry: Entry::default(),
+            passage: None,
             contender: internals.contender(),
             line: internals.line(node.session()),
             node: Some(node),
             membership: None,
+            may_idle: false,
+            idle: None,
             blocker: None,
             wake: Arc::default(),
             failures: Failures::default(),
-            losses: Failures::default(),
+            losses: Losses::default(),
             has_waited: false,
             positions: None,
+            reached: Reached::default(),
         }
     }
 
@@ -130,18 +147,23 @@ impl Place {
         self.positions = Some(positions);
     }
 
+    /// Where it stands, as far as is known.
+    pub(crate) fn standing(&self) -> Standing {
+        self.contender.standing()
+    }
+
     pub(crate) fn is_granted(&self) -> bool {
-        self.contender.standing() == Standing::Granted
+        self.standing() == Standing::Granted
     }
 
-    /// Whether it is known to be in the queue no longer.
-    pub(crate) fn is_outside(&self) -> bool {
-        self.contender.standing() == Standing::Outside
+    /// How it was granted, if it was.
+    pub(crate) fn passage(&self) -> Option<Passage> {
+        self.passage
     }
 
-    /// Whether it stands where the first create, and the list behind it, have put it.
-    pub(crate) fn is_where_it_entered(&self) -> bool {
-        self.asked == 1
+    /// The present connection of its session.
+    pub(crate) fn connection(&self) -> Connection {
+        self.line.connection()
     }
 
     /// Whether it has waited in its queue.
@@ -154,6 +176,21 @@ impl Place {
         self.has_waited = true;
         self.failures.reset();
         self.losses.reset();
+    }
+
+    /// From now on, nobody may poll this for long: those of the line who wait for it are let on if its node is gone
+    /// meanwhile. That is a request for as long as somebody waits for it.
+    pub(crate) fn may_idle(&mut self) {
+        if !std::mem::replace(&mut self.may_idle, true) {
+            self.watch_while_idle();
+        }
+    }
+
+    fn watch_while_idle(&mut self) {
+        let watched = self.membership.as_ref().zip(self.node_name()).filter(|_| self.may_idle);
+        self.idle = watched.map(|(membership, name)| {
+            IdleWatch::of(&self.internals, &self.line, membership.rank(), name.to_owned())
+        });
     }
 
     /// Looks where it stands, and enters the queue again if its node or its session is gone.
@@ -195,8 +232,8 @@ impl Place {
 
     /// Does one action after the other until there is something to report.
     async fn drive(&mut self, mut action: Action) -> Result<()> {
+        let mut is_confirmed = false;
         loop {
-            self.asked += usize::from(action != Action::Report);
             let outcome = match &action {
                 Action::Requeue | Action::Create if !self.returns => return Ok(()),
                 Action::Requeue => {
@@ -206,7 +243,7 @@ impl Place {
                 Action::Create => self.create().await,
                 Action::MakeParents => self.make_parents().await,
                 Action::Settle => self.settle().await,
-                Action::List => self.list().await,
+                Action::List => self.list(!self.is_valid()).await,
                 Action::Date(undated) => self.date(undated).await,
                 Action::Watch { own, blocker } => self.watch(*own, blocker.as_deref()).await,
                 Action::Await => Ok(self.woken().await),
@@ -214,9 +251,23 @@ impl Place {
                 Action::Report if self.session().is_none_or(|session| session.is_over()) => {
                     Ok(Event::SessionOver)
                 }
-                // Nor a grant of a session that may have expired meanwhile.
-                Action::Report if self.is_granted() && !self.is_valid() => self.list().await,
+                // While it was idle its node was seen to be gone: one of its name is somebody else's.
+                Action::Report if !self.is_in_line() => {
+                    self.contender = self.internals.contender();
+                    action = Action::Requeue;
+                    continue;
+                }
+                // Whoever drops this place removes the node.
+                Action::Refuse { child, found } => return Err(self.internals.kind_conflict(child, found)),
+                // Nor a grant of a session that may have expired meanwhile. One that is in doubt because nothing was asked
+                // during the wait would be in doubt, or lost, as soon as it is had.
+                Action::Report if self.is_granted() && !self.is_to_be_believed(is_confirmed) => {
+                    let listed = self.list(true).await;
+                    is_confirmed |= listed.is_ok();
+                    listed
+                }
                 Action::Report => {
+                    self.internals.is_used_now();
                     self.failures.reset();
                     return Ok(());
                 }
@@ -234,8 +285,19 @@ impl Place {
     }
 
     fn on(&mut self, event: Event) -> Action {
+        let entered = match &event {
+            Event::Created { own, children, .. } => Some((own.sequence, children.is_some())),
+            _ => None,
+        };
         let stranger = |name: &str| self.internals.on_stranger(name);
-        self.line.with(|line, now| self.contender.on(event, line, now, stranger))
+        let (action, now) =
+            self.line.with(|line, now| (self.contender.on(event, line, now, stranger), line.moment(now)));
+        let since_entry = match entered {
+            Some((sequence, listed)) => self.entry.shows(sequence, listed, now),
+            None => self.passage.is_some_and(|passage| passage.since_entry),
+        };
+        self.passage = self.is_granted().then_some(Passage { on: now.on, since_entry });
+        action
     }
 
     /// Our node was created by a request of that moment.
@@ -249,8 +311,15 @@ impl Place {
     /// Takes our node into the line, if it is known to exist.
     fn arrive(&mut self, created: Option<Moment>) -> Option<(Queued, Rank)> {
         let own = self.internals.read(self.node_name()?)?;
-        let membership = self.membership.insert(self.line.arrive(&own, created, &self.wake));
-        Some((own, membership.rank()))
+        let rank = self.membership.insert(self.line.arrive(&own, created, &self.wake)).rank();
+        self.watch_while_idle();
+        self.reached.note();
+        Some((own, rank))
+    }
+
+    /// Whether others of the line wait for us as they should.
+    fn is_in_line(&self) -> bool {
+        self.membership.as_ref().is_some_and(Membership::is_in_line)
     }
 
     /// The session of our node.
@@ -264,20 +333,21 @@ impl Place {
     }
 
     async fn forget_node(&mut self) -> Result<()> {
+        self.idle = None;
         self.membership = None;
         self.blocker = None;
         if let Some(node) = self.node.take() {
             tracing::info!(node = node.path(), "own node is gone, queueing again");
             node.forget();
         }
-        let lost = self.internals.error("stay in the queue of", zk::Error::NoNode);
-        self.losses.pause_or(lost, self.internals.client().retry_policy()).await
+        self.losses.pause(self.internals.path()).await
     }
 
     /// Enters the queue on the present session: creates, in the company that makes the queue known, all sent back to
     /// back.
     async fn create(&mut self) -> Result<Event> {
         let internals = &self.internals;
+        self.idle = None;
         self.membership = None;
         self.blocker = None;
         let node = match &mut self.node {
@@ -290,7 +360,10 @@ impl Place {
             }
         };
         let session = node.session().clone();
-        let (company, mut at) = self.line.with(|line, now| (line.company(now), line.moment(now)));
+        let (company, mut at) = self.line.with(|line, now| {
+            self.entry.sent(line.vacancy(now));
+            (line.company(now), line.moment(now))
+        });
         let parent_watch = company.parent_watch.then(|| session.watch_existence(internals.path()));
         let list = company.list.then(|| session.list(internals.path()));
         // `join3` polls in this order, and the first poll sends: the list shows our node already.
@@ -334,15 +407,23 @@ impl Place {
         self.session().is_some_and(|session| session.validity().is_valid())
     }
 
-    async fn list(&mut self) -> Result<Event> {
+    /// Whether a grant can be handed out. A session that is in doubt is asked about once: over a slow connection it may
+    /// be in doubt again by the answer.
+    fn is_to_be_believed(&self, is_confirmed: bool) -> bool {
+        let health = self.session().map_or(Health::Lapsed, |session| session.health());
+        health == Health::Sound || is_confirmed && health == Health::Suspect
+    }
+
+    /// Lists the queue and, if that is wanted, has the session confirmed.
+    async fn list(&mut self, confirm: bool) -> Result<Event> {
         let session = self.own_session()?;
         let at = self.line.moment();
         let list = self.internals.list(session);
-        let listed = if self.is_valid() {
+        let listed = if !confirm {
             list.await
         } else {
-            // Which a grant needs; sent together, it takes no time.
-            let (confirmed, listed) = join(session.sync(self.internals.path()), list).await;
+            // Sent together, it takes no time.
+            let (confirmed, listed) = join(session.become_valid(), list).await;
             confirmed.and(listed)
         };
         let event = listed.map(|children| Event::Listed { children, at });
@@ -365,7 +446,7 @@ impl Place {
             self.blocker = None;
         }
         let own_watch = self.node.as_mut().filter(|_| own).map(EphemeralNode::watch);
-        let blocker_watch = blocker.map(|name| BlockerWatch::set(&self.internals, &session, name, on));
+        let blocker_watch = blocker.map(|name| BlockerWatch::set(self.internals.path(), &session, name, on));
         // `join` polls in this order, and the first poll sends.
         let (own_watch, blocker_watch) =
             join(OptionFuture::from(own_watch), OptionFuture::from(blocker_watch)).await;

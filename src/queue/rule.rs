@@ -19,6 +19,17 @@ pub(crate) fn verdict(queue: &[Queued], place: usize) -> Verdict {
     blocker.map_or(Verdict::Granted, Verdict::BlockedBy)
 }
 
+/// The contender of another recipe that the one at this place must not hold behind, if there is one.
+///
+/// Others of its own recipe that it waits for may be before that one. As long as they are, it goes on waiting for them:
+/// who comes to the path of another recipe, and is turned away, does no harm there.
+pub(crate) fn intruder(queue: &[Queued], place: usize) -> Option<&Queued> {
+    let waits_for = |before: &&Queued| excludes(before, &queue[place]);
+    let first =
+        queue[..place].iter().find(|before| before.foreign_recipe().is_some() || waits_for(before))?;
+    Some(first).filter(|first| first.foreign_recipe().is_some())
+}
+
 /// How many contenders are before the one of this name, if it waits; zero if it holds.
 pub(crate) fn position_of(name: &str, queue: &[Queued]) -> Option<usize> {
     let place = queue.iter().position(|queued| queued.name == name)?;
@@ -31,7 +42,7 @@ pub(crate) fn excludes(before: &Queued, behind: &Queued) -> bool {
     let is_the_same = before.sequence == behind.sequence
         && behind.kind == Kind::Shared
         && !behind.is_past_the_last_number();
-    exclude_each_other(before.kind, behind.kind) && !is_the_same
+    before.foreign_recipe().is_none() && exclude_each_other(before.kind, behind.kind) && !is_the_same
 }
 
 pub(crate) fn exclude_each_other(one: Kind, other: Kind) -> bool {
@@ -64,6 +75,22 @@ mod tests {
     }
 
     #[test]
+    fn nobody_holds_behind_another_recipe() {
+        const OTHER: Kind = Kind::Foreign("another recipe");
+        let intruders = |kinds: &[Kind]| -> Vec<Option<i32>> {
+            let queue = queue(kinds);
+            (0..queue.len()).map(|place| intruder(&queue, place).map(|found| found.sequence)).collect()
+        };
+        let (x, s) = (Kind::Exclusive, Kind::Shared);
+        assert_eq!(intruders(&[OTHER, x, x, s]), [None, Some(0), Some(0), Some(0)]);
+        // Those behind it wait for their own first.
+        assert_eq!(intruders(&[x, OTHER, x, s]), [None, None, None, None]);
+        // A reader would be let in beside the reader before it.
+        assert_eq!(intruders(&[s, OTHER, s, x]), [None, None, Some(1), None]);
+        assert_eq!(intruders(&[x, s, OTHER]), [None, None, None]);
+    }
+
+    #[test]
     fn where_numbers_repeat_a_reader_is_nobody_s_downgrade() {
         let mut queue = queue(&[Kind::Exclusive, Kind::Shared]);
         for queued in &mut queue {
@@ -90,6 +117,7 @@ mod tests {
                     let welcome = match queue[place].kind {
                         Kind::Exclusive => inside.is_empty(),
                         Kind::Shared => !inside.contains(&Kind::Exclusive),
+                        Kind::Foreign(_) => unreachable!("none is generated"),
                     };
                     closed |= !welcome;
                     match verdict(&queue, place) {

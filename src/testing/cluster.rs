@@ -40,6 +40,7 @@ const LARGEST: usize = 255;
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use = "if unused, the servers are stopped at once"]
 pub struct TestingCluster {
     servers: Vec<TestingServer>,
     /// What the servers talk through, if they can be isolated.

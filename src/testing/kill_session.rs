@@ -36,25 +36,29 @@ const HANG_UP: Duration = Duration::from_millis(500);
 /// # }
 /// ```
 pub async fn kill_session(client: &Client) -> io::Result<()> {
-    let Some(connect_string) = client.connect_string() else {
+    let Some(servers) = client.plain_servers() else {
         let reason = "the session is adopted, so its servers are not known; end it where it was made";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     };
-    let hosts = connect_string.split('/').next().unwrap_or_default();
+    if servers.is_empty() {
+        let reason = "its servers expect encrypted connections; end the session at a server that does not";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+    }
     let session = client.zookeeper().await.map_err(io::Error::other)?.session_id().0;
-    kill(hosts, session).await
+    kill(&servers, session).await
 }
 
 /// Ends a session at one of these servers, whoever has it.
-pub(super) async fn kill(hosts: &str, session: i64) -> io::Result<()> {
+pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
+    let hosts = servers.join(",");
     let killing = async {
-        if !end(hosts, session).await? {
+        if !end(servers, session).await? {
             let reason =
                 format!("{hosts} knows no session {session:#x} with the password that it should have");
             return Err(io::Error::new(io::ErrorKind::NotFound, reason));
         }
         // The client may take its session back before the end of it is carried out: then once more.
-        while end(hosts, session).await? {}
+        while end(servers, session).await? {}
         Ok(())
     };
     let too_late =
@@ -63,9 +67,8 @@ pub(super) async fn kill(hosts: &str, session: i64) -> io::Result<()> {
 }
 
 /// Attaches to a session and ends it. Answers whether the server knew the session.
-async fn end(hosts: &str, session: i64) -> io::Result<bool> {
-    let hosts: Vec<&str> = hosts.split(',').collect();
-    let mut server = connect_to_any(&hosts).await?;
+async fn end(servers: &[String], session: i64) -> io::Result<bool> {
+    let mut server = connect_to_any(servers).await?;
     // Both requests in one packet: the session is ended before the client can take it back.
     let mut requests = Vec::new();
     put_frame(&mut requests, &connect_request(session));
@@ -84,10 +87,10 @@ async fn end(hosts: &str, session: i64) -> io::Result<bool> {
     Ok(known)
 }
 
-async fn connect_to_any(hosts: &[&str]) -> io::Result<TcpStream> {
+async fn connect_to_any(servers: &[String]) -> io::Result<TcpStream> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for host in hosts {
-        match TcpStream::connect(host.trim_start_matches("tcp://")).await {
+    for server in servers {
+        match TcpStream::connect(server).await {
             Ok(server) => return Ok(server),
             Err(error) => last = error,
         }

@@ -36,6 +36,7 @@ const LOG_TAIL: usize = 30;
 /// are removed, when the process that started it ends in any other way, even by SIGKILL.
 ///
 /// See the [module](super) for an example.
+#[must_use = "if unused, the server is stopped at once"]
 pub struct TestingServer {
     // In the order of dropping: nothing may write into the directory when it is removed.
     process: Option<Process>,
@@ -343,7 +344,7 @@ impl TestingServer {
     ///
     /// `NotFound` if the server knows no such session, `TimedOut` without an answer, and those of the connection.
     pub async fn kill_session(&self, session_id: i64) -> io::Result<()> {
-        kill_session::kill(&self.connect_string(), session_id).await
+        kill_session::kill(&[self.connect_string()], session_id).await
     }
 
     /// How many watches the clients of this server have set (`zk_watch_count` of `mntr`; `wchs` leaves out those of

@@ -20,6 +20,8 @@ pub(super) struct Connection {
     pub(super) cut: CancellationToken,
     /// The interceptions that have found their request on it, by its xid.
     intercepted: Mutex<Vec<(i32, Arc<Interception>)>>,
+    /// The xids of requests in place of pings that have no reply yet.
+    pinged: Mutex<Vec<i32>>,
 }
 
 impl Connection {
@@ -28,6 +30,7 @@ impl Connection {
             traffic: watch::Sender::new(traffic),
             cut: CancellationToken::new(),
             intercepted: Mutex::default(),
+            pinged: Mutex::default(),
         }
     }
 
@@ -96,9 +99,12 @@ impl Connection {
                 Ok(None) => return queue.push(Item::End),
                 Err(_) => return queue.push(Item::Cut(Cut::Reset)),
             };
-            if let (Some(xid), Some(opcode)) = (piece.xid(), piece.opcode()) {
-                shared.log.request(opcode);
-                if let Some(interception) = shared.interceptions.take(Request::of(opcode)) {
+            if let (Some(xid), Some(request)) = (piece.xid(), piece.request()) {
+                shared.log.request(request);
+                if request == Request::PING {
+                    lock(&self.pinged).push(xid);
+                }
+                if let Some(interception) = shared.interceptions.take(request) {
                     let fate = interception.fate;
                     lock(&self.intercepted).push((xid, interception.clone()));
                     if fate == Fate::LoseRequest {
@@ -119,7 +125,9 @@ impl Connection {
                 Err(_) => return queue.push(Item::Cut(Cut::Reset)),
             };
             if let Some(xid) = piece.xid() {
-                shared.log.reply(xid);
+                if !self.take_pinged(xid) {
+                    shared.log.reply(xid);
+                }
                 if let Some(interception) = self.intercepted_by(xid) {
                     match interception.fate {
                         Fate::LoseRequest | Fate::LoseReply => {
@@ -134,6 +142,13 @@ impl Connection {
             }
             queue.push(Item::Bytes(piece.bytes));
         }
+    }
+
+    /// Whether the reply with this xid is to a ping, or to what takes its place.
+    fn take_pinged(&self, xid: i32) -> bool {
+        let mut pinged = lock(&self.pinged);
+        let found = pinged.iter().position(|pinged| *pinged == xid);
+        found.map(|index| pinged.swap_remove(index)).is_some()
     }
 
     /// What befalls the reply with this xid.

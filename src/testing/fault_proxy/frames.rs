@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::request::Request;
+
 /// Longer ones are no frames. ZooKeeper itself takes no more than a megabyte, by default.
 const LONGEST: usize = 64 << 20;
 const LENGTH: usize = 4;
@@ -86,9 +88,10 @@ impl Piece {
         self.number_at(LENGTH)
     }
 
-    /// Of a request.
-    pub(super) fn opcode(&self) -> Option<i32> {
-        self.number_at(LENGTH + 4)
+    /// What it asks for.
+    pub(super) fn request(&self) -> Option<Request> {
+        let opcode = self.number_at(LENGTH + 4)?;
+        Some(Request::of(opcode).with_body(self.bytes.get(LENGTH + 8..).unwrap_or_default()))
     }
 
     fn number_at(&self, at: usize) -> Option<i32> {
@@ -105,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    async fn pieces(parts: &[&[u8]]) -> Vec<(Vec<u8>, Option<i32>, Option<i32>)> {
+    async fn pieces(parts: &[&[u8]]) -> Vec<(Vec<u8>, Option<i32>, Option<Request>)> {
         // Comes byte by byte.
         let (mut writing, reading) = duplex(1);
         let mut frames = Frames::new(reading);
@@ -117,11 +120,11 @@ mod tests {
         };
         let read = async {
             while let Some(piece) = frames.next().await.unwrap() {
-                pieces.push((piece.xid(), piece.opcode(), piece.bytes));
+                pieces.push((piece.xid(), piece.request(), piece.bytes));
             }
         };
         tokio::join!(write, read);
-        pieces.into_iter().map(|(xid, opcode, bytes)| (bytes, xid, opcode)).collect()
+        pieces.into_iter().map(|(xid, request, bytes)| (bytes, xid, request)).collect()
     }
 
     #[tokio::test]
@@ -130,8 +133,9 @@ mod tests {
         let request: &[u8] = &[0, 0, 0, 9, 0, 0, 0, 7, 0, 0, 0, 14, 9];
         let short: &[u8] = &[0, 0, 0, 1, 5];
         let pieces = pieces(&[handshake, request, short]).await;
-        let expected = [(handshake, None, None), (request, Some(7), Some(14)), (short, None, None)];
-        assert_eq!(pieces, expected.map(|(bytes, xid, opcode)| (bytes.to_vec(), xid, opcode)));
+        let multi = Some(Request::Multi);
+        let expected = [(handshake, None, None), (request, Some(7), multi), (short, None, None)];
+        assert_eq!(pieces, expected.map(|(bytes, xid, request)| (bytes.to_vec(), xid, request)));
     }
 
     #[tokio::test]

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::lock;
 use super::request::Request;
 
-const PING: i32 = 11;
 const PING_XID: i32 = -2;
 const NOTIFICATION_XID: i32 = -1;
 
@@ -18,10 +17,10 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn request(&self, opcode: i32) {
-        match opcode {
-            PING => _ = self.pings.fetch_add(1, Ordering::SeqCst),
-            _ => lock(&self.requests).push(Request::of(opcode)),
+    pub(super) fn request(&self, request: Request) {
+        match request {
+            Request::PING => _ = self.pings.fetch_add(1, Ordering::SeqCst),
+            _ => lock(&self.requests).push(request),
         }
     }
 

@@ -57,6 +57,7 @@ pub use self::traffic::Traffic;
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "if unused, the proxy is stopped at once"]
 pub struct FaultProxy {
     shared: Arc<Shared>,
     _stop: DropGuard,
@@ -210,7 +211,7 @@ impl FaultProxy {
         self.shared.log.requests()
     }
 
-    /// The number of pings that clients have sent so far.
+    /// The number of pings that clients have sent so far, and of the looks at `/` that this library sends in their place.
     pub fn pings_seen(&self) -> usize {
         self.shared.log.pings()
     }

@@ -19,13 +19,23 @@ pub enum Request {
     Sync,
     /// Several changes at once.
     Multi,
+    /// The transaction by which this library has a session confirmed: it only checks that `/` exists.
+    Confirm,
     /// The removal of watches.
     RemoveWatches,
     /// Any other, by its opcode: −11 ends the session, for instance. The opcode of a kind above means that kind.
     Other(i32),
 }
 
+/// A header with the opcode of a check, the path and any version, and the header that ends the transaction.
+const CHECK_OF_ROOT: &[u8] =
+    b"\0\0\0\x0d\0\xff\xff\xff\xff\0\0\0\x01/\xff\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff";
+
+/// A path, and no watch.
+const LOOK_AT_ROOT: &[u8] = b"\0\0\0\x01/\0";
+
 impl Request {
+    /// Or what this library sends in place of one, a look at `/`.
     pub(super) const PING: Self = Self::Other(11);
 
     pub(super) fn of(opcode: i32) -> Self {
@@ -40,6 +50,15 @@ impl Request {
             14 => Self::Multi,
             18 => Self::RemoveWatches,
             other => Self::Other(other),
+        }
+    }
+
+    /// What the bytes behind the opcode tell about the kind.
+    pub(super) fn with_body(self, body: &[u8]) -> Self {
+        match self {
+            Self::Multi if body == CHECK_OF_ROOT => Self::Confirm,
+            Self::Exists if body == LOOK_AT_ROOT => Self::PING,
+            other => other,
         }
     }
 

@@ -1,0 +1,130 @@
+//! The clock that sessions go by. It does not stop while the machine is suspended, where the system has such a clock.
+//!
+//! The servers' clocks go on meanwhile. The clock of `std` and tokio stands still on Linux and macOS, so that a lock would
+//! seem to be valid when the machine wakes up.
+
+use std::ops::Add;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A point in time by that clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Duration);
+
+/// Less than that is no suspension: the two clocks are read one after the other.
+const SUSPENSION: Duration = Duration::from_millis(10);
+
+/// One moment by both clocks.
+static BASE: LazyLock<(Instant, Moment)> = LazyLock::new(both);
+
+/// The present by both clocks.
+fn both() -> (Instant, Moment) {
+    // The thread may be held up in between. If it is again and again, the moment is too late, which is the safe side.
+    let mut before = Instant::now();
+    for _ in 0..10 {
+        let (moment, after) = (Moment::now(), Instant::now());
+        if after - before < SUSPENSION / 10 {
+            return (before, moment);
+        }
+        before = after;
+    }
+    (before, Moment::now())
+}
+
+impl Moment {
+    /// The present.
+    pub(crate) fn now() -> Self {
+        Self(reading())
+    }
+
+    /// Zero if that is later.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// When it is by the clock of tokio's timers, as far as can be told now: they stand still during suspensions to come.
+    pub(crate) fn instant(self) -> Instant {
+        let (instant, moment) = *BASE;
+        let (instant_now, now) = both();
+        let run = instant_now.saturating_duration_since(instant);
+        let suspended = Some(now.since(moment).saturating_sub(run)).filter(|time| *time >= SUSPENSION);
+        let moment = moment + suspended.unwrap_or_default();
+        if self >= moment { instant + self.since(moment) } else { instant - moment.since(self) }
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time))
+    }
+}
+
+#[cfg(all(not(test), any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn reading() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    // Not that of `std`, which is `CLOCK_UPTIME_RAW`: this one goes on.
+    #[cfg(target_vendor = "apple")]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let reading = clock_gettime(CLOCK);
+    // Neither is negative, nor are there more nanoseconds than fit into a second.
+    Duration::new(reading.tv_sec.try_into().unwrap_or(0), reading.tv_nsec.try_into().unwrap_or(0))
+}
+
+#[cfg(all(not(test), not(any(target_os = "linux", target_os = "android", target_vendor = "apple"))))]
+fn reading() -> Duration {
+    by_tokio()
+}
+
+/// Since the first call.
+#[cfg(any(test, not(any(target_os = "linux", target_os = "android", target_vendor = "apple"))))]
+fn by_tokio() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let start = *START;
+    Instant::now().saturating_duration_since(start)
+}
+
+#[cfg(test)]
+thread_local! {
+    static SUSPENDED: std::cell::Cell<Duration> = const { std::cell::Cell::new(Duration::ZERO) };
+}
+
+/// In unit tests it goes as tokio's does, which can be paused, but for suspensions.
+#[cfg(test)]
+fn reading() -> Duration {
+    by_tokio() + SUSPENDED.get()
+}
+
+/// Lets the machine be suspended for some time, as far as this thread can tell.
+#[cfg(test)]
+pub(crate) fn suspend(time: Duration) {
+    SUSPENDED.set(SUSPENDED.get() + time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_moment_is_an_instant_that_comes_earlier_by_the_time_of_a_suspension() {
+        let start = Instant::now();
+        let moment = Moment::now() + 2 * HOUR;
+        assert_eq!(moment.instant(), start + 2 * HOUR);
+        tokio::time::advance(HOUR / 2).await;
+        assert_eq!(moment.instant(), start + 2 * HOUR);
+        suspend(HOUR);
+        assert_eq!(moment.instant(), start + HOUR);
+        assert!(Moment::now() < moment);
+        suspend(HOUR);
+        assert_eq!(moment.instant(), start);
+        assert!(Moment::now() > moment);
+    }
+}

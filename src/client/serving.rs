@@ -1,0 +1,123 @@
+//! Whether the task that serves a session still runs.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tokio::runtime::Handle;
+use zookeeper_client as zk;
+
+/// `zookeeper-client` serves a session in a task, on the runtime that connected. When that runtime is shut down the task
+/// is dropped, and a watch that is polled afterwards, by somebody on another runtime or in a drop, panics: which ends a
+/// process that aborts at panics. So nobody polls a watch but through this.
+///
+/// The task drops the sender of its states before the watches. That wakes the alarm, which waits until nobody polls a
+/// watch any more, and keeps the watches from being polled until it is known why it rang.
+pub(super) struct Serving {
+    runtime: Handle,
+    alarm: Arc<Alarm>,
+    next: Mutex<Next>,
+}
+
+struct Alarm {
+    state: AtomicU8,
+    /// Read by those who poll a watch.
+    polling: RwLock<()>,
+}
+
+/// It will ring before a watch panics.
+const SET: u8 = 0;
+/// It rang, or was never set.
+const RUNG: u8 = 1;
+/// Somebody sets it.
+const SETTING: u8 = 2;
+
+/// The next change of the session's state.
+enum Next {
+    Awaited(Pin<Box<dyn Future<Output = zk::StateWatcher> + Send>>),
+    /// The runtime is shut down.
+    Never,
+}
+
+impl Serving {
+    /// On the runtime that serves the session.
+    pub(super) fn new(state: zk::StateWatcher) -> Self {
+        // The first look sets it.
+        let alarm = Arc::new(Alarm { state: AtomicU8::new(RUNG), polling: RwLock::default() });
+        Self { runtime: Handle::current(), alarm, next: Mutex::new(Next::after(state)) }
+    }
+
+    /// Polls a watch; `None` if that would panic.
+    pub(super) fn while_it_lasts<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
+        loop {
+            {
+                let _polling = self.alarm.polling.read().unwrap_or_else(PoisonError::into_inner);
+                if self.alarm.state.load(SeqCst) == SET {
+                    return Some(poll());
+                }
+            }
+            if !self.set_alarm() {
+                return None;
+            }
+        }
+    }
+
+    /// Sets the alarm. Answers whether the session is still served.
+    fn set_alarm(&self) -> bool {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let waker = Waker::from(self.alarm.clone());
+        let alarm = &self.alarm.state;
+        while alarm.load(SeqCst) != SET {
+            alarm.store(SETTING, SeqCst);
+            while let Next::Awaited(change) = &mut *next {
+                match change.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(state) => *next = Next::after(state),
+                    Poll::Pending => break,
+                }
+            }
+            if matches!(*next, Next::Never) || is_shut_down(&self.runtime) {
+                *next = Next::Never;
+                return false;
+            }
+            // Unless it has rung meanwhile.
+            let _ = alarm.compare_exchange(SETTING, SET, SeqCst, SeqCst);
+        }
+        true
+    }
+}
+
+impl Next {
+    fn after(mut state: zk::StateWatcher) -> Self {
+        Self::Awaited(Box::pin(async move {
+            state.changed().await;
+            state
+        }))
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.state.store(RUNG, SeqCst);
+        drop(self.polling.write());
+    }
+}
+
+/// Whether the shutdown of a runtime has begun. It refuses new tasks before it drops the first of the old ones.
+fn is_shut_down(runtime: &Handle) -> bool {
+    let task = runtime.spawn(std::future::pending::<()>());
+    let refused = task.is_finished();
+    task.abort();
+    refused
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serving").finish_non_exhaustive()
+    }
+}

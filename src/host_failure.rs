@@ -1,0 +1,59 @@
+//! Why a server of the connect string gave no session.
+
+use std::fmt;
+
+/// A server of the connect string that gave no session, and why. See [`Error::NotConnected`](crate::Error::NotConnected).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HostFailure {
+    /// The server, as `host:port`.
+    pub host: String,
+    /// What was found out about it.
+    pub cause: ConnectFailure,
+}
+
+/// Why a server gave no session, as far as a connection beside the client's own could find out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectFailure {
+    /// Nothing listens at the port.
+    Refused,
+    /// The name of the host has no address.
+    NameNotFound,
+    /// There was no answer so far: the host is down, or a firewall drops what is sent to it.
+    NoAnswer,
+    /// Something else listens at the port.
+    NotZooKeeper,
+    /// It expects encrypted connections.
+    NeedsTls,
+    /// The server runs, but has no quorum of other servers.
+    NotServing,
+    /// The server runs, but gave no session: it may have too many connections, or be in the middle of a restart.
+    NoSession,
+    /// It accepts connections, but none that is encrypted and gives a session: check certificates and names.
+    NoTlsSession,
+    /// Any other failure to connect, as the operating system tells it.
+    Other(String),
+}
+
+impl fmt::Display for HostFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.host, self.cause)
+    }
+}
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "connection refused",
+            Self::NameNotFound => "name not found",
+            Self::NoAnswer => "no answer",
+            Self::NotZooKeeper => "not a ZooKeeper server",
+            Self::NeedsTls => "expects TLS, write tcp+tls://",
+            Self::NotServing => "not serving, it has no quorum",
+            Self::NoSession => "runs, but gave no session",
+            Self::NoTlsSession => "reachable, but gave no session over TLS",
+            Self::Other(reason) => reason,
+        })
+    }
+}

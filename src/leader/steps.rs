@@ -1,0 +1,59 @@
+//! The steps of work: what goes on between two awaits.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// Counts the steps that go on at this moment.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    going_on: AtomicUsize,
+    ended: Notify,
+}
+
+/// A step that goes on.
+struct Step<'a>(&'a Steps);
+
+impl Steps {
+    /// Does something, each step of which is counted, that of its drop at its end included.
+    pub(super) async fn count<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            let _step = self.begin();
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Whether a step goes on.
+    pub(super) fn go_on(&self) -> bool {
+        self.going_on.load(Ordering::SeqCst) > 0
+    }
+
+    /// Waits for a moment at which no step goes on.
+    pub(super) async fn ended(&self) {
+        loop {
+            let mut ended = pin!(self.ended.notified());
+            ended.as_mut().enable();
+            if !self.go_on() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn begin(&self) -> Step<'_> {
+        self.going_on.fetch_add(1, Ordering::SeqCst);
+        Step(self)
+    }
+}
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        if self.0.going_on.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.ended.notify_waiters();
+        }
+    }
+}

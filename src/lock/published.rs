@@ -1,0 +1,52 @@
+//! A state that is looked at, and watched.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::watch;
+
+use super::state::LockState;
+
+/// The state of a hold, and what those see of it who watch it.
+///
+/// They are two: whoever borrows from a watch keeps others from changing it. A look must not wait for that, since who
+/// borrows may be the one that looks.
+#[derive(Debug)]
+pub(super) struct Published {
+    state: Mutex<LockState>,
+    /// Made for the first one that watches.
+    watched: OnceLock<watch::Sender<LockState>>,
+}
+
+impl Published {
+    pub(super) fn new(state: LockState) -> Self {
+        Self { state: Mutex::new(state), watched: OnceLock::new() }
+    }
+
+    pub(super) fn get(&self) -> LockState {
+        *self.lock()
+    }
+
+    /// Does something while nobody else changes it.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut LockState) -> T) -> T {
+        act(&mut self.lock())
+    }
+
+    /// To be followed by [`publish`](Self::publish): what was changed meanwhile may not be seen.
+    pub(super) fn subscribe(&self) -> watch::Receiver<LockState> {
+        self.watched.get_or_init(|| watch::Sender::new(self.get())).subscribe()
+    }
+
+    /// Shows the state to those who watch. Waits for whoever borrows what they see.
+    pub(super) fn publish(&self) {
+        let Some(watched) = self.watched.get() else { return };
+        watched.send_if_modified(|seen| {
+            let state = self.get();
+            std::mem::replace(seen, state) != state
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LockState> {
+        // No code that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,194 @@
+//! One contender in several queues as a state machine: events in, actions out; no I/O, no clock.
+//!
+//! The queues have an order that all contenders agree on, and a contender that waits in one of them is in none of those
+//! behind it. Whoever holds a place that somebody waits for can then wait only further back in that order, so that
+//! contenders cannot wait for each other in a circle, even if some take one queue after the other.
+
+use super::contender::Standing;
+
+/// What became of the last action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// It has a node in each of the queues that it was not in.
+    Entered,
+    /// It has none there. What may have been created is being deleted.
+    NotEntered,
+    /// Where the place stands in the first of those queues.
+    Located(Standing),
+    /// Where that place stands after a wait in it.
+    Waited(usize, Standing),
+    /// Where all places stand, each asked for after this was told to.
+    Looked(Vec<Standing>),
+    /// It is in those queues no longer.
+    Left,
+    /// The session of its nodes is over.
+    SessionOver,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    /// Tell the caller: it has all places, or it must wait. In the latter case the caller goes on with
+    /// [`AllOrNone::park`] when it wants to wait.
+    Report,
+    /// Create a node in each of the queues that it is not in, in one transaction.
+    Enter,
+    /// Find out where the node stands in the first queue of which that is not known.
+    Locate,
+    /// Wait in this place.
+    Wait(usize),
+    /// Ask where all places stand.
+    LookAtAll,
+    /// Leave the queues behind this one.
+    LeaveBehind(usize),
+    LeaveAll(Loss),
+}
+
+/// Why it starts anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Loss {
+    Node,
+    Session,
+}
+
+/// One contender for places in several queues, all or none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AllOrNone {
+    /// How many.
+    queues: usize,
+    /// In the first of the queues.
+    places: Vec<Standing>,
+    /// Whether it has nodes in the others, too.
+    is_in_rest: bool,
+    /// Whether no place was granted before the others were last known to exist.
+    is_up_to_date: bool,
+}
+
+impl AllOrNone {
+    pub(crate) fn new(queues: usize) -> Self {
+        Self { queues, places: Vec::with_capacity(queues), is_in_rest: false, is_up_to_date: false }
+    }
+
+    /// The first action.
+    pub(crate) fn start(&mut self) -> Action {
+        self.go_on()
+    }
+
+    /// Whether it has all places.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.has_all() && self.is_up_to_date
+    }
+
+    /// The queue in which it waits.
+    pub(crate) fn waits_in(&self) -> Option<usize> {
+        self.places.iter().position(|place| *place != Standing::Granted)
+    }
+
+    /// The next action of a contender that was told to wait and wants to.
+    pub(crate) fn park(&mut self) -> Action {
+        match self.go_on() {
+            Action::Report => self.waits_in().map_or(Action::Report, Action::Wait),
+            action => action,
+        }
+    }
+
+    /// Takes in an event.
+    pub(crate) fn on(&mut self, event: Event) -> Action {
+        match event {
+            Event::Entered => {
+                self.is_in_rest = true;
+                // Those held since long ago may have been lost meanwhile.
+                self.is_up_to_date = self.places.is_empty();
+            }
+            Event::NotEntered | Event::Left => {}
+            Event::Located(standing) => {
+                self.places.push(standing);
+                self.is_in_rest &= self.places.len() < self.queues;
+            }
+            Event::Waited(place, standing) => {
+                self.is_up_to_date = false;
+                self.stands(place, standing);
+            }
+            Event::Looked(places) => {
+                self.is_up_to_date = true;
+                self.places = places;
+            }
+            Event::SessionOver => return self.leave_all(Loss::Session),
+        }
+        self.go_on()
+    }
+
+    fn stands(&mut self, place: usize, standing: Standing) {
+        if let Some(place) = self.places.get_mut(place) {
+            *place = standing;
+        }
+    }
+
+    fn go_on(&mut self) -> Action {
+        if self.places.contains(&Standing::Outside) {
+            return self.leave_all(Loss::Node);
+        }
+        match self.waits_in() {
+            Some(place) if self.is_behind(place) => {
+                self.places.truncate(place + 1);
+                self.is_in_rest = false;
+                Action::LeaveBehind(place)
+            }
+            Some(_) => Action::Report,
+            None if !self.has_all() && self.is_in_rest => Action::Locate,
+            None if !self.has_all() => Action::Enter,
+            None if self.is_up_to_date => Action::Report,
+            None => Action::LookAtAll,
+        }
+    }
+
+    /// Whether it is in a queue behind that one.
+    fn is_behind(&self, place: usize) -> bool {
+        self.places.len() > place + 1 || self.is_in_rest
+    }
+
+    fn has_all(&self) -> bool {
+        self.places.len() == self.queues && self.waits_in().is_none()
+    }
+
+    fn leave_all(&mut self, loss: Loss) -> Action {
+        *self = Self::new(self.queues);
+        Action::LeaveAll(loss)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAITING: Standing = Standing::Waiting { position: 1 };
+
+    #[test]
+    fn a_look_that_finds_an_earlier_place_waiting_again_waits_there_and_in_no_later_queue() {
+        let mut all = AllOrNone::new(3);
+        assert_eq!(all.start(), Action::Enter);
+        assert_eq!(all.on(Event::Entered), Action::Locate);
+        assert_eq!(all.on(Event::Located(Standing::Granted)), Action::Locate);
+        assert_eq!(all.on(Event::Located(WAITING)), Action::LeaveBehind(1));
+        assert_eq!(all.on(Event::Left), Action::Report);
+        assert_eq!(all.park(), Action::Wait(1));
+        assert_eq!(all.on(Event::Waited(1, Standing::Granted)), Action::Enter);
+        assert_eq!(all.on(Event::Entered), Action::Locate);
+        assert_eq!(all.on(Event::Located(Standing::Granted)), Action::LookAtAll);
+        assert!(!all.is_granted());
+        let looked = vec![WAITING, Standing::Granted, Standing::Granted];
+        assert_eq!(all.on(Event::Looked(looked)), Action::LeaveBehind(0));
+        assert_eq!(all.on(Event::Left), Action::Report);
+        assert_eq!((all.waits_in(), all.park()), (Some(0), Action::Wait(0)));
+    }
+
+    #[test]
+    fn what_is_free_is_held_after_one_transaction_without_another_look() {
+        let mut all = AllOrNone::new(2);
+        assert_eq!(all.start(), Action::Enter);
+        assert_eq!(all.on(Event::Entered), Action::Locate);
+        assert_eq!(all.on(Event::Located(Standing::Granted)), Action::Locate);
+        assert_eq!(all.on(Event::Located(Standing::Granted)), Action::Report);
+        assert!(all.is_granted());
+    }
+}

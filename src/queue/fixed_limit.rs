@@ -1,0 +1,65 @@
+//! The fixed numbers of permits that the semaphores of one client have, by path.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+
+/// The number of permits of one semaphore object. As long as it lives, no other object of the client has another number
+/// at the same path.
+#[derive(Debug)]
+pub(crate) struct FixedLimit {
+    permits: u32,
+    /// The full path.
+    path: Arc<str>,
+    registry: Arc<Registry>,
+}
+
+/// By path, the number and how many objects have it.
+#[derive(Debug, Default)]
+struct Registry(Mutex<HashMap<Arc<str>, (u32, usize)>>);
+
+impl FixedLimit {
+    /// # Errors
+    /// [`Error::InvalidArgument`]: another object has another number.
+    pub(crate) fn of(client: &Client, path: &Arc<str>, permits: u32) -> Result<Self> {
+        let registry: Arc<Registry> = client.extension();
+        registry.with(|limits| {
+            let (known, objects) = limits.entry(path.clone()).or_insert((permits, 0));
+            if *known != permits {
+                let reason = format!(
+                    "{permits} at {path}, where another semaphore object of this client has {known}; \
+                     use the same number everywhere, or a SharedCount"
+                );
+                return Err(Error::InvalidArgument { argument: "permits", reason });
+            }
+            *objects += 1;
+            Ok(())
+        })?;
+        Ok(Self { permits, path: path.clone(), registry })
+    }
+
+    pub(crate) fn permits(&self) -> u32 {
+        self.permits
+    }
+}
+
+impl Registry {
+    fn with<T>(&self, act: impl FnOnce(&mut HashMap<Arc<str>, (u32, usize)>) -> T) -> T {
+        // No code that can panic runs under this lock.
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for FixedLimit {
+    fn drop(&mut self) {
+        self.registry.with(|limits| {
+            let Some((_, objects)) = limits.get_mut(&self.path) else { return };
+            *objects -= 1;
+            if *objects == 0 {
+                limits.remove(&self.path);
+            }
+        });
+    }
+}

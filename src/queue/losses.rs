@@ -1,0 +1,52 @@
+//! How often in a row a contender may lose its node.
+
+use std::time::Duration;
+
+use crate::client::{Failures, RetryPolicy};
+use crate::error::{Error, Result};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MOST: u32 = 10;
+
+/// The losses in a row of the node of one contender, which goes back to the end of the queue after each.
+///
+/// They are no failures to reach the servers, and not for the client's retry policy: a waiter whose node an operator
+/// deletes waits on, also if nothing is ever tried again.
+#[derive(Debug, Default)]
+pub(crate) struct Losses(Failures);
+
+impl Losses {
+    /// Pauses before the next try to stay in the queue of that path.
+    ///
+    /// # Errors
+    /// [`Error::PlaceLost`]: it was tried often enough.
+    pub(crate) async fn pause(&mut self, path: &str) -> Result<()> {
+        let policy = RetryPolicy::bounded_exponential_backoff(FIRST_PAUSE, LONGEST_PAUSE, MOST);
+        self.0.pause_or(Error::PlaceLost { path: path.to_owned() }, &policy).await
+    }
+
+    /// It has waited in the queue.
+    pub(crate) fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_never_gets_to_wait_gives_up_in_the_end() {
+        let lost = || Error::PlaceLost { path: "/a".into() };
+        let mut losses = Losses::default();
+        for _ in 0..2 {
+            for _ in 0..MOST {
+                assert_eq!(losses.pause("/a").await, Ok(()));
+            }
+            assert_eq!(losses.pause("/a").await, Err(lost()));
+            losses.reset();
+        }
+        assert!(lost().to_string().starts_with("cannot stay in the queue of /a: "));
+    }
+}
