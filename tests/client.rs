@@ -5,10 +5,11 @@ mod support;
 use std::time::{Duration, Instant};
 
 use support::*;
-use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::testing::{FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
-    Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, InterProcessMutex, Owner, Permission,
-    RetryPolicy,
+    Acl, AuthId, Client, ClientBuilder, ConnectFailure, ConnectionState, CreateMode, Error,
+    InterProcessMutex, LeaderLatch, LeaderOptions, LeaderSelector, LockOptions, MultiLock, Owner, Permission,
+    RetryPolicy, Semaphore, SharedCount,
 };
 use zookeeper_client as zk;
 
@@ -23,7 +24,9 @@ async fn no_server_is_an_error_within_the_connection_timeout() {
     let error = builder.connect(&hosts).await.unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert!(matches!(&error, Error::NotConnected { hosts: named, .. } if *named == hosts), "{error}");
-    assert!(error.to_string().contains(&hosts), "{error}");
+    for host in hosts.split(',') {
+        assert!(error.to_string().contains(host), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -295,6 +298,21 @@ async fn refused_credentials_are_an_error_at_once() {
 }
 
 #[tokio::test]
+async fn the_margin_of_an_adopted_session_is_measured_by_its_own_timeout() {
+    let server = TestingServer::start().await.unwrap();
+    let session = async |timeout| {
+        let connector = zk::Client::connector().with_session_timeout(timeout);
+        connector.connect(&server.connect_string()).await.unwrap()
+    };
+    let (long, short) = (session(Duration::from_secs(40)).await, session(Duration::from_secs(2)).await);
+    let margin = long.session_timeout() / 2;
+    let _client = Client::builder().validity_margin(margin).from_zookeeper(long).unwrap();
+    let longest = short.session_timeout() * 2 / 3;
+    let refused = Client::builder().validity_margin(longest + Duration::from_millis(1)).from_zookeeper(short);
+    assert!(matches!(refused, Err(Error::InvalidArgument { argument: "validity margin", .. })));
+}
+
+#[tokio::test]
 async fn an_adopted_session_is_left_to_its_owner() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
@@ -361,4 +379,273 @@ async fn the_nodes_of_others_need_not_be_readable() {
     }
     held.release().await.unwrap();
     within(waiter).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Tells a process that it is the one which aborts at any panic, also at one that is caught.
+const ABORTS_AT_PANICS: &str = "ABORTS_AT_PANICS";
+
+/// Runs a test of this binary in a process of its own, as if it were built with `panic = "abort"`.
+fn in_a_process_that_aborts_at_panics(test: &str, play: impl FnOnce()) {
+    if std::env::var_os(ABORTS_AT_PANICS).is_some() {
+        std::panic::set_hook(Box::new(|panic| {
+            eprintln!("{panic}");
+            std::process::abort();
+        }));
+        return play();
+    }
+    let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = process.args(["--exact", test, "--nocapture"]).env(ABORTS_AT_PANICS, "1").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {printed}", output.status);
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+#[test]
+fn no_guard_panics_when_its_runtime_ends() {
+    in_a_process_that_aborts_at_panics("no_guard_panics_when_its_runtime_ends", || {
+        let servers = runtime();
+        let server = servers.block_on(TestingServer::start()).unwrap();
+        for within_a_task in [true, false] {
+            let runtime = runtime();
+            let kept = runtime.block_on(async {
+                let mutex = mutex(&connect(&server).await);
+                // So that the path is watched.
+                for _ in 0..3 {
+                    mutex.acquire().await.unwrap().release().await.unwrap();
+                }
+                let guard = mutex.acquire().await.unwrap();
+                let ticket = mutex.enqueue_as(&Owner::new()).await.unwrap();
+                if !within_a_task {
+                    return Some((guard, ticket, mutex));
+                }
+                tokio::spawn(async move {
+                    let _held = (guard, ticket, mutex);
+                    std::future::pending::<()>().await
+                });
+                tokio::task::yield_now().await;
+                None
+            });
+            drop(runtime);
+            drop(kept);
+        }
+    });
+}
+
+#[test]
+fn no_waiter_on_another_runtime_panics_when_that_of_the_client_ends() {
+    let name = "no_waiter_on_another_runtime_panics_when_that_of_the_client_ends";
+    in_a_process_that_aborts_at_panics(name, || {
+        let others = runtime();
+        let server = others.block_on(TestingServer::start()).unwrap();
+        let holding = others.block_on(connect(&server));
+        for round in 0..10 {
+            let path = format!("/locks/{round}");
+            let holder = InterProcessMutex::new(&holding, &path).unwrap();
+            let held = others.block_on(holder.acquire()).unwrap();
+            let runtime = runtime();
+            let client = runtime.block_on(connect(&server));
+            let mutex = InterProcessMutex::new(&client, &path).unwrap();
+            let waiters: Vec<_> = (0..10)
+                .map(|_| {
+                    let mutex = mutex.clone();
+                    others.spawn(async move { mutex.acquire_as(&Owner::new()).await })
+                })
+                .collect();
+            others.block_on(eventually("all watch", async || {
+                let watched = server.four_letter_word("wchp").await.unwrap();
+                (watched.matches(&format!("{path}/_c_")).count() >= waiters.len()).then_some(())
+            }));
+            drop(runtime);
+            for waiter in waiters {
+                assert_eq!(others.block_on(within(waiter)).unwrap().unwrap_err(), Error::Closed);
+            }
+            others.block_on(held.release()).unwrap();
+        }
+    });
+}
+
+/// What an error of a refused argument says.
+fn refusal<T: std::fmt::Debug>(outcome: zk_recipes::Result<T>) -> (&'static str, String) {
+    match outcome {
+        Err(Error::InvalidArgument { argument, reason }) => (argument, reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
+    const MIB: usize = 1 << 20;
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    // So much is done here that a session of the usual length may expire on a busy machine.
+    let session = Duration::from_secs(60);
+    let client = Client::builder().session_timeout(session).connect(&proxy.connect_string()).await.unwrap();
+    let innocent = mutex(&client).acquire().await.unwrap();
+    let session = session_id(&client).await;
+    let many = Semaphore::new(&client, "/semaphore", 20_000).unwrap();
+    let count = SharedCount::new(&client, "/count", 5).unwrap();
+    let shared = Semaphore::with_shared_count(&client, "/shared", &count).unwrap();
+    let paths = (0..10_000).map(|path| format!("/members/{path}"));
+    let members = MultiLock::new(&client, paths).unwrap();
+    let large = LockOptions::new().node_data(vec![0; MIB / 2]);
+    let large_members = MultiLock::new(&client, ["/large/a", "/large/b", "/large/c"]).unwrap();
+    let large_members = large_members.with_options(large.clone()).unwrap();
+    proxy.take_requests();
+
+    assert_eq!(refusal(many.acquire_many(20_000).await).0, "permits");
+    assert_eq!(refusal(many.try_acquire_many(20_000).await).0, "permits");
+    assert_eq!(refusal(shared.acquire_many(u32::MAX).await).0, "permits");
+    assert_eq!(refusal(many.with_options(large.clone()).unwrap().acquire_many(2).await).0, "permits");
+    // Of a path of its own: a second number for the same one is refused in any case.
+    assert_eq!(refusal(Semaphore::new(&client, "/too-many", u32::MAX)).0, "permits");
+    assert_eq!(refusal(members.acquire().await).0, "members of a multi-lock");
+    assert_eq!(refusal(large_members.acquire().await).0, "members of a multi-lock");
+    let too_large = LockOptions::new().node_data(vec![0; MIB / 2 + 1]);
+    assert_eq!(refusal(mutex(&client).with_options(too_large)).0, "node data");
+    let (argument, reason) =
+        refusal(innocent.transaction().create("/a", vec![0; MIB], CreateMode::Persistent).commit().await);
+    assert_eq!(argument, "transaction");
+    assert!(reason.contains("1048575"), "{reason}");
+    let builder = Client::builder().identity(vec![0; MIB / 2 + 1]);
+    assert_eq!(refusal(builder.connect_lazily(NOBODY)).0, "identity");
+    let mut requests = proxy.take_requests();
+    // Those that keep the innocent one valid.
+    requests.retain(|request| matches!(request, Request::Create | Request::Delete | Request::GetChildren));
+    assert_eq!(requests, []);
+
+    // What is just below goes through, with data of a length that leaves some room for the names.
+    let data = vec![0; MIB - 512];
+    innocent.transaction().create("/a", data, CreateMode::Persistent).commit().await.unwrap();
+    let data = mutex(&client).with_options(large).unwrap().try_acquire_as(&Owner::new()).await;
+    assert!(data.unwrap().is_none(), "it is held");
+    let permits = many.acquire_many(5_000).await.unwrap();
+    assert_eq!(permits.len(), 5_000);
+    assert_eq!(session_id(&client).await, session);
+    assert!(innocent.is_valid());
+}
+
+#[tokio::test]
+async fn data_that_asks_for_the_lock_is_refused() {
+    let client = Client::connect_lazily(NOBODY).unwrap();
+    let request = "__REVOKE__";
+    assert_eq!(refusal(Client::builder().identity(request).connect_lazily(NOBODY)).0, "identity");
+    let options = LockOptions::new().node_data(request);
+    assert_eq!(refusal(mutex(&client).with_options(options)).0, "node data");
+    let options = || LeaderOptions::new().id(request);
+    assert_eq!(refusal(LeaderLatch::start(&client, "/leader", options())).0, "id");
+    let work = |_| async { Ok::<(), std::io::Error>(()) };
+    assert_eq!(refusal(LeaderSelector::start(&client, "/leader", options(), work)).0, "id");
+}
+
+#[tokio::test]
+async fn a_connect_string_that_nobody_can_connect_to_is_refused_at_once() {
+    for (hosts, instead) in [
+        ("ftp://127.0.0.1:2181", "tcp://127.0.0.1:2181"),
+        ("tcp+tls://127.0.0.1:2181", "TLS options"),
+        ("zk1:2181/a,zk2:2181/a", "behind the last host"),
+        ("::1", "[::1]:2181"),
+        ("zk1:2181;zk2:2181", "commas"),
+    ] {
+        let (argument, reason) = refusal(Client::connect_lazily(hosts));
+        assert_eq!(argument, "connect string", "{hosts}");
+        assert!(reason.contains(instead), "{hosts}: {reason}");
+    }
+}
+
+/// Of nobody.
+#[cfg(feature = "tls")]
+const CA: &str = "-----BEGIN CERTIFICATE-----
+MIIBdjCCARugAwIBAgIUYTkU5aYP0JuMFMbeBV9dQrv/qK8wCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjExNzE1MzNaGA8yMTI2MTAyODE3MTUz
+M1owDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABG36
+tkdwXXv7gyfHkhOsQkQO68LqTxWsnFTd3Y48OYUFGvlL9D2ovqn9aoY/NscrM72H
+gnEKPSJ9UMdWFdpDzxSjUzBRMB0GA1UdDgQWBBTiOsKTgokwkkfsd63aHnfeF6Y0
+fDAfBgNVHSMEGDAWgBTiOsKTgokwkkfsd63aHnfeF6Y0fDAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0kAMEYCIQCopzGE+N24eI72Rc6qjYI34/Rvk0ohQwfE
+V7Oj8au8EwIhAPvtwc3Dh4qmbAYzT3oioQkxp4gkFMGTGWTjTxa2q7R6
+-----END CERTIFICATE-----";
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn with_tls_options_nothing_is_sent_in_the_clear() {
+    use tokio::io::AsyncReadExt;
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let options = zk::TlsOptions::new().with_pem_ca(CA).unwrap();
+    let builder = Client::builder().tls(options).auth("digest", "alice:secret");
+    let (argument, reason) = refusal(builder.clone().connect_lazily(&format!("tcp://{address}")));
+    assert_eq!(argument, "connect string");
+    assert!(reason.contains("tcp+tls://"), "{reason}");
+    let _client = builder.connect_lazily(&address.to_string()).unwrap();
+    let (mut stream, _) = within(listener.accept()).await.unwrap();
+    let mut first = [0; 2];
+    within(stream.read_exact(&mut first)).await.unwrap();
+    assert_eq!(first, [22, 3], "a handshake of TLS");
+}
+
+#[tokio::test]
+async fn the_session_of_a_client_whose_hosts_have_a_scheme_can_be_ended() {
+    let server = TestingServer::start().await.unwrap();
+    let client = Client::connect(&format!("tcp://{}", server.connect_string())).await.unwrap();
+    let first = session_id(&client).await;
+    kill_session(&client).await.unwrap();
+    eventually("another session", async || (session_id(&client).await != first).then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_error_of_a_missing_session_names_the_cause_for_each_host() {
+    use tokio::io::AsyncWriteExt;
+
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = |listener: &tokio::net::TcpListener| listener.local_addr().unwrap().to_string();
+    let (silence, otherwise) = (address(&silent), address(&other));
+    let serving = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = other.accept().await.unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let hosts = format!("{NOBODY},nobody.invalid:2181,{silence},{otherwise}/chroot");
+    let client = Client::builder().connection_timeout(Duration::from_secs(3)).connect(&hosts).await;
+    let error = client.unwrap_err();
+    let text = error.to_string();
+    let Error::NotConnected { causes, .. } = error else { panic!("{text}") };
+    let causes: Vec<_> = causes.into_iter().map(|failure| (failure.host, failure.cause)).collect();
+    let wanted = [
+        (NOBODY.into(), ConnectFailure::Refused),
+        ("nobody.invalid:2181".into(), ConnectFailure::NameNotFound),
+        (silence, ConnectFailure::NoAnswer),
+        (otherwise, ConnectFailure::NotZooKeeper),
+    ];
+    assert_eq!(causes, wanted);
+    assert!(
+        text.contains("127.0.0.1:1 (connection refused), nobody.invalid:2181 (name not found)"),
+        "{text}"
+    );
+    serving.abort();
+
+    // What was known of one silence is no cause of the next.
+    let mut server = TestingServer::start().await.unwrap();
+    let client = Client::builder()
+        .session_timeout(Duration::from_secs(4))
+        .connection_timeout(Duration::from_secs(1))
+        .retry_policy(RetryPolicy::n_times(0, Duration::ZERO))
+        .connect(&server.connect_string())
+        .await
+        .unwrap();
+    server.stop().await.unwrap();
+    within(client.connection_state().wait_for(|state| !state.is_connected())).await.unwrap();
+    let error = client.zookeeper().await.unwrap_err().to_string();
+    assert!(error.contains(&format!("{} (connection refused)", server.connect_string())), "{error}");
+    server.restart().await.unwrap();
+    within(client.connection_state().wait_for(|state| state.is_connected())).await.unwrap();
+    server.pause().unwrap();
+    within(client.connection_state().wait_for(|state| !state.is_connected())).await.unwrap();
+    let error = client.zookeeper().await.unwrap_err().to_string();
+    assert!(error.contains(&format!("{} (no answer)", server.connect_string())), "{error}");
 }

@@ -400,7 +400,11 @@ async fn compete(scene: &Scene, kind: Kind, clients: &[Client], rounds: usize) {
                         1 => (Vec::from_iter(lock.try_acquire().await.unwrap()), share),
                         2 => {
                             let within = Duration::from_millis(5);
-                            (Vec::from_iter(lock.try_acquire_for(within).await.unwrap()), share)
+                            match lock.try_acquire_for(within).await {
+                                // Too short a time for an answer.
+                                Err(Error::NotConnected { .. }) => (Vec::new(), share),
+                                outcome => (Vec::from_iter(outcome.unwrap()), share),
+                            }
                         }
                         _ => (vec![acquired(&lock).await], share),
                     };
@@ -461,7 +465,7 @@ async fn a_failed_try_leaves_the_queue_as_it_was() {
                 scene.parked(1).await;
             }
             let before = scene.nodes(kind).await;
-            for within in [None, Some(Duration::ZERO), Some(Duration::from_millis(50))] {
+            for within in [None, Some(Duration::ZERO), Some(Duration::from_millis(200))] {
                 let outcome = match within {
                     None => lock.try_acquire().await,
                     Some(within) => lock.try_acquire_for(within).await,
@@ -471,7 +475,8 @@ async fn a_failed_try_leaves_the_queue_as_it_was() {
                 scene.parked(waiters).await;
             }
             // In this time it may not even have got in. Then the background sees to it.
-            assert!(lock.try_acquire_for(Duration::from_micros(1)).await.unwrap().is_none());
+            let outcome = lock.try_acquire_for(Duration::from_micros(1)).await;
+            assert!(matches!(outcome, Ok(None) | Err(Error::NotConnected { .. })), "{outcome:?}");
             scene.nodes_are(kind, &before).await;
         }
         release(held).await;
@@ -508,12 +513,17 @@ async fn a_timed_acquire_gets_its_turn_in_time() {
     .await;
 }
 
-/// Tries to acquire in this time, and sees that it takes as long and no longer.
-async fn out_of_time(kind: Kind, lock: Lock, within: Duration) {
+/// Tries to acquire in this time, and sees that it takes as long and no longer. Who is not in the queue cannot say that
+/// somebody else had the lock.
+async fn out_of_time(kind: Kind, lock: Lock, within: Duration, is_queued: bool) {
     let start = Instant::now();
     let outcome = lock.try_acquire_for(within).await;
     let elapsed = start.elapsed();
-    assert!(outcome.unwrap().is_none(), "{kind:?}");
+    match outcome {
+        Ok(None) if is_queued => {}
+        Err(Error::NotConnected { .. }) if !is_queued => {}
+        outcome => panic!("{kind:?}: {outcome:?}"),
+    }
     // Long before the client takes a silent server for lost, or gives up to connect.
     assert!(elapsed >= within && elapsed < within + Duration::from_secs(3), "{kind:?}: {elapsed:?}");
 }
@@ -531,7 +541,8 @@ async fn the_deadline_holds_while_the_server_is_down_or_silent() {
             scene.server.kill().await.unwrap();
         }
         let client = &scene.clients[0];
-        let tries = Kind::ALL.map(|kind| out_of_time(kind, kind.lock(client), Duration::from_millis(300)));
+        let tries =
+            Kind::ALL.map(|kind| out_of_time(kind, kind.lock(client), Duration::from_millis(300), false));
         join_all(tries).await;
         if silent {
             scene.server.resume().unwrap();
@@ -556,7 +567,7 @@ async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
     let before = join_all(Kind::ALL.map(|kind| scene.nodes(kind))).await;
     let mut waiters = JoinSet::new();
     for kind in Kind::ALL {
-        waiters.spawn(out_of_time(kind, kind.lock(&scene.clients[1]), Duration::from_secs(2)));
+        waiters.spawn(out_of_time(kind, kind.lock(&scene.clients[1]), Duration::from_secs(2), true));
     }
     scene.parked(Kind::ALL.len() as u64).await;
     scene.server.pause().unwrap();

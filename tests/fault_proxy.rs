@@ -533,6 +533,9 @@ async fn requests_and_pings_are_counted_apart() {
     let mut changes = client.new_multi_writer();
     changes.add_delete("/a", None).unwrap();
     changes.commit().await.unwrap();
+    let mut check = client.new_multi_writer();
+    check.add_check_version("/", -1).unwrap();
+    check.commit().await.unwrap();
     client.delete("/a", None).await.unwrap_err();
     client.get_acl("/").await.unwrap();
     let expected = [
@@ -545,6 +548,7 @@ async fn requests_and_pings_are_counted_apart() {
         Request::Exists,
         Request::RemoveWatches,
         Request::Multi,
+        Request::Confirm,
         Request::Delete,
         Request::Other(6),
     ];

@@ -6,9 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use support::*;
+use tokio::task::JoinHandle;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
-use zk_recipes::{Client, ConnectionState, Error, InterProcessMutex, Owner, RetryPolicy};
+use zk_recipes::{
+    Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockState, MultiLock, Owner, RetryPolicy,
+    force_release_participant,
+};
 use zookeeper_client as zk;
 
 const LOCK: &str = "/locks/a";
@@ -43,7 +48,11 @@ async fn the_deadline_holds_while_the_server_is_down_or_silent() {
             let start = Instant::now();
             let outcome = mutex.try_acquire_for(Duration::from_millis(300)).await;
             let elapsed = start.elapsed();
-            assert!(outcome.unwrap().is_none());
+            // It was never in the queue, so it cannot say that somebody else had it.
+            assert!(
+                matches!(&outcome, Err(Error::NotConnected { waited, .. }) if *waited == Duration::from_millis(300)),
+                "{outcome:?}"
+            );
             assert!(elapsed >= Duration::from_millis(300), "{elapsed:?}");
             assert!(elapsed < Duration::from_millis(600), "{elapsed:?}");
         }
@@ -66,11 +75,12 @@ async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
     let held = mutex(&holder).acquire().await.unwrap();
     let waiting = mutex(&connect(&server).await);
     let start = Instant::now();
-    let waiter = tokio::spawn(async move { waiting.try_acquire_for(Duration::from_millis(500)).await });
-    queue_of(&holder.zookeeper().await.unwrap(), LOCK, 2).await;
+    let waiter = tokio::spawn(async move { waiting.try_acquire_for(Duration::from_secs(2)).await });
+    // Before it knows that somebody holds, it could not say so.
+    watches_of(&server, 1).await;
     server.pause().unwrap();
     assert!(within(waiter).await.unwrap().unwrap().is_none());
-    assert!(start.elapsed() < Duration::from_millis(800), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(2300), "{:?}", start.elapsed());
     server.resume().unwrap();
     queue_of(&bystander(&server).await, LOCK, 1).await;
     drop(held);
@@ -82,9 +92,10 @@ async fn an_outage_longer_than_the_policy_is_an_error() {
     let client = Client::builder()
         .connection_timeout(Duration::from_millis(100))
         .retry_policy(RetryPolicy::n_times(2, Duration::from_millis(10)))
-        .connect(&server.connect_string())
-        .await
+        .connect_lazily(&server.connect_string())
         .unwrap();
+    // However long the first session takes.
+    state_is(&client, ConnectionState::Connected).await;
     server.kill().await.unwrap();
     state_is(&client, ConnectionState::Suspended).await;
     let mutex = mutex(&client);
@@ -238,6 +249,159 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
 
+/// Its server may lag behind the one before, and nothing that was heard as an event keeps the session from it.
+#[tokio::test]
+async fn a_new_connection_is_of_use_when_its_server_has_caught_up() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let states = guard.watch_state();
+    let catching_up = proxy.intercept(Request::Confirm, Fate::HoldReply);
+    proxy.cut();
+    within(catching_up.happened()).await;
+    assert_eq!(*client.connection_state().borrow(), ConnectionState::Suspended);
+    assert!(client.zookeeper().now_or_never().is_none(), "it would show the past");
+    assert_eq!((guard.is_valid(), *states.borrow()), (true, LockState::Suspect));
+    catching_up.release();
+    state_is(&client, ConnectionState::Reconnected).await;
+    let zookeeper = client.zookeeper().await.unwrap();
+    zookeeper.get_data(guard.node_path()).await.unwrap();
+    within(guard.watch_state().wait_for(|state| *state == LockState::Held)).await.unwrap();
+    guard.release().await.unwrap();
+    assert_nothing_left(&server, &bystander(&server).await, LOCK).await;
+}
+
+/// Removes the queue with all that is in it, as `deleteall` does.
+async fn wipe(zookeeper: &zk::Client) {
+    for node in children(zookeeper, LOCK).await {
+        zookeeper.delete(&format!("{LOCK}/{node}"), None).await.unwrap();
+    }
+    zookeeper.delete(LOCK, None).await.unwrap();
+}
+
+/// Whether a client watches a node.
+async fn is_watched(path: &str, by: &Client, server: &TestingServer) -> bool {
+    let session = format!("0x{:x}\n", session_id(by).await);
+    let watched = server.four_letter_word("wchc").await.unwrap();
+    let paths = watched.split_once(&session).map(|(_, rest)| rest.lines());
+    paths.is_some_and(|paths| {
+        paths.take_while(|line| line.starts_with('\t')).any(|watched| watched.trim() == path)
+    })
+}
+
+/// Waits until somebody who is not granted meanwhile watches the holder.
+async fn waits_for<T>(waiter: &JoinHandle<T>, of: &Client, holder: &LockGuard, server: &TestingServer) {
+    eventually("it waits for the holder", async || {
+        let is_waiting = is_watched(holder.node_path(), of, server).await;
+        assert!(!waiter.is_finished(), "it was granted beside the holder");
+        is_waiting.then_some(())
+    })
+    .await;
+}
+
+/// Numbers begin again in a queue that was made again, so that a stranger has the number of a place that is gone.
+#[tokio::test]
+async fn a_place_of_a_queue_that_was_removed_does_not_vouch_for_a_stranger_of_the_next_one() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, other] = connect_many(&server).await;
+    let ours = mutex(&own);
+    let visit = async || {
+        within(ours.acquire_as(&Owner::new())).await.unwrap().release().await.unwrap();
+    };
+    for _ in 0..2 {
+        visit().await;
+    }
+    let ticket = ours.enqueue_as(&Owner::new()).await.unwrap();
+    let gone = sequence(&children(&zookeeper, LOCK).await[0]);
+    wipe(&zookeeper).await;
+    for _ in 0..gone {
+        visit().await;
+    }
+    let held = within(mutex(&other).acquire()).await.unwrap();
+    assert_eq!(sequence(held.node_path()), gone);
+    let waiter = tokio::spawn({
+        let ours = ours.clone();
+        async move { ours.acquire_as(&Owner::new()).await }
+    });
+    queue_of(&zookeeper, LOCK, 2).await;
+    drop(ticket);
+    waits_for(&waiter, &own, &held, &server).await;
+    let token = held.fencing_token();
+    held.release().await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert!(guard.fencing_token() > token);
+    guard.release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+/// The same with a multi-lock that holds its place while it waits in another queue.
+#[tokio::test]
+async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, other] = connect_many(&server).await;
+    let ours = mutex(&own);
+    let elsewhere = InterProcessMutex::new(&other, "/locks/b").unwrap().acquire().await.unwrap();
+    for _ in 0..2 {
+        ours.acquire_as(&Owner::new()).await.unwrap().release().await.unwrap();
+    }
+    let both = MultiLock::new(&own, [LOCK, "/locks/b"]).unwrap();
+    let joint = tokio::spawn(async move { both.acquire().await });
+    let gone = sequence(&queue_of(&zookeeper, LOCK, 1).await[0]);
+    waits_for(&joint, &own, &elsewhere, &server).await;
+    wipe(&zookeeper).await;
+    for _ in 0..gone {
+        within(ours.acquire_as(&Owner::new())).await.unwrap().release().await.unwrap();
+    }
+    let held = within(mutex(&other).acquire()).await.unwrap();
+    assert_eq!(sequence(held.node_path()), gone);
+    let waiter = tokio::spawn({
+        let ours = ours.clone();
+        async move { ours.acquire_as(&Owner::new()).await }
+    });
+    queue_of(&zookeeper, LOCK, 2).await;
+    joint.abort();
+    waits_for(&waiter, &own, &held, &server).await;
+    held.release().await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    drop(elsewhere);
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+/// The list that tells the position may be lost like any other; it is tried again on the next connection.
+#[tokio::test]
+async fn a_position_is_followed_on_after_a_lost_reply() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let theirs = mutex(&connect(&server).await);
+    let held = theirs.acquire_as(&Owner::new()).await.unwrap();
+    let mut before = Vec::new();
+    for _ in 0..4 {
+        before.push(theirs.enqueue_as(&Owner::new()).await.unwrap());
+    }
+    let ticket = mutex(&client).enqueue().await.unwrap();
+    let mut positions = ticket.watch_position();
+    let waiting = tokio::spawn(ticket.acquired());
+    eventually("it follows the queue", async || (watches_on_children(&server).await == 1).then_some(()))
+        .await;
+    assert_eq!(*positions.borrow(), 5);
+
+    // Far enough before the waiter that only its position changes.
+    let lost = proxy.intercept(Request::GetChildren, Fate::LoseReply);
+    drop(before.remove(0));
+    within(lost.happened()).await;
+    within(positions.wait_for(|position| *position == 4)).await.unwrap();
+    drop(before.remove(0));
+    within(positions.wait_for(|position| *position == 3)).await.unwrap();
+    drop((before, held));
+    within(waiting).await.unwrap().unwrap().release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
 /// A ticket that nobody awaits does not notice what becomes of its place.
 #[tokio::test]
 async fn a_ticket_that_was_first_is_not_granted_when_its_place_is_gone() {
@@ -266,6 +430,58 @@ async fn a_ticket_that_was_first_is_not_granted_when_its_place_is_gone() {
         assert!(guard.fencing_token() > held);
         guard.release().await.unwrap();
     }
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+/// The ticket's place is in the line of its client, and those behind it watch nothing but the line.
+#[tokio::test]
+async fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, other, operator] = connect_many(&server).await;
+    let ours = mutex(&own);
+    let ticket = ours.enqueue_as(&Owner::new()).await.unwrap();
+    assert_eq!(watches(&server).await, 0, "nobody is behind it");
+    let acquire =
+        |mutex: InterProcessMutex| tokio::spawn(async move { mutex.acquire_as(&Owner::new()).await });
+    let next = acquire(ours.clone());
+    queue_of(&zookeeper, LOCK, 2).await;
+    let last = acquire(mutex(&other));
+    queue_of(&zookeeper, LOCK, 3).await;
+    let removed = mutex(&operator).participants().await.unwrap().remove(0);
+    assert!(force_release_participant(&operator, &removed).await.unwrap());
+    within(next).await.unwrap().unwrap().release().await.unwrap();
+    let guard = within(last).await.unwrap().unwrap();
+    // It has lost its place, and goes to the end.
+    let again = tokio::spawn(ticket.acquired());
+    queue_of(&zookeeper, LOCK, 2).await;
+    assert!(!again.is_finished());
+    guard.release().await.unwrap();
+    within(again).await.unwrap().unwrap().release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+/// Losing a node is no failure to reach the servers.
+#[tokio::test]
+async fn a_waiter_that_retries_nothing_queues_again_when_its_node_is_deleted() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let once = Client::builder().retry_policy(RetryPolicy::n_times(0, Duration::from_millis(1)));
+    let client = once.connect(&server.connect_string()).await.unwrap();
+    let other = connect(&server).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let waiter = acquire_in_task(&mutex(&client));
+    watches_of(&server, 1).await;
+    let evicted = mutex(&other).participants().await.unwrap().remove(1);
+    zookeeper.delete(evicted.node_path(), None).await.unwrap();
+    eventually("it queues again", async || {
+        assert!(!waiter.is_finished(), "it has given up");
+        let participants = mutex(&other).participants().await.unwrap();
+        participants.get(1).is_some_and(|again| again.node_path() != evicted.node_path()).then_some(())
+    })
+    .await;
+    held.release().await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
 
@@ -487,4 +703,86 @@ async fn close_wakes_everybody() {
     assert_eq!(*client.connection_state().borrow(), ConnectionState::Closed);
     drop(held);
     assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+/// Creates nodes that anybody may create who knows the names of those in the queue: by them, an id is not enough to
+/// tell whose node it is.
+async fn create_twins(zookeeper: &zk::Client, victim: &str) -> Vec<String> {
+    let id = &victim[..victim.len() - "lock-0000000000".len()];
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    let numbers = (1..20).map(|number| format!("lock-{number}"));
+    let suffixes = numbers.chain(["lock-0000000000".into()]);
+    let twins: Vec<String> = suffixes.map(|suffix| format!("{LOCK}/{id}{suffix}")).collect();
+    for twin in &twins {
+        zookeeper.create(twin, b"", &persistent).await.unwrap();
+    }
+    twins
+}
+
+#[tokio::test]
+async fn a_stranger_with_the_id_of_a_lost_create_is_not_taken_for_it() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let victim = connect_through(&proxy).await;
+    let holder = mutex(&connect(&server).await);
+    holder.acquire().await.unwrap().release().await.unwrap();
+    let held = holder.acquire().await.unwrap();
+    let lost = proxy.intercept(Request::Create, Fate::HoldReply);
+    let waiter = acquire_in_task(&mutex(&victim));
+    within(lost.happened()).await;
+    let names = queue_of(&zookeeper, LOCK, 2).await;
+    let own = names.iter().find(|name| !held.node_path().ends_with(*name)).unwrap().clone();
+    let twins = create_twins(&zookeeper, &own).await;
+    // The reply is lost when all of them are there.
+    proxy.cut();
+    drop(lost);
+    // It has found its own node when it watches one. That may be a twin: one of them is before all others.
+    let session = format!("{:#x}", session_id(&victim).await);
+    eventually("it waits", async || {
+        let mut is_in_queue = false;
+        let printed = server.four_letter_word("wchp").await.unwrap();
+        let waits = printed.lines().any(|line| match line.strip_prefix('\t') {
+            Some(by) => is_in_queue && by == session,
+            None => {
+                is_in_queue = line.contains("/_c_");
+                false
+            }
+        });
+        waits.then_some(())
+    })
+    .await;
+    assert!(!waiter.is_finished(), "it is not the first");
+    held.release().await.unwrap();
+    for twin in &twins {
+        zookeeper.delete(twin, None).await.expect("they are left alone");
+    }
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert!(guard.node_path().ends_with(&own), "{guard:?}");
+    guard.release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+#[tokio::test]
+async fn a_lost_create_that_nobody_waits_for_is_removed_and_strangers_with_its_id_are_not() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let victim = connect_through(&proxy).await;
+    mutex(&victim).acquire().await.unwrap().release().await.unwrap();
+    let lost = proxy.intercept(Request::Create, Fate::HoldReply);
+    let cancelled = acquire_in_task(&mutex(&victim));
+    within(lost.happened()).await;
+    let own = queue_of(&zookeeper, LOCK, 1).await.remove(0);
+    let twins = create_twins(&zookeeper, &own).await;
+    cancelled.abort();
+    lost.release();
+    eventually("its own node is gone", async || {
+        let left = children(&zookeeper, LOCK).await;
+        (!left.contains(&own)).then_some(())
+    })
+    .await;
+    // Whatever else it would delete, it would have sent along.
+    zookeeper.sync(LOCK).await.unwrap();
+    assert_eq!(children(&zookeeper, LOCK).await.len(), twins.len());
 }

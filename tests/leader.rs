@@ -11,8 +11,8 @@ use support::{BOUND, connect, eventually, within};
 use tokio::sync::{mpsc, oneshot, watch};
 use zk_recipes::testing::{FaultProxy, TestingServer};
 use zk_recipes::{
-    Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LeaderState,
-    Leadership, LossReason, Observation, Participant, Revoker, force_release,
+    Client, CloseMode, CreateMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
+    LeaderState, Leadership, LossReason, Observation, Participant, Revoker, force_release,
 };
 
 const PATH: &str = "/leaders/a";
@@ -395,4 +395,219 @@ async fn a_change_of_the_leader_costs_few_requests() {
     );
     assert_eq!(cost(1), 1, "the end of the one before it; then it listens for requests to resign");
     assert_eq!(cost(2), 2, "a list, and the node of the new leader with a watch");
+}
+
+// Curator's latch and selector, which count every child, wait for each other at one path; so nobody leads twice there.
+#[tokio::test]
+async fn a_latch_and_a_selector_at_one_path_do_not_both_lead() {
+    let server = TestingServer::start().await.unwrap();
+    let [one, two] = support::connect_many(&server).await;
+    let latch = latch(&one, "a");
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    for client in [&one, &two] {
+        let (selector, mut told) = told_selector(client, LeaderSelector::start);
+        let failed = state(&mut selector.watch(), |state| matches!(state, LeaderState::Failed(_))).await;
+        let LeaderState::Failed(Error::KindConflict { path, node, expected, found }) = failed else {
+            panic!("{failed:?}")
+        };
+        assert_eq!((&*path, expected, found), (PATH, "mutex", "leader latch"));
+        // Of one client, that is known before anything is sent.
+        assert_eq!(node.as_deref(), Some(leadership.node_path()).filter(|_| std::ptr::eq(client, &two)));
+        assert!(told.try_recv().is_err());
+        selector.close().await.unwrap();
+    }
+    assert!(leadership.is_valid());
+    standing(&latch, 1).await;
+    latch.close(CloseMode::Silent).await.unwrap();
+    drop(latch);
+    let (selector, mut told) = told_selector(&one, LeaderSelector::start);
+    within(told.recv()).await.unwrap();
+    drop(selector);
+}
+
+/// Keeps a poll going until it is told to end it.
+fn stuck(leadership: Leadership, begun: mpsc::UnboundedSender<()>, end: std::sync::mpsc::Receiver<()>) {
+    tokio::spawn(async move {
+        let work = async move {
+            begun.send(()).unwrap();
+            tokio::task::block_in_place(|| end.recv().unwrap());
+        };
+        let _ = leadership.run(work).await;
+    });
+}
+
+// Curator's `close` of a client waits for no work either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_client_that_closes_waits_for_the_work_of_its_leaders() {
+    let server = TestingServer::start().await.unwrap();
+    let [one, two] = support::connect_many(&server).await;
+    let (begin, mut begun) = mpsc::unbounded_channel();
+    let (finish, mut finished) = mpsc::unbounded_channel();
+    let first = LeaderSelector::start(&one, PATH, LeaderOptions::new(), move |leadership: Leadership| {
+        let (begin, finish) = (begin.clone(), finish.clone());
+        async move {
+            begin.send(()).unwrap();
+            leadership.resign_requested().await;
+            // It brings its work to an end, by all means.
+            leadership.transaction().create("/done", "", CreateMode::Persistent).commit().await?;
+            finish.send(()).unwrap();
+            Ok::<(), Error>(())
+        }
+    })
+    .unwrap();
+    within(begun.recv()).await.unwrap();
+    let (next, mut told) = told_selector(&two, LeaderSelector::start);
+    eventually("both stand", || async { (next.participants().await.unwrap().len() == 2).then_some(()) })
+        .await;
+    within(one.close()).await;
+    assert!(finished.try_recv().is_ok(), "the work has ended by itself");
+    within(told.recv()).await.unwrap();
+    assert!(one.is_closed());
+    state(&mut first.watch(), |state| matches!(state, LeaderState::Closed)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_client_that_closes_waits_for_a_step_but_not_for_ever() {
+    let server = TestingServer::start().await.unwrap();
+    let two = connect(&server).await;
+    for is_endless in [false, true] {
+        let adopted = zookeeper_client::Client::connect(&server.connect_string()).await.unwrap();
+        let patience = if is_endless { Duration::from_millis(500) } else { BOUND };
+        let builder = Client::builder().connection_timeout(patience);
+        let one = builder.from_zookeeper(adopted.clone()).unwrap();
+        let options = LeaderOptions::new().grace(Duration::from_millis(20));
+        let latch = LeaderLatch::start(&one, PATH, options).unwrap();
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        let ((begin, mut begun), (end, ended)) = (mpsc::unbounded_channel(), std::sync::mpsc::channel());
+        stuck(leadership.clone(), begin, ended);
+        within(begun.recv()).await.unwrap();
+        let (next, mut told) = told_selector_of_latches(&two);
+        standing(&next, 2).await;
+        let closing = tokio::spawn({
+            let one = one.clone();
+            async move { one.close().await }
+        });
+        within(leadership.resign_requested()).await;
+        if is_endless {
+            within(closing).await.unwrap();
+            assert_eq!(leadership.loss(), Some(LossReason::Closed));
+            // The node stays until the step has ended: the session is somebody else's, and goes on.
+            assert!(told.try_recv().is_err());
+            end.send(()).unwrap();
+        } else {
+            assert!(leadership.is_valid() && told.try_recv().is_err());
+            end.send(()).unwrap();
+            within(closing).await.unwrap();
+        }
+        // Though the handle on the term is kept.
+        within(told.recv()).await.unwrap();
+        assert_eq!(within(leadership.lost()).await, LossReason::Closed);
+        next.close(CloseMode::Silent).await.unwrap();
+        drop(latch);
+    }
+}
+
+/// A latch, and a word when it is elected.
+fn told_selector_of_latches(client: &Client) -> (LeaderLatch, mpsc::UnboundedReceiver<()>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let latch = latch(client, "next");
+    let electing = latch.clone();
+    tokio::spawn(async move {
+        if electing.await_leadership().await.is_ok() {
+            let _ = tell.send(());
+        }
+    });
+    (latch, told)
+}
+
+#[tokio::test]
+async fn work_that_nobody_polls_does_not_keep_the_leadership() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let options = LeaderOptions::new().grace(Duration::from_millis(20));
+    let latch = LeaderLatch::start(&client, PATH, options).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    let steps = Arc::new(AtomicUsize::new(0));
+    let mut idle = Box::pin(leadership.run({
+        let steps = steps.clone();
+        std::future::poll_fn(move |context| {
+            steps.fetch_add(1, SeqCst);
+            context.waker().wake_by_ref();
+            std::task::Poll::<()>::Pending
+        })
+    }));
+    assert_eq!(support::poll_times(&mut idle, 1).await, None);
+    assert_eq!(steps.load(SeqCst), 1);
+    within(leadership.resign()).await.unwrap();
+    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    // It is not polled any more by whoever polls it late.
+    assert!(matches!(within(&mut idle).await, Err(Error::LockLost { reason: LossReason::Resigned, .. })));
+    assert_eq!(steps.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn work_that_was_stopped_does_not_look_done() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
+    let mut watching = selector.watch();
+    let (leadership, _end) = within(told.recv()).await.unwrap();
+    force_release(&client, PATH).await.unwrap();
+    let is_over = |state: &LeaderState| matches!(state, LeaderState::Idle | LeaderState::Failed(_));
+    let stopped = |reason| Error::WorkStopped { path: leadership.node_path().into(), reason };
+    let over = state(&mut watching, is_over).await;
+    assert!(
+        matches!(&over, LeaderState::Failed(error) if *error == stopped(LossReason::Deleted)),
+        "{over:?}"
+    );
+    // Done again, it is done.
+    assert!(eventually("it rests", || async { selector.requeue().then_some(true) }).await);
+    let (_, end) = within(told.recv()).await.unwrap();
+    end.send(|| Ok(())).unwrap();
+    state(&mut watching, |state| matches!(state, LeaderState::Idle)).await;
+    assert_eq!(selector.close().await, Ok(()));
+
+    let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
+    let (leadership, _end) = within(told.recv()).await.unwrap();
+    force_release(&client, PATH).await.unwrap();
+    state(&mut selector.watch(), is_over).await;
+    let reason = LossReason::Deleted;
+    assert_eq!(
+        selector.close().await,
+        Err(Error::WorkStopped { path: leadership.node_path().into(), reason })
+    );
+}
+
+/// On a runtime of its own, which a look that never returns would stop.
+#[tokio::test]
+async fn a_candidate_can_be_looked_at_while_its_state_is_borrowed() {
+    let server = TestingServer::start().await.unwrap();
+    let hosts = server.connect_string();
+    let (tells, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = Client::connect(&hosts).await.unwrap();
+            let latch = latch(&client, "one");
+            let leadership = within(latch.await_leadership()).await.unwrap();
+            let state = latch.watch();
+            let node = leadership.node_path().to_owned();
+            let borrowed = state.borrow();
+            let resigning = tokio::spawn(async move { leadership.resign().await });
+            // From now on there is somebody who waits to change what is borrowed.
+            while latch.has_leadership() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!latch.has_leadership());
+            assert!(matches!(&*borrowed, LeaderState::Leading(leadership) if leadership.node_path() == node));
+            drop(borrowed);
+            within(resigning).await.unwrap().unwrap();
+            within(latch.close(CloseMode::Silent)).await.unwrap();
+            tells.send(()).unwrap();
+        });
+    });
+    let done = tokio::task::spawn_blocking(move || told.recv_timeout(BOUND));
+    assert_eq!(done.await.unwrap(), Ok(()));
 }

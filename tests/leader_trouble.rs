@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::*;
 use tokio::sync::watch;
-use zk_recipes::testing::{Fate, FaultProxy, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
 use zk_recipes::{
     Acl, AuthId, Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
     LeaderState, Leadership, LossReason, Observation, Permission, RetryPolicy, SuspectPolicy,
@@ -380,4 +380,56 @@ async fn a_closed_client_ends_all() {
         assert!(matches!(*state.borrow(), LeaderState::Closed));
         let _ = within(latch.close(CloseMode::Silent)).await;
     }
+}
+
+// CURATOR-3, -18 once more, of a latch that has lost its place.
+#[tokio::test]
+async fn closed_while_it_queues_again_it_leaves_nothing() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (client, other) = (connect_through(&proxy).await, connect(&server).await);
+    let leader = latch(&other);
+    let leadership = within(leader.await_leadership()).await.unwrap();
+    let waiting = latch(&client);
+    let nodes = queue_of(&zookeeper, PATH, 2).await;
+    let node = nodes.iter().find(|node| !leadership.node_path().ends_with(node.as_str())).unwrap();
+    watches_of(&server, 1).await;
+    let slow = proxy.intercept(Request::Create, Fate::HoldReply);
+    zookeeper.delete(&format!("{PATH}/{node}"), None).await.unwrap();
+    within(slow.happened()).await;
+    let closing = tokio::spawn({
+        let waiting = waiting.clone();
+        async move { waiting.close(CloseMode::Silent).await }
+    });
+    // It cannot know yet whether there is a node.
+    assert!(
+        tokio::time::timeout(Duration::from_millis(300), async {
+            while !closing.is_finished() {
+                tokio::task::yield_now().await
+            }
+        })
+        .await
+        .is_err()
+    );
+    slow.release();
+    assert_eq!(within(closing).await.unwrap(), Ok(()));
+    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
+    leadership.resign().await.unwrap();
+    leads(&mut leader.watch()).await;
+}
+
+#[tokio::test]
+async fn a_term_that_is_over_blocks_nobody_on_an_adopted_session() {
+    let server = TestingServer::start().await.unwrap();
+    let session = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let client = Client::from_zookeeper(session.clone()).unwrap();
+    let other = connect(&server).await;
+    let old = latch(&client);
+    let leadership = within(old.await_leadership()).await.unwrap();
+    let next = latch(&other);
+    queue_of(&bystander(&server).await, PATH, 2).await;
+    within(client.close()).await;
+    within(next.await_leadership()).await.unwrap();
+    assert_eq!(leadership.loss(), Some(LossReason::Closed));
 }

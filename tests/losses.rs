@@ -179,6 +179,32 @@ async fn a_transaction_finds_out_that_the_node_was_deleted() {
     }
 }
 
+/// A waiter asks nothing for so long that its session is in doubt, without need.
+#[tokio::test]
+async fn a_grant_after_a_long_wait_is_in_no_doubt() {
+    let server = TestingServer::start().await.unwrap();
+    let holder = connect(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let timeout = Duration::from_secs(6);
+    let builder = Client::builder().session_timeout(timeout);
+    let waiter = builder.connect(&proxy.connect_string()).await.unwrap();
+    let options = LockOptions::new().suspect_policy(SuspectPolicy::GiveUp);
+    for delay in [0, 300].map(Duration::from_millis) {
+        let held = mutex(&holder).acquire().await.unwrap();
+        let waiting = acquire_in_task(&mutex(&waiter).with_options(options.clone()).unwrap());
+        watches_of(&server, 1).await;
+        proxy.set_traffic(Traffic::pass().delay(delay));
+        tokio::time::sleep(timeout / 2).await;
+        held.release().await.unwrap();
+        let guard = within(waiting).await.unwrap().unwrap();
+        assert_eq!(guard.loss(), None, "{delay:?}");
+        let valid_for = guard.valid_until().saturating_duration_since(Instant::now().into());
+        assert!(valid_for > timeout / 3, "{delay:?}: only for {valid_for:?}");
+        guard.release().await.unwrap();
+        proxy.set_traffic(Traffic::pass());
+    }
+}
+
 #[tokio::test]
 async fn what_is_in_doubt_is_kept_or_given_up() {
     let server = TestingServer::start().await.unwrap();

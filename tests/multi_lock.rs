@@ -230,7 +230,7 @@ async fn all_of_them_or_none() {
     for (held, path) in PATHS.into_iter().enumerate() {
         let guard = mutex_at(&other, path).acquire().await.unwrap();
         let only_held = std::array::from_fn(|number| usize::from(number == held));
-        for time in [None, Some(Duration::ZERO), Some(Duration::from_millis(100))] {
+        for time in [None, Some(Duration::ZERO), Some(Duration::from_millis(500))] {
             let start = Instant::now();
             let outcome = match time {
                 None => lock.try_acquire().await,
@@ -414,7 +414,7 @@ async fn locks_of_all_kinds_are_given_back_when_the_rest_is_not_had_in_time() {
     let others = mixed(&others);
     for other in &others {
         let guard = other.acquire().await.unwrap();
-        for time in [None, Some(Duration::ZERO), Some(Duration::from_millis(100))] {
+        for time in [None, Some(Duration::ZERO), Some(Duration::from_millis(500))] {
             let start = Instant::now();
             let outcome = match time {
                 None => lock.try_acquire().await,
@@ -778,4 +778,84 @@ async fn losing_its_place_again_and_again_does_not_end_the_wait() {
     }
     held.release().await.unwrap();
     within(waiter).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// As an operator may create by hand, or a restored backup bring back.
+#[tokio::test]
+async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_does_not_ask_again_and_again()
+{
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
+    // The first number is used up.
+    mutex_at(&other, A).acquire().await.unwrap().release().await.unwrap();
+    let held = mutex_at(&other, B).acquire().await.unwrap();
+    let waiter = acquiring(&multi(&own));
+    watches_of(&server, 1).await;
+    queues_of(&zookeeper, [1, 2, 0]).await;
+
+    let place = children(&zookeeper, A).await.remove(0);
+    let earlier = format!("{A}/{}0000000000", &place[..place.len() - 10]);
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    zookeeper.create(&earlier, b"", &ephemeral).await.unwrap();
+    proxy.take_requests();
+    held.release().await.unwrap();
+    queues_of(&zookeeper, [2, 0, 0]).await;
+    watches_of(&server, 1).await;
+    assert!(!waiter.is_finished());
+    let requests = proxy.take_requests();
+    // Its turn in B, a transaction for C, a look at each path, two deletes and a watch.
+    assert!(requests.len() <= 12, "{requests:?}");
+    for path in [B, C] {
+        let guard = mutex_at(&other, path).try_acquire().await.unwrap();
+        guard.expect("it is free").release().await.unwrap();
+    }
+
+    zookeeper.delete(&earlier, None).await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_holds(&zookeeper, &guard).await;
+    guard.release().await.unwrap();
+    watches_of(&server, 0).await;
+}
+
+#[tokio::test]
+async fn whoever_loses_a_node_whenever_it_enters_gives_up_after_a_bounded_number_of_requests() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
+    let lock = multi(&own);
+    // From the third time on, a contender looks at the queue when it has entered, not along with that.
+    for _ in 0..2 {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    // Uses up a number, so that the next contender must look at the queue when it has entered.
+    let pass = async || mutex_at(&other, A).acquire().await.unwrap().release().await.unwrap();
+    pass().await;
+    proxy.take_requests();
+
+    let mut entered = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let mut waiter = acquiring(&lock);
+    let mut tries = 0;
+    let outcome = loop {
+        tokio::select! {
+            () = entered.happened() => {}
+            outcome = within(&mut waiter) => break outcome.unwrap(),
+        }
+        tries += 1;
+        let place = children(&zookeeper, A).await.remove(0);
+        zookeeper.delete(&format!("{A}/{place}"), None).await.unwrap();
+        pass().await;
+        let next = proxy.intercept(Request::Multi, Fate::HoldReply);
+        std::mem::replace(&mut entered, next).release();
+    };
+    assert_eq!(outcome.unwrap_err(), Error::PlaceLost { path: PATHS.join(", ") });
+    assert_eq!(tries, 11, "one, and ten more after a pause each");
+    queues_of(&zookeeper, [0; 3]).await;
+    let requests = proxy.take_requests();
+    assert_eq!(requests.iter().filter(|request| **request == Request::Multi).count(), tries);
+    // With each, the dates of three nodes or a list, and three deletes.
+    assert!(requests.len() <= 7 * tries, "{requests:?}");
+    watches_of(&server, 0).await;
 }

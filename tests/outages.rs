@@ -10,10 +10,11 @@ use futures_util::future::{join, join_all};
 use support::kinds::*;
 use support::*;
 use tokio::task::JoinSet;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingCluster, TestingServer};
+use tokio::time::timeout;
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingCluster, TestingServer, Traffic};
 use zk_recipes::{
-    Client, ConnectionState, InterProcessLock, InterProcessMutex, LockGuard, LockState, LossReason,
-    ReadWriteLock, RetryPolicy, Semaphore,
+    Client, ConnectionState, InterProcessLock, InterProcessMutex, KeepAlive, LockGuard, LockState,
+    LossReason, ReadWriteLock, RetryPolicy, Semaphore,
 };
 use zookeeper_client as zk;
 
@@ -329,6 +330,87 @@ async fn a_silent_leader_makes_no_second_holder() {
     ensemble.cluster.resume(leader).unwrap();
     assert_lost(&within(guard.release()).await.unwrap_err(), LossReason::Expired);
     within(next.release()).await.unwrap();
+}
+
+/// An isolated leader goes on to answer `sync`, reads and pings by itself, for `syncLimit` ticks; here that is for longer
+/// than the others need for a leader of their own. What it cannot do is commit.
+#[tokio::test]
+async fn an_isolated_leader_vouches_for_no_holder() {
+    let builder = TestingCluster::builder(3).isolatable().property("syncLimit", "200");
+    let mut cluster = builder.system_property("zookeeper.cnxTimeout", "300").start().await.unwrap();
+    let leader = cluster.leader().await.unwrap();
+    let followers = [(leader + 1) % 3, (leader + 2) % 3];
+    let at_leader = cluster.servers()[leader].connect_string();
+    let at_followers = followers.map(|follower| cluster.servers()[follower].connect_string()).join(",");
+    let short = || Client::builder().session_timeout(Duration::from_secs(3));
+    let strict = short().connect(&at_leader).await.unwrap();
+    let lenient = short().keep_alive(KeepAlive::Leader).connect(&at_leader).await.unwrap();
+    let at_risk = InterProcessMutex::new(&lenient, "/locks/b").unwrap().acquire().await.unwrap();
+    let guard = mutex(&strict).acquire().await.unwrap();
+    let zookeeper = zk::Client::connect(&at_leader).await.unwrap();
+
+    cluster.isolate(leader);
+    for follower in followers {
+        // Launched again, they only look for a leader when they see that theirs does not answer.
+        cluster.kill(follower).await.unwrap();
+    }
+    for follower in followers {
+        let _ = timeout(Duration::from_millis(500), cluster.restart(follower)).await;
+    }
+    let check = |path: &'static str| {
+        let mut check = zookeeper.new_multi_writer();
+        check.add_check_version(path, -1).unwrap();
+        check.commit()
+    };
+    let answered = async |check| timeout(Duration::from_millis(500), check).await.is_ok();
+    zookeeper.sync("/").await.unwrap();
+    assert!(!answered(check("/")).await, "what only checks is committed by a quorum");
+    assert!(!answered(check("/missing")).await, "so is what is refused");
+
+    let rival = within(async {
+        loop {
+            if let Ok(rival) = short().connect(&at_followers).await {
+                return rival;
+            }
+        }
+    })
+    .await;
+    let next = within(mutex(&rival).acquire()).await.unwrap();
+    assert!(next.is_valid() && !guard.is_valid(), "two holders");
+    assert_eq!(guard.loss(), Some(LossReason::Expired));
+    let next_to_it = within(InterProcessMutex::new(&rival, "/locks/b").unwrap().acquire()).await.unwrap();
+    assert!(next_to_it.is_valid() && at_risk.is_valid(), "the test cannot tell a good rule from a bad one");
+}
+
+/// A follower that hears from a client again tells its leader half a tick later. If it is cut off before that, the leader
+/// goes by what it heard before the silence, although it has committed a write of the client since.
+#[tokio::test]
+async fn the_first_answer_after_a_silence_counts_from_what_was_heard_before() {
+    let session_timeout = Duration::from_secs(10);
+    // With half a tick of 1.5 s.
+    let cluster =
+        TestingCluster::builder(3).isolatable().tick_time(Duration::from_secs(3)).start().await.unwrap();
+    let leader = cluster.leader().await.unwrap();
+    let follower = (leader + 1) % 3;
+    let proxy = FaultProxy::start(&cluster.servers()[follower]).await.unwrap();
+    let long = || Client::builder().session_timeout(session_timeout);
+    let rival = long().connect(&cluster.servers()[leader].connect_string()).await.unwrap();
+    let client = long().connect(&proxy.connect_string()).await.unwrap();
+    mutex(&client).acquire().await.unwrap().release().await.unwrap();
+    let pings = proxy.pings_seen();
+    eventually("a sign of life", || async { (proxy.pings_seen() > pings).then_some(()) }).await;
+    let heard = Instant::now();
+
+    // Almost for as long as the client keeps a connection on which it hears nothing.
+    proxy.set_traffic(Traffic::black_hole_to_server());
+    tokio::time::sleep(session_timeout.mul_f64(0.37)).await;
+    proxy.set_traffic(Traffic::pass());
+    let guard = mutex(&client).acquire().await.unwrap();
+    cluster.isolate(follower);
+    assert!(guard.is_valid() && heard.elapsed() > session_timeout / 3, "{:?}", heard.elapsed());
+    assert!(guard.valid_until() < (heard + session_timeout).into(), "the leader may know of nothing later");
+    // With a session that ends when it should, the next holder is granted after that.
+    assert!(within(mutex(&rival).acquire()).await.unwrap().is_valid() && !guard.is_valid(), "two holders");
 }
 
 /// A create is done through one server, its reply is lost, and the client goes on at another that has slept.

@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::{join, join_all};
 use support::counter::server_counting_from;
 use support::*;
 use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
-    Client, Error, InterProcessLock, LockGuard, LossReason, Owner, Participant, ReadLock, ReadWriteLock,
-    Result, WriteLock,
+    Client, Error, InterProcessLock, LockGuard, LockOptions, LossReason, Owner, Participant, ReadLock,
+    ReadWriteLock, Result, WriteLock,
 };
 use zookeeper_client as zk;
 
@@ -282,7 +283,12 @@ async fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_whoever_is_befor
             .map(|(session, nodes)| (*session, nodes.to_vec()))
             .collect();
         eventually(&format!("watches {expected:?}"), || async {
-            (watched(&server).await == expected).then_some(())
+            let mut watched = watched(&server).await;
+            // A holder that stays for longer watches its own node.
+            if watched.get(&sessions[0]).is_some_and(|nodes| *nodes == [0]) {
+                watched.remove(&sessions[0]);
+            }
+            (watched == expected).then_some(())
         })
         .await;
     };
@@ -924,4 +930,154 @@ fn what_may_cross_threads() {
         assert_send((lock.read().participants(), lock.write().participants()));
     }
     let _ = futures;
+}
+
+#[tokio::test]
+async fn behind_a_mutex_neither_side_is_granted() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [one, two, three] = connect_many(&server).await;
+    let lock = ReadWriteLock::new(&two, "/locks/a").unwrap();
+    let held = mutex(&one).acquire().await.unwrap();
+    for refused in [
+        within(lock.read().acquire_as(&Owner::new())).await,
+        within(lock.write().acquire_as(&Owner::new())).await,
+    ] {
+        let Err(Error::KindConflict { node, expected, found, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(node.as_deref(), Some(held.node_path()));
+        assert_eq!((expected, found), ("read/write lock", "mutex"));
+    }
+    queue_of(&zookeeper, "/locks/a", 1).await;
+    held.release().await.unwrap();
+    // A reader beside a reader, with a mutex between.
+    let reading = within(lock.read().acquire_as(&Owner::new())).await.unwrap();
+    assert!(matches!(within(mutex(&three).acquire()).await, Err(Error::KindConflict { .. })));
+    queue_of(&zookeeper, "/locks/a", 1).await;
+    let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
+    zookeeper.create("/locks/a/_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-", b"", &mode).await.unwrap();
+    let beside = within(lock.read().acquire_as(&Owner::new())).await;
+    assert!(matches!(beside, Err(Error::KindConflict { .. })), "{beside:?}");
+    assert!(reading.is_valid());
+}
+
+/// How a writer loses its lock while it becomes a reader.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Loses {
+    /// Its maximum hold time ends.
+    ByTime,
+    /// An operator deletes its node.
+    ByForce,
+}
+
+/// The reply to the downgrade is there, but its task runs again only after the loss.
+#[tokio::test]
+async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let lock = read_write(&client);
+    lock.write().acquire_as(&Owner::new()).await.unwrap().release().await.unwrap();
+    for loses in [Loses::ByTime, Loses::ByForce] {
+        let options = match loses {
+            Loses::ByTime => LockOptions::new().max_hold(Duration::from_secs(2)),
+            Loses::ByForce => LockOptions::new(),
+        };
+        let owner = Owner::new();
+        let writing = lock.write().with_options(options).unwrap().acquire_as(&owner).await.unwrap();
+        let mut state = writing.watch_state();
+        let next = enter(&lock, Write);
+        queue_of(&zookeeper, LOCK, 2).await;
+        let mut reading = Box::pin(lock.read().acquire_as(&owner));
+        assert!(reading.as_mut().now_or_never().is_none());
+        queue_of(&zookeeper, LOCK, 3).await;
+        assert_eq!(writing.loss(), None, "{loses:?}: the downgrade comes first");
+        if loses == Loses::ByForce {
+            zookeeper.delete(writing.node_path(), None).await.unwrap();
+        }
+        within(state.wait_for(|state| state.is_lost())).await.unwrap();
+        // Nobody else is before it in its line.
+        let next = within(next).await.unwrap().unwrap();
+
+        let reason = if loses == Loses::ByTime { LossReason::Deadline } else { LossReason::Deleted };
+        let lost = Error::LockLost { path: writing.node_path().to_owned(), reason };
+        assert_eq!(within(reading).await.unwrap_err(), lost);
+        assert!(!lock.read().is_owned_by(&owner) && next.is_valid());
+        assert_eq!(queue_of(&zookeeper, LOCK, 1).await, [name(&next)], "the reader is given back");
+        next.release().await.unwrap();
+    }
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+/// The lock is lost first, and then nobody has come in between.
+#[tokio::test]
+async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobody_behind_it() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let lock = read_write(&client);
+    let owner = Owner::new();
+    let brief = lock.write().with_options(LockOptions::new().max_hold(Duration::from_secs(1))).unwrap();
+    let writing = brief.acquire_as(&owner).await.unwrap();
+    let mut state = writing.watch_state();
+    let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let (same, theirs) = (lock.clone(), owner.clone());
+    let reading = tokio::spawn(async move { same.read().acquire_as(&theirs).await });
+    within(stalled.happened()).await;
+    within(state.wait_for(|state| state.is_lost())).await.unwrap();
+    drop(stalled);
+    let lost = Error::LockLost { path: writing.node_path().to_owned(), reason: LossReason::Deadline };
+    assert_eq!(within(reading).await.unwrap().unwrap_err(), lost);
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+#[tokio::test]
+async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let lock = read_write(&client);
+    let owner = Owner::new();
+    let writing = lock.write().acquire_as(&owner).await.unwrap();
+    let writer = name(&writing).to_owned();
+    let next = enter(&read_write(&client), Write);
+    queue_of(&zookeeper, LOCK, 2).await;
+    let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let (same, theirs) = (lock.clone(), owner.clone());
+    let reading = tokio::spawn(async move { same.read().acquire_as(&theirs).await });
+    within(stalled.happened()).await;
+    assert_eq!(writing.hold_count(), 1);
+    let mut releasing = Box::pin(writing.release());
+    assert!(releasing.as_mut().now_or_never().is_none(), "the delete is not confirmed");
+    drop(stalled);
+    assert_eq!(within(releasing).await, Ok(()));
+    assert!(!children(&zookeeper, LOCK).await.contains(&writer));
+    // And nobody came in between.
+    let reading = within(reading).await.unwrap().unwrap();
+    assert!(reading.is_valid() && !next.is_finished());
+    reading.release().await.unwrap();
+    within(next).await.unwrap().unwrap().release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
+/// A task that starts both at once waits for neither of them twice.
+#[tokio::test]
+async fn sides_that_one_owner_wants_at_the_same_time_do_not_wait_for_each_other() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let lock = read_write(&client);
+    let (one, other) = within(join(lock.read().acquire(), lock.read().acquire())).await;
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!((one.hold_count(), one.node_path()), (2, other.node_path()));
+    drop((one, other));
+    let (writing, reading) = within(join(lock.write().acquire(), lock.read().acquire())).await;
+    let (writing, reading) = (writing.unwrap(), reading.unwrap());
+    assert_eq!(sequence(reading.node_path()), sequence(writing.node_path()), "it goes on as a reader");
+    drop((writing, reading));
+    // The writer would wait for its own reader.
+    let (reading, writing) = within(join(lock.read().acquire(), lock.write().acquire())).await;
+    would_deadlock(writing, lock.path());
+    drop(reading.unwrap());
+    sandbox.assert_nothing_left().await;
 }

@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::*;
-use zk_recipes::testing::{FaultProxy, Request, TestingServer, Traffic};
-use zk_recipes::{Client, InterProcessMutex};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::{Client, InterProcessMutex, Owner};
 
 /// Long enough for no ping to be sent in between.
 const SESSION: Duration = Duration::from_secs(60);
@@ -149,10 +149,10 @@ async fn a_grant_after_a_long_wait_takes_a_sign_that_the_session_lives() {
         holder.release().await.unwrap();
         let guard = within(waiter).await.unwrap().unwrap();
         assert!(guard.is_valid());
-        let expected: &[Request] = if is_long { &[Request::Sync, Request::GetChildren] } else { &[] };
+        let expected: &[Request] = if is_long { &[Request::Confirm, Request::GetChildren] } else { &[] };
         let mut requests = proxy.take_requests();
         // Of a holder one may be due at once.
-        requests.retain(|request| is_long || *request != Request::Sync);
+        requests.retain(|request| is_long || *request != Request::Confirm);
         assert_eq!(requests, expected);
         guard.release().await.unwrap();
         queue_of(&bystander(&server).await, "/locks/a", 0).await;
@@ -255,4 +255,67 @@ async fn watches_on(server: &TestingServer, node: &str) {
         server.four_letter_word("wchp").await.unwrap().contains(node).then_some(())
     })
     .await;
+}
+
+/// By which a session asks for its own ephemeral nodes.
+const OWN_NODES: Request = Request::Other(103);
+
+#[tokio::test]
+async fn many_tries_that_time_out_in_their_create_are_swept_together() {
+    const TRIES: usize = 200;
+    const SESSION: Duration = Duration::from_secs(2);
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
+    let mutex = mutex(&client);
+    for _ in 0..2 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    // The replies come when all have given up.
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    proxy.take_requests();
+    let tries: Vec<_> = (0..TRIES)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(
+                async move { mutex.try_acquire_for_as(&Owner::new(), Duration::from_millis(50)).await },
+            )
+        })
+        .collect();
+    for each in tries {
+        assert!(within(each).await.unwrap().unwrap().is_none());
+    }
+    proxy.set_traffic(Traffic::pass());
+    let zookeeper = bystander(&server).await;
+    // Both creates and deletes count.
+    let changes = 2 * (TRIES + 2) as i32;
+    eventually("all are created and gone", async || {
+        let (children, stat) = zookeeper.get_children("/locks/a").await.unwrap();
+        (children.is_empty() && stat.cversion >= changes).then_some(())
+    })
+    .await;
+    let requests = proxy.take_requests();
+    let looks = requests.iter().filter(|request| [Request::GetChildren, OWN_NODES].contains(request)).count();
+    assert!(looks < 20, "{looks} looks for {TRIES} nodes");
+}
+
+#[tokio::test]
+async fn before_a_lost_create_is_looked_for_the_server_catches_up() {
+    let Observed { server, proxy, mutex, .. } = observed().await;
+    for _ in 0..2 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    proxy.take_requests();
+    // The connection stays, so that it is only the look that can have the server catch up.
+    let create = proxy.intercept(Request::Create, Fate::HoldReply);
+    let cancelled = acquire_in_task(&mutex);
+    within(create.happened()).await;
+    cancelled.abort();
+    create.release();
+    queue_of(&bystander(&server).await, "/locks/a", 0).await;
+    let requests = proxy.take_requests();
+    let look = requests.iter().position(|request| *request == OWN_NODES);
+    let look = look.unwrap_or_else(|| panic!("it is not looked for: {requests:?}"));
+    // What a majority commits: a leader that the others have replaced must not say that there is no such node.
+    assert_eq!(requests[..look].last(), Some(&Request::Confirm), "{requests:?}");
 }

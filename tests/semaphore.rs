@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
 use support::*;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
 use zk_recipes::{
-    Client, Error, LockGuard, LockOptions, LossReason, Result, RetryPolicy, Semaphore, SemaphoreMutex,
-    SharedCount,
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, Result, RetryPolicy, Semaphore,
+    SemaphoreMutex, SharedCount,
 };
 use zookeeper_client as zk;
 
@@ -372,7 +373,10 @@ async fn what_can_never_be_had_is_refused_before_anything_is_sent() {
     }
     let no_time = LockOptions::new().max_hold(Duration::ZERO);
     refused(fixed.with_options(no_time.clone()).map(drop), "max_hold");
-    refused(SemaphoreMutex::new(&client, PATH).unwrap().with_options(no_time).map(drop), "max_hold");
+    refused(
+        SemaphoreMutex::new(&client, "/semaphores/b").unwrap().with_options(no_time).map(drop),
+        "max_hold",
+    );
     for path in ["", "/", "a", "/a/", "/a//b", "/a/.."] {
         let outcomes = [
             Semaphore::new(&client, path, 1).map(drop),
@@ -512,7 +516,11 @@ async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
         no_trace().await;
         // By itself: at once, before it is likely to be at the gate, and there.
         for patience in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(200)] {
-            assert!(waiting.try_acquire_many_for(2, patience).await.unwrap().is_none());
+            match waiting.try_acquire_many_for(2, patience).await {
+                Ok(permits) => assert!(permits.is_none()),
+                Err(Error::NotConnected { .. }) if patience == Duration::from_millis(1) => {}
+                Err(error) => panic!("{error}"),
+            }
             no_trace().await;
         }
         // Behind another, who stays.
@@ -559,10 +567,7 @@ async fn whoever_loses_its_place_at_the_gate_queues_again() {
     zookeeper.delete(&format!("{GATE}/{first}"), None).await.unwrap();
     let behind_it = queue_of(&zookeeper, GATE, 1).await.remove(0);
     eventually("the next one is at the gate, too, and watches the leases", || async {
-        // Which has those of nodes only.
-        let on_nodes = server.four_letter_word("wchs").await.unwrap();
-        let on_nodes: u64 = on_nodes.trim().rsplit(':').next().unwrap().parse().unwrap();
-        (server.watch_count().await.unwrap() - on_nodes == 2).then_some(())
+        (watches_on_children(&server).await == 2).then_some(())
     })
     .await;
     release(held).await;
@@ -637,9 +642,9 @@ async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
         proxy.take_requests();
         zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
         zookeeper.delete(&lease, None).await.unwrap();
-        eventually("it tries in vain to take the permit", || {
-            let tried = proxy.take_requests().contains(&Request::Multi);
-            std::future::ready(tried.then_some(()))
+        eventually("it looks whether it still has its place", || {
+            let looked = proxy.take_requests().contains(&Request::Exists);
+            std::future::ready(looked.then_some(()))
         })
         .await;
         // Before it queues again, after a pause.
@@ -780,6 +785,179 @@ async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
     drop(acquiring.await);
     nothing_left(&server, &zookeeper).await;
     assert_eq!(session_id(&client).await, session);
+}
+
+/// The look at the leases that is sent along with the create says nothing about a grant that came later: whoever was
+/// before us at the gate may have taken its leases and left before our task is polled.
+#[tokio::test]
+async fn whoever_takes_its_turn_late_counts_again() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let mutex = SemaphoreMutex::new(&connect(&server).await, PATH).unwrap();
+    for _ in 0..3 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    leases_out(&zookeeper, "", 0).await;
+    let watches_before = watches(&server).await;
+    let acquire = || {
+        let mutex = mutex.clone();
+        Box::pin(async move { mutex.acquire().await })
+    };
+    let (mut first, mut second) = (acquire(), acquire());
+    // Both are sent before either is answered.
+    assert!(first.as_mut().now_or_never().is_none());
+    assert!(second.as_mut().now_or_never().is_none());
+    let held = within(first).await.unwrap();
+    let second = tokio::spawn(second);
+    eventually("the second waits for the lease", || async {
+        assert!(!second.is_finished(), "two hold one permit");
+        (watches(&server).await > watches_before).then_some(())
+    })
+    .await;
+    assert_eq!(children(&zookeeper, LEASES).await.len(), 1);
+    held.release().await.unwrap();
+    within(second).await.unwrap().unwrap().release().await.unwrap();
+    leases_out(&zookeeper, "", 0).await;
+}
+
+/// An event may have told of the turn at the gate, and no reply. Then the server of the next connection may be further
+/// back than that, and would show leases of the past.
+#[tokio::test]
+async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmation() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [holding, next] = connect_many(&server).await;
+    let late = connect_through(&proxy).await;
+    let held = semaphore(&holding, 1).acquire().await.unwrap();
+    leases_out(&zookeeper, "", 1).await;
+    let acquiring = acquire_in_task(&semaphore(&next, 1), 1);
+    watches_of(&server, 1).await;
+    let waiter = acquire_in_task(&semaphore(&late, 1), 1);
+    watches_of(&server, 2).await;
+    proxy.take_requests();
+    let cut = proxy.intercept(Request::GetChildren, Fate::LoseRequest);
+    held.release().await.unwrap();
+    let guards = within(acquiring).await.unwrap().unwrap();
+    within(cut.happened()).await;
+    let mut requests = Vec::new();
+    eventually("it counts on the next connection", || {
+        requests.extend(proxy.take_requests());
+        let counts = requests.iter().filter(|request| **request == Request::GetChildren).count();
+        std::future::ready((counts > 1).then_some(()))
+    })
+    .await;
+    let [lost, counted] = [0, 1].map(|nth| {
+        let mut counts = requests.iter().enumerate().filter(|(_, request)| **request == Request::GetChildren);
+        counts.nth(nth).unwrap().0
+    });
+    assert_eq!(requests[lost + 1..counted].last(), Some(&Request::Confirm), "{requests:?}");
+    assert!(!waiter.is_finished());
+    release(guards).await;
+    release(within(waiter).await.unwrap().unwrap()).await;
+    leases_out(&zookeeper, "", 0).await;
+}
+
+/// Whoever waits for leases hears nothing of its node at the gate. It must not go on waiting as if it had one: others
+/// pass it, as often as they come.
+#[tokio::test]
+async fn the_loss_of_the_place_at_the_gate_is_noticed_at_the_next_change() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let waiter = acquire_in_task(&semaphore(&connect(&server).await, 1), 1);
+    release(within(waiter).await.unwrap().unwrap()).await;
+    leases_out(&zookeeper, "", 0).await;
+    let lease = |number: usize| format!("{LEASES}/_c_other-lease-{number:010}");
+    zookeeper.create(&lease(0), b"", &ephemeral()).await.unwrap();
+    let waiter = acquire_in_task(&semaphore(&connect(&server).await, 1), 1);
+    watches_of(&server, 1).await;
+    let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
+    zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
+    // The count changes, and nothing gets free.
+    zookeeper.create(&lease(1), b"", &ephemeral()).await.unwrap();
+    let again = queue_of(&zookeeper, GATE, 1).await.remove(0);
+    assert!(sequence(&again) > sequence(&place));
+    assert!(!waiter.is_finished());
+    zookeeper.delete(&lease(1), None).await.unwrap();
+    zookeeper.delete(&lease(0), None).await.unwrap();
+    release(within(waiter).await.unwrap().unwrap()).await;
+    nothing_left(&server, &zookeeper).await;
+}
+
+/// Those behind it in the same client watch nothing but the line, and may want fewer permits than it does.
+#[tokio::test]
+async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [holding, waiting] = connect_many(&server).await;
+    let held = semaphore(&holding, 2).acquire_many(1).await.unwrap();
+    leases_out(&zookeeper, "", 1).await;
+    let ours = semaphore(&waiting, 2);
+    let both = acquire_in_task(&ours, 2);
+    eventually("it waits for the leases", async || (watches_on_children(&server).await == 1).then_some(()))
+        .await;
+    let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
+    let one = acquire_in_task(&ours, 1);
+    queue_of(&zookeeper, GATE, 2).await;
+    zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
+    let guards = within(one).await.unwrap().unwrap();
+    assert!(!both.is_finished());
+    release(guards).await;
+    release(held).await;
+    release(within(both).await.unwrap().unwrap()).await;
+    nothing_left(&server, &zookeeper).await;
+}
+
+// --- One number of permits for all ---
+
+#[tokio::test]
+async fn another_number_of_permits_in_one_client_is_refused_while_the_first_lives() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let five = semaphore(&client, 5);
+    for error in [
+        Semaphore::new(&client, PATH, 1).unwrap_err(),
+        SemaphoreMutex::new(&client, PATH).unwrap_err(),
+        Semaphore::new(&client, PATH, 6).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::InvalidArgument { argument: "permits", .. }), "{error}");
+        assert!(error.to_string().contains("has 5"), "{error}");
+    }
+    // The same number, another path, another client.
+    let same = semaphore(&client, 5);
+    drop(Semaphore::new(&client, "/semaphores/b", 1).unwrap());
+    drop(Semaphore::new(&sandbox.client().await, PATH, 1).unwrap());
+    drop(five);
+    Semaphore::new(&client, PATH, 1).unwrap_err();
+    drop(same);
+    drop(Semaphore::new(&client, PATH, 1).unwrap());
+}
+
+#[tokio::test]
+async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [many, few] = connect_many(&server).await;
+    let (five, one) = (semaphore(&many, 5), semaphore(&few, 1));
+    let mut held = five.acquire_many(2).await.unwrap();
+    // One more could be of a client of Curator that waits.
+    assert!(one.try_acquire().await.unwrap().is_none());
+    held.extend(five.acquire_many(3).await.unwrap());
+    leases_out(&zookeeper, "", 5).await;
+    let expected = Error::PermitsDiffer { path: PATH.into(), permits: 1, leases: 5 };
+    assert_eq!(one.try_acquire().await.unwrap_err(), expected);
+    assert_eq!(within(one.acquire()).await.unwrap_err(), expected);
+    assert!(["5", "1", PATH].iter().all(|told| expected.to_string().contains(told)), "{expected}");
+    // Nothing stays, and whoever has more may go on.
+    leases_out(&zookeeper, "", 5).await;
+    // One who waits hears of it, too.
+    release(held.split_off(2)).await;
+    let waiter = acquire_in_task(&one, 1);
+    watches_of(&server, 1).await;
+    zookeeper.create(&format!("{LEASES}/_c_other-lease-0000000099"), b"", &ephemeral()).await.unwrap();
+    let expected = Error::PermitsDiffer { path: PATH.into(), permits: 1, leases: 3 };
+    assert_eq!(within(waiter).await.unwrap().unwrap_err(), expected);
+    release(held).await;
 }
 
 // --- What is sent ---
@@ -945,6 +1123,21 @@ async fn something_else_in_the_node_of_a_count_is_an_error() {
     sandbox.assert_nothing_left().await;
 }
 
+/// Its path may mean another node to that client, and what one session sees is not known to the other.
+#[tokio::test]
+async fn a_count_of_another_client_is_refused_before_anything_is_sent() {
+    let sandbox = Sandbox::new();
+    let [client, other] = [sandbox.client().await, sandbox.client().await];
+    let count = SharedCount::new(&other, COUNT, 3).unwrap();
+    let error = Semaphore::with_shared_count(&client, PATH, &count).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { argument: "count", .. }), "{error}");
+    assert!(error.to_string().contains(count.path()), "{error}");
+    let handle = other.clone();
+    let semaphore = Semaphore::with_shared_count(&handle, PATH, &count).unwrap();
+    release(semaphore.acquire_many(3).await.unwrap()).await;
+    sandbox.assert_nothing_left().await;
+}
+
 #[tokio::test]
 async fn the_limit_follows_the_shared_count() {
     let server = TestingServer::start().await.unwrap();
@@ -1077,4 +1270,22 @@ async fn a_semaphore_mutex_is_a_semaphore_with_one_permit() {
     assert_eq!(mutex.is_locked().await, Ok(true));
     guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_mutex_among_the_leases_is_an_error() {
+    let server = TestingServer::start().await.unwrap();
+    let [one, two] = connect_many(&server).await;
+    let mutex = InterProcessMutex::new(&one, "/locks/a/leases").unwrap();
+    let held = mutex.acquire().await.unwrap();
+    let semaphore = Semaphore::new(&two, "/locks/a", 2).unwrap();
+    let error = within(semaphore.acquire()).await.unwrap_err();
+    let Error::KindConflict { node, expected, found, .. } = &error else { panic!("{error}") };
+    assert_eq!((node.as_deref(), *expected, *found), (Some(held.node_path()), "semaphore", "mutex"));
+    held.release().await.unwrap();
+    // One that comes to a semaphore at work is refused, and does no harm there.
+    let permit = within(semaphore.acquire()).await.unwrap();
+    assert!(matches!(within(mutex.acquire()).await, Err(Error::KindConflict { found: "semaphore", .. })));
+    drop(within(semaphore.acquire()).await.unwrap());
+    permit.release().await.unwrap();
 }

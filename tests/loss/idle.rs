@@ -15,7 +15,7 @@ const SPAN: Duration = Duration::from_secs(4);
 pub(crate) async fn cost() {
     let server = TestingServer::start().await.unwrap();
     println!("a client with nothing to do, session of {SESSION_TIMEOUT:?}, requests and pings a second:");
-    let mut syncs = Vec::new();
+    let mut beats = Vec::new();
     for locks in [0, 1, 1000] {
         let proxy = FaultProxy::start(&server).await.unwrap();
         let builder = Client::builder().session_timeout(SESSION_TIMEOUT);
@@ -32,14 +32,14 @@ pub(crate) async fn cost() {
         tokio::time::sleep(SPAN).await;
         let pings = proxy.pings_seen() - pings;
         let requests = proxy.take_requests();
-        assert!(requests.iter().all(|request| *request == Request::Sync), "{requests:?}");
+        assert!(requests.iter().all(|request| *request == Request::Confirm), "{requests:?}");
         assert!(held.iter().all(|guard| guard.is_valid()));
         let per_second = |count: usize| count as f64 / SPAN.as_secs_f64();
         println!("  {locks} locks: {:.1} and {:.1}", per_second(requests.len()), per_second(pings));
-        syncs.push(requests.len());
+        beats.push(requests.len());
         join_all(held.into_iter().map(|guard| guard.release())).await;
         client.close().await;
     }
-    assert_eq!(syncs[0], 0, "nobody depends on the session");
-    assert!(syncs[1] > 0 && syncs[2] <= syncs[1] + 2, "{syncs:?}: as much for a thousand locks as for one");
+    assert_eq!(beats[0], 0, "nobody depends on the session");
+    assert!(beats[1] > 0 && beats[2] <= beats[1] + 2, "{beats:?}: as much for a thousand locks as for one");
 }

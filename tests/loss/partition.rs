@@ -44,7 +44,7 @@ pub(crate) async fn rounds() {
         }
         cluster.rejoin(follower);
         // When it serves again, a client can connect to it.
-        within(connect(following)).await;
+        drop(within(connect(following)).await);
     }
     println!(
         "{} holders at a follower that its leader does not hear, sessions of {SESSION_TIMEOUT:?}, from the \

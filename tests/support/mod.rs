@@ -19,7 +19,7 @@ use zk_recipes::{Acl, AuthId, Client, ClientBuilder, InterProcessMutex, LockGuar
 use zookeeper_client as zk;
 
 #[allow(unused_imports)]
-pub use self::watches::{watches, watches_of, watches_with_holders};
+pub use self::watches::{watches, watches_of, watches_on_children, watches_with_holders};
 
 /// What must happen, happens within this time even on a busy machine.
 pub const BOUND: Duration = Duration::from_secs(30);

@@ -27,6 +27,14 @@ pub async fn watches(server: &TestingServer) -> u64 {
     count_watches(server, false).await
 }
 
+/// How many watches there are on the children of nodes.
+pub async fn watches_on_children(server: &TestingServer) -> u64 {
+    // Which has those of nodes only.
+    let on_nodes = server.four_letter_word("wchs").await.unwrap();
+    let on_nodes: u64 = on_nodes.trim().rsplit(':').next().unwrap().parse().unwrap();
+    server.watch_count().await.unwrap().saturating_sub(on_nodes)
+}
+
 async fn count_watches(server: &TestingServer, with_holders: bool) -> u64 {
     loop {
         let all = server.watch_count().await.unwrap();
