@@ -117,8 +117,11 @@ impl Claim {
         }
         let loss = self.held.loss();
         if loss == Some(LossReason::Deadline) {
+            // In this order: if the thread is held up in between, that end is dated too early. Too late, it would seem
+            // to be after the next holder's beginning.
+            let now = clock::now();
             let ago = Instant::now().saturating_duration_since(self.held.valid_until());
-            let until = clock::now().saturating_sub(ago.as_nanos() as u64);
+            let until = now.saturating_sub(ago.as_nanos() as u64);
             let mut story = self.story.lock().unwrap();
             story.valid_at = story.valid_at.max(until);
         }
