@@ -1,8 +1,8 @@
-//! Whether the task that serves a session still runs.
+//! Whether the task that serves a session still runs, and how often the state of the session has changed.
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -19,6 +19,8 @@ pub(super) struct Serving {
     runtime: Handle,
     alarm: Arc<Alarm>,
     next: Mutex<Next>,
+    /// How many changes of the state the alarm has told of.
+    changes: AtomicU64,
 }
 
 struct Alarm {
@@ -46,7 +48,8 @@ impl Serving {
     pub(super) fn new(state: zk::StateWatcher) -> Self {
         // The first look sets it.
         let alarm = Arc::new(Alarm { state: AtomicU8::new(RUNG), polling: RwLock::default() });
-        Self { runtime: Handle::current(), alarm, next: Mutex::new(Next::after(state)) }
+        let next = Mutex::new(Next::after(state));
+        Self { runtime: Handle::current(), alarm, next, changes: AtomicU64::new(0) }
     }
 
     /// Polls a watch; `None` if that would panic.
@@ -64,7 +67,15 @@ impl Serving {
         }
     }
 
-    /// Sets the alarm. Answers whether the session is still served.
+    /// How often the state of the session has changed so far. As long as the alarm has not rung, that is one look.
+    pub(super) fn changes(&self) -> u64 {
+        if self.alarm.state.load(SeqCst) != SET {
+            self.set_alarm();
+        }
+        self.changes.load(SeqCst)
+    }
+
+    /// Sets the alarm. Returns whether the session is still served.
     fn set_alarm(&self) -> bool {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let waker = Waker::from(self.alarm.clone());
@@ -73,7 +84,10 @@ impl Serving {
             alarm.store(SETTING, SeqCst);
             while let Next::Awaited(change) = &mut *next {
                 match change.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    Poll::Ready(state) => *next = Next::after(state),
+                    Poll::Ready(state) => {
+                        *next = Next::after(state);
+                        self.changes.fetch_add(1, SeqCst);
+                    }
                     Poll::Pending => break,
                 }
             }

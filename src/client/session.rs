@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -40,8 +40,6 @@ pub(crate) struct Session {
     validity: Arc<Validity>,
     state: zk::StateWatcher,
     serving: Arc<Serving>,
-    /// Counts the changes of the state.
-    changes: Mutex<(zk::StateWatcher, u64)>,
     /// The last connection whose server is known to have caught up.
     caught_up: AtomicU64,
     /// Taken when the session is ended: the session lives as long as anybody has this handle.
@@ -117,11 +115,10 @@ impl Session {
     pub(crate) fn new(epoch: u64, zookeeper: zk::Client, validity: Validity) -> Self {
         let state = zookeeper.state_watcher();
         let zookeeper = RwLock::new(Some(Arc::new(zookeeper)));
-        let changes = Mutex::new((state.clone(), 0));
         let serving = Arc::new(Serving::new(state.clone()));
         // Of the first connection, since nobody holds by this session yet.
         let caught_up = AtomicU64::new(epoch << 32);
-        Self { epoch, validity: Arc::new(validity), state, serving, changes, caught_up, zookeeper }
+        Self { epoch, validity: Arc::new(validity), state, serving, caught_up, zookeeper }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -136,12 +133,7 @@ impl Session {
     /// Tells the present connection from all others of the client: another answer means that there was another one in
     /// between, or none. What was heard on the way, in answers and events, was heard before this tells of the next.
     pub(crate) fn connection(&self) -> u64 {
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let (state, count) = &mut *changes;
-        while state.changed().now_or_never().is_some() {
-            *count += 1;
-        }
-        self.epoch << 32 | *count
+        self.epoch << 32 | self.serving.changes()
     }
 
     /// Whether the server of the present connection shows all that the client has heard of on earlier ones.
@@ -365,7 +357,7 @@ impl Session {
     }
 
     /// The names of those ephemeral nodes of this session in `parent` that are wanted, with all that was done before this
-    /// call. Whoever may create there can give a node any name, so only its session tells whose it is.
+    /// call. A user who may create there can give a node any name, so only its session tells whose it is.
     pub(crate) async fn own_nodes(
         &self,
         parent: &str,
@@ -445,7 +437,7 @@ impl Session {
         }
     }
 
-    /// Watches a node for its creation, its deletion or a change of the data. Answers whether it exists.
+    /// Watches a node for its creation, its deletion or a change of the data. Returns whether it exists.
     pub(crate) async fn watch_existence(&self, path: &str) -> Result<(bool, Watcher), zk::Error> {
         let (stat, watcher) = self.zookeeper()?.check_and_watch_stat(path).await?;
         Ok((stat.is_some(), Watcher::new(watcher, &self.serving)))

@@ -74,7 +74,7 @@ impl HeldNode {
         held
     }
 
-    /// Has it accompanied from now on, whoever asks.
+    /// Has it accompanied from now on.
     fn keep(&self) {
         if !self.is_kept.swap(true, Ordering::Relaxed)
             && let Some(held) = self.this.upgrade()
@@ -101,7 +101,7 @@ impl HeldNode {
         &self.session
     }
 
-    /// Takes note that the node is gone, and answers the error that says so.
+    /// Takes note that the node is gone, and returns the error that says so.
     pub(crate) fn deleted(&self) -> Error {
         let reason = self.loss().unwrap_or(LossReason::Deleted);
         self.lose(reason);
@@ -125,22 +125,18 @@ impl HeldNode {
 
     /// How it stands at this moment. A change is published by its keeper.
     pub(crate) fn state(&self) -> LockState {
-        match self.judge() {
-            LockState::Lost(reason) => self.lose(reason),
-            news => {
-                self.change(|state| !state.is_lost() && std::mem::replace(state, news) != news);
-            }
+        let news = self.judge();
+        if let LockState::Lost(reason) = news {
+            self.lose(reason);
+            return self.state.get();
         }
-        self.state.get()
-    }
-
-    /// Changes the state. Answers whether that was a change.
-    fn change(&self, change: impl FnOnce(&mut LockState) -> bool) -> bool {
-        let is_changed = self.state.with(change);
-        if is_changed {
-            self.news.notify_one();
+        let before =
+            self.state.with(|state| if state.is_lost() { *state } else { std::mem::replace(state, news) });
+        if before == news || before.is_lost() {
+            return before;
         }
-        is_changed
+        self.news.notify_one();
+        news
     }
 
     /// Shows the present state to those who watch it. Waits for those who borrow it, so it is for the keeper only.
@@ -313,9 +309,9 @@ impl HeldNode {
         }
     }
 
-    /// Answers whether it was not lost before.
+    /// Returns whether it was not lost before.
     fn turns_lost(&self, reason: LossReason) -> bool {
-        self.change(|state| {
+        let is_news = self.state.with(|state| {
             // Meanwhile it may have been extended.
             let was_extended = reason == LossReason::Deadline && !self.is_over_time();
             let loses = !was_extended && !state.is_lost();
@@ -323,7 +319,11 @@ impl HeldNode {
                 *state = LockState::Lost(reason);
             }
             loses
-        })
+        });
+        if is_news {
+            self.news.notify_one();
+        }
+        is_news
     }
 
     /// The node, to be removed.

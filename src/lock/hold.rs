@@ -80,6 +80,16 @@ impl Hold {
         Some(Downgrading { hold: self.clone() })
     }
 
+    /// Takes back the share of a guard; one that is dropped does not wait.
+    fn take_back(&self, is_dropped: bool) -> Left {
+        let mut users = self.users();
+        if users.guards == 1 && users.downgrades > 0 && !is_dropped {
+            return Left::Wait;
+        }
+        users.guards -= 1;
+        if users.guards == 0 && users.downgrades == 0 { Left::Release } else { Left::Nothing }
+    }
+
     /// An owner that acquires again when the node is gone must not find the old hold.
     fn end(&self) {
         self.registration.end();
@@ -119,39 +129,30 @@ impl Share {
     /// # Cancel safety
     /// The share is returned, and the node of the last one is deleted in any case.
     pub(crate) async fn release(mut self) -> Result<()> {
-        let hold = self.hold.clone();
+        let Self { hold, is_returned } = &mut self;
         loop {
             // From before the look on, so that none is missed.
             let downgraded = hold.downgraded.notified();
-            match self.give_back(false) {
+            let left = hold.take_back(false);
+            *is_returned = !matches!(left, Left::Wait);
+            match left {
                 Left::Nothing => return Ok(()),
-                Left::Wait => self.node().client().unless_closed(downgraded.map(Ok)).await?,
+                Left::Wait => hold.node.client().unless_closed(downgraded.map(Ok)).await?,
                 Left::Release => break,
             }
         }
         hold.registration.end();
-        let released = self.node().release().await;
+        let released = hold.node.release().await;
         // Of what was lost by closing, a node may be left.
-        drop(self.node().take());
+        drop(hold.node.take());
         released
-    }
-
-    /// Returns the share; one that is dropped does not wait.
-    fn give_back(&mut self, is_dropped: bool) -> Left {
-        let mut users = self.hold.users();
-        if users.guards == 1 && users.downgrades > 0 && !is_dropped {
-            return Left::Wait;
-        }
-        self.is_returned = true;
-        users.guards -= 1;
-        if users.guards == 0 && users.downgrades == 0 { Left::Release } else { Left::Nothing }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         if !self.is_returned
-            && let Left::Release = self.give_back(true)
+            && let Left::Release = self.hold.take_back(true)
         {
             self.hold.end();
         }
