@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::*;
 use zk_recipes::testing::TestingServer;
-use zk_recipes::{Client, InterProcessMutex};
+use zk_recipes::{Client, InterProcessMutex, Owner};
 use zookeeper_client as zk;
 
 /// A server, a client that is cancelled, one that holds, and a bystander who looks.
@@ -96,4 +96,39 @@ async fn tickets_and_guards_dropped_and_releases_cancelled() {
     drop((held, followed));
     scene.assert_nothing_left("/locks/a").await;
     scene.assert_session_lives(session).await;
+}
+
+/// Those behind it in the line watch nothing but the line.
+#[tokio::test]
+async fn an_acquire_that_is_polled_no_more_and_deleted_keeps_nobody_waiting() {
+    let scene = scene().await;
+    let mutex = scene.mutex_at("/locks/a");
+    let held = support::mutex(&scene.holder).acquire().await.unwrap();
+    let owner = Owner::new();
+    let mut forgotten = Box::pin(mutex.acquire_as(&owner));
+    let entering = tokio::time::timeout(BOUND, async {
+        tokio::select! {
+            _ = &mut forgotten => panic!("it is held"),
+            () = watches_of(&scene.server, 1) => {}
+        }
+    });
+    entering.await.unwrap();
+    let nodes = queue_of(&scene.bystander, "/locks/a", 2).await;
+    let node = nodes.into_iter().find(|node| !held.node_path().ends_with(node)).unwrap();
+    let behind = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire_as(&Owner::new()).await }
+    });
+    watches_of(&scene.server, 2).await;
+    scene.bystander.delete(&format!("/locks/a/{node}"), None).await.unwrap();
+    held.release().await.unwrap();
+    let guard = tokio::time::timeout(Duration::from_secs(10), behind).await.expect("it waits in vain");
+    let guard = guard.unwrap().unwrap();
+    assert!(guard.is_valid());
+    // Polled again, it waits for its turn at the end of the queue.
+    assert!(tokio::time::timeout(Duration::from_millis(300), &mut forgotten).await.is_err());
+    queue_of(&scene.bystander, "/locks/a", 2).await;
+    guard.release().await.unwrap();
+    drop(within(forgotten).await.unwrap());
+    scene.assert_nothing_left("/locks/a").await;
 }

@@ -763,6 +763,35 @@ async fn a_stranger_with_the_id_of_a_lost_create_is_not_taken_for_it() {
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
 
+/// It is deleted, and its name given to a stranger, right after it was found.
+#[tokio::test]
+async fn a_stranger_with_the_name_of_a_lost_create_is_not_taken_for_it() {
+    const LIST_OWN_NODES: Request = Request::Other(103);
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let victim = connect_through(&proxy).await;
+    mutex(&victim).acquire().await.unwrap().release().await.unwrap();
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    let found = proxy.intercept(LIST_OWN_NODES, Fate::HoldReply);
+    let waiter = acquire_in_task(&mutex(&victim));
+    within(lost.happened()).await;
+    within(found.happened()).await;
+    let own = format!("{LOCK}/{}", queue_of(&zookeeper, LOCK, 1).await.remove(0));
+    zookeeper.delete(&own, None).await.unwrap();
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.create(&own, b"", &persistent).await.unwrap();
+    found.release();
+    // It has created another, behind the stranger.
+    queue_of(&zookeeper, LOCK, 2).await;
+    assert!(!waiter.is_finished(), "it is not the first");
+    zookeeper.delete(&own, None).await.expect("it is left alone");
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_ne!(guard.node_path(), own);
+    guard.release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
 #[tokio::test]
 async fn a_lost_create_that_nobody_waits_for_is_removed_and_strangers_with_its_id_are_not() {
     let server = TestingServer::start().await.unwrap();

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::future::join4;
 use support::*;
-use zk_recipes::Client;
-use zk_recipes::testing::{FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::{Client, Error, InterProcessMutex, MultiLock, Owner, Semaphore};
 use zookeeper_client as zk;
 
 const PATH: &str = "/locks/a";
@@ -221,19 +222,28 @@ async fn a_flood_ends_with_the_one_who_made_it() {
     within(guard.release()).await.unwrap();
     let guard = within(waiting).await.unwrap().unwrap();
     assert!(guard.is_valid());
-    // It may look at the queue again, and each look takes the dates.
+    // It may look at the queue again, but asks for each date once.
     let asked = proxy.take_requests();
-    assert!(asked.len() <= 4 * FLOOD, "{} requests", asked.len());
+    assert!(asked.len() <= FLOOD + 20, "{} requests", asked.len());
     // Whoever comes now waits for the flood, in silence.
     let (proxy, late) = counted(&server).await;
     let waiting = acquire_in_task(&mutex(&late));
     queue_of(&bystander, PATH, FLOOD + 2).await;
     eventually("it has looked", async || (proxy.requests_seen() > FLOOD).then_some(())).await;
     let asked = asked_when_quiet(&proxy).await;
-    assert!(asked.len() <= FLOOD + 10, "{} requests", asked.len());
+    assert!(asked.len() <= 10, "{} requests", asked.len());
+    // The next one of the same client goes by what is known already, also when it tells its position.
+    let ticket = within(mutex(&late).enqueue_as(&Owner::new())).await.unwrap();
+    let position = ticket.watch_position();
+    let next = tokio::spawn(ticket.acquired());
+    eventually("it tells its position", async || (*position.borrow() > FLOOD).then_some(())).await;
+    let asked = asked_when_quiet(&proxy).await;
+    assert!(asked.len() <= 10, "{} requests", asked.len());
+    assert!(proxy.requests_seen() < FLOOD + 100, "{} requests", proxy.requests_seen());
     drop(mallory);
     within(guard.release()).await.unwrap();
     drop(within(waiting).await.unwrap().unwrap());
+    drop(within(next).await.unwrap().unwrap());
     queue_of(&bystander, PATH, 0).await;
 }
 
@@ -280,4 +290,38 @@ async fn holders_stay_apart_under_all_of_it_at_once() {
         within(honest).await.unwrap();
     }
     queue_of(&bystander, PATH, 0).await;
+}
+
+/// They are removed before anything can be created in them.
+#[tokio::test]
+async fn paths_that_vanish_as_often_as_they_are_made_are_not_made_for_ever() {
+    let server = TestingServer::start().await.unwrap();
+    let (proxy, client) = counted(&server).await;
+    let mallory = Mallory::enter(&server).await;
+    let removing = tokio::spawn(async move {
+        loop {
+            for path in
+                ["/of/mutex", "/of/gate/locks", "/of/gate", "/of/both", "/of/these", "/of/open-gate/leases"]
+            {
+                let _ = mallory.0.delete(path, None).await;
+            }
+        }
+    });
+    // A round trip of a removal is much shorter.
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(30)));
+    let mutex = InterProcessMutex::new(&client, "/of/mutex").unwrap();
+    let gate = Semaphore::new(&client, "/of/gate", 2).unwrap();
+    let leases = Semaphore::new(&client, "/of/open-gate", 2).unwrap();
+    let both = MultiLock::new(&client, ["/of/both", "/of/these"]).unwrap();
+    proxy.take_requests();
+    let acquires = join4(mutex.acquire(), gate.acquire(), leases.acquire(), both.acquire());
+    let (mutex, gate, leases, both) = within(acquires).await;
+    for error in [mutex.unwrap_err(), gate.unwrap_err(), both.unwrap_err()] {
+        assert!(matches!(error, Error::PlaceLost { .. }), "{error}");
+    }
+    let error = leases.unwrap_err();
+    assert!(matches!(error, Error::ZooKeeper { source: zk::Error::NoNode, .. }), "{error}");
+    let asked = proxy.take_requests();
+    assert!(asked.len() < 500, "{} requests", asked.len());
+    removing.abort();
 }

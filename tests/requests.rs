@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::*;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
-use zk_recipes::{Client, InterProcessMutex, Owner};
+use zk_recipes::{Client, Error, InterProcessMutex, Owner};
 
 /// Long enough for no ping to be sent in between.
 const SESSION: Duration = Duration::from_secs(60);
@@ -211,6 +211,31 @@ async fn a_release_lets_the_next_in_the_line_in_before_the_server_answers() {
     guard.release().await.unwrap();
 }
 
+/// Whether the first of the line is still there is asked now and then, by one for all.
+#[tokio::test]
+async fn a_long_wait_in_the_line_costs_a_look_now_and_then() {
+    let Observed { server, proxy, mutex, .. } = observed().await;
+    let holder = mutex.acquire_as(&Owner::new()).await.unwrap();
+    let waiters: Vec<_> = (0..5)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { mutex.acquire_as(&Owner::new()).await })
+        })
+        .collect();
+    watches_of(&server, 5).await;
+    // Until the holder is watched, too.
+    watches_with_holders(&server, 6).await;
+    proxy.take_requests();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut asked = proxy.take_requests();
+    asked.retain(|request| !matches!(request, Request::Sync | Request::Confirm));
+    assert!(asked.len() <= 3 && asked.iter().all(|request| *request == Request::Exists), "{asked:?}");
+    holder.release().await.unwrap();
+    for waiter in waiters {
+        within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn what_a_lock_object_watches_ends_with_it() {
     let Observed { server, proxy: _proxy, mutex, .. } = observed().await;
@@ -283,7 +308,9 @@ async fn many_tries_that_time_out_in_their_create_are_swept_together() {
         })
         .collect();
     for each in tries {
-        assert!(within(each).await.unwrap().unwrap().is_none());
+        // They were in the queue and have not heard of it.
+        let error = within(each).await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::NotConnected { .. }), "{error}");
     }
     proxy.set_traffic(Traffic::pass());
     let zookeeper = bystander(&server).await;

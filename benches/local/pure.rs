@@ -3,6 +3,8 @@
 
 #[path = "../../src/queue/contender.rs"]
 pub(crate) mod contender;
+#[path = "../../src/queue/dates.rs"]
+pub(crate) mod dates;
 #[path = "../../src/queue/line.rs"]
 pub(crate) mod line;
 #[path = "../../src/queue/name.rs"]

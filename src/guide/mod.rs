@@ -6,7 +6,7 @@
 //!
 //! # What a lock promises
 //!
-//! - **One holder at a time**, as long as ZooKeeper keeps its session: whoever is granted a lock is alone with it, in the
+//! - **One holder at a time**, as long as ZooKeeper keeps its session: the holder of a lock is alone with it, in the
 //!   order of arrival.
 //! - **A guard turns to lost before the servers can give the lock to another client.** It does not wait for a message that
 //!   says so, since that comes late or never: it goes by the clock, and by when a majority of the servers was last known
@@ -163,15 +163,15 @@
 //! ACL everyone who reaches the servers can delete a holder's node. No password is traced or printed at any level, by this
 //! library or by `zookeeper-client`.
 //!
-//! **Participants are trusted to queue.** Whoever may create nodes at the path of a lock can keep everyone else waiting for
+//! **Participants are trusted to queue.** A user who may create nodes at the path of a lock can keep everyone else waiting for
 //! as long as they like: a node whose name sorts before all others holds the lock by the protocol. Nobody else can prevent
 //! that, but nothing is granted twice by it, waiting for such a node costs no requests, and the queue goes on when its
 //! session ends.
 //!
-//! Two more costs can be caused by whoever may create or write there. A change of the node that a waiter waits for makes
+//! Two more costs can be caused by users who may create or write there. A change of the node that a waiter waits for makes
 //! the waiter list the queue again, so each write of theirs causes at most three requests. A node named with the number
-//! 2147483647 makes every look ask for the creation date of each contender, one request for each. Let only those create
-//! nodes in a path that you would let hold the lock.
+//! 2147483647 makes each client that waits there ask once for the creation date of each contender, one request for each.
+//! Let only those create nodes in a path that you would let hold the lock.
 //!
 //! # Leaders
 //!

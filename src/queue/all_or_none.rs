@@ -1,7 +1,7 @@
 //! One contender in several queues as a state machine: events in, actions out; no I/O, no clock.
 //!
 //! The queues have an order that all contenders agree on, and a contender that waits in one of them is in none of those
-//! behind it. Whoever holds a place that somebody waits for can then wait only further back in that order, so that
+//! behind it. A contender with a place that somebody waits for can then wait only further back in that order, so that
 //! contenders cannot wait for each other in a circle, even if some take one queue after the other.
 
 use super::contender::Standing;

@@ -15,7 +15,7 @@ pub(crate) struct BlockerWatch {
 }
 
 impl BlockerWatch {
-    /// Watches the contender of that name in the queue of that path, on that connection. Answers how it was seen, with
+    /// Watches the contender of that name in the queue of that path, on that connection. Returns how it was seen, with
     /// the watch if it is there.
     pub(crate) async fn set(
         queue: &str,

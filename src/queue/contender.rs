@@ -1,6 +1,6 @@
 //! One contender of a queue as a state machine: events in, actions out; no I/O, no clock.
 //!
-//! Whoever drives it does what an [`Action`] says and reports the outcome as the next [`Event`]. Everything
+//! The driver does what an [`Action`] says and reports the outcome as the next [`Event`]. Everything
 //! that decides who may believe to hold a lock is in here and in the pure files beside it.
 
 use super::line::{Connection, Line, Moment, Rank};
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_behind_in_the_line_has_its_turn_without_a_look() {
+    fn the_next_in_the_line_has_its_turn_without_a_look() {
         let (mut scene, holder) = Scene::known(7);
         let (mut next, _, action) = scene.entered(&name(8), None);
         assert_eq!((next.standing(), action), (Standing::Waiting { position: 1 }, Action::Report));
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_waits_for_writers_and_a_writer_for_whoever_is_before_it() {
+    fn a_reader_waits_for_writers_and_a_writer_for_the_one_before_it() {
         let queue: Vec<String> =
             ["WRIT__0000000001", "READ__0000000002", "WRIT__0000000003", "READ__0000000004"]
                 .map(|end| format!("_c_id-__{end}"))

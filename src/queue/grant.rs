@@ -8,7 +8,7 @@ use crate::error::Result;
 /// A node by which somebody holds. Dropping it removes the node and lets those on who wait for it.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    // Dropped in this order: whoever is let on finds the node gone.
+    // Dropped in this order: a waiter that is let on finds the node gone.
     pub(crate) node: EphemeralNode,
     pub(crate) membership: Option<Membership>,
     /// The transaction that created the node. Of a writer that has become a reader, that of the writer.
@@ -30,7 +30,7 @@ impl Grant {
         self.node.forget();
     }
 
-    /// Deletes the node and waits for the confirmation. Answers whether it had still been there.
+    /// Deletes the node and waits for the confirmation. Returns whether it had still been there.
     ///
     /// # Errors
     /// As [`EphemeralNode::remove`].

@@ -48,7 +48,7 @@ impl IdleWatch {
     }
 }
 
-/// Waits until the node is gone. Answers false if that cannot be told.
+/// Waits until the node is gone. Returns false if that cannot be told.
 async fn is_gone(queue: &str, line: &SharedLine, name: &str) -> bool {
     loop {
         match BlockerWatch::set(queue, line.session(), name, line.connection()).await {

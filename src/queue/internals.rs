@@ -232,6 +232,19 @@ impl LockInternals {
         Ok(created)
     }
 
+    /// The same for contenders in the queue of that line, which remembers them.
+    pub(crate) async fn dates_in(
+        &self,
+        line: &SharedLine,
+        undated: Vec<Queued>,
+    ) -> Result<Vec<(Queued, i64)>, zk::Error> {
+        let (mut created, undated) = line.with(|line, _| line.dates().part(undated));
+        let dated = self.dates(line.session(), undated).await?;
+        line.with(|line, _| line.dates().learn(&dated));
+        created.extend(dated);
+        Ok(created)
+    }
+
     pub(crate) fn error(&self, operation: &'static str, source: zk::Error) -> Error {
         Error::ZooKeeper { operation, path: self.path.to_string(), source }
     }

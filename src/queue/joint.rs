@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 /// Contenders of one session in several queues. Dropping it leaves them all.
 ///
 /// It enters all queues in one transaction. Where it has to wait, it leaves those that come after: as long as
-/// everybody takes the queues in the same order, whoever waits keeps nobody from going on that it waits for,
+/// everybody takes the queues in the same order, a waiter keeps nobody from going on that it waits for,
 /// be it in one step or one queue after the other, as Curator's `InterProcessMultiLock` does.
 #[derive(Debug)]
 pub(crate) struct Joint {
@@ -111,7 +111,7 @@ impl Joint {
         self.drive(action).await
     }
 
-    /// Leaves all queues, and waits for the confirmations. Answers what went wrong.
+    /// Leaves all queues, and waits for the confirmations. Returns what went wrong.
     ///
     /// # Cancel safety
     /// The queues are left in any case, in the background if this is cancelled.

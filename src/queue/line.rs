@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use super::dates::Dates;
 use super::name::Kind;
 use super::order::{Queued, is_past_the_last_number};
 use super::rule::exclude_each_other;
@@ -57,6 +58,7 @@ pub(crate) struct Line<W> {
     parents: u64,
     /// The connection on which the parent is watched, with nothing heard so far.
     parent_watched: Option<Connection>,
+    dates: Dates,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +83,14 @@ struct Known {
 
 impl<W> Default for Line<W> {
     fn default() -> Self {
-        Self { members: BTreeMap::new(), arrivals: 0, known: None, parents: 0, parent_watched: None }
+        Self {
+            members: BTreeMap::new(),
+            arrivals: 0,
+            known: None,
+            parents: 0,
+            parent_watched: None,
+            dates: Dates::default(),
+        }
     }
 }
 
@@ -100,7 +109,7 @@ impl<W: Clone> Line<W> {
         Moment { on: now, parent: self.parents }
     }
 
-    /// The parent is watched. Answers the moment of what was sent behind that watch.
+    /// The parent is watched. Returns the moment of what was sent behind that watch.
     pub(crate) fn parent_watched(&mut self, on: Connection) -> Moment {
         // It may have been another parent.
         self.parent_changed();
@@ -135,7 +144,7 @@ impl<W: Clone> Line<W> {
         rank
     }
 
-    /// Takes in the reader that a writer goes on as; `None` if the writer has left the line. Whoever waited for it may
+    /// Takes in the reader that a writer goes on as; `None` if the writer has left the line. A waiter behind it may
     /// have been let in then, and does not know of the reader.
     pub(crate) fn follow(
         &mut self,
@@ -160,7 +169,7 @@ impl<W: Clone> Line<W> {
         number
     }
 
-    /// Lets a contender go. Answers those who may have waited for it.
+    /// Lets a contender go. Returns those who may have waited for it.
     ///
     /// Its node is gone or being deleted, or it will never again be taken for a grant.
     pub(crate) fn leave(&mut self, rank: Rank) -> Vec<W> {
@@ -171,7 +180,7 @@ impl<W: Clone> Line<W> {
         for (behind, member) in self.members.range(rank..) {
             woken.push(member.wake.clone());
             if behind.kind == Kind::Exclusive {
-                // Whoever is behind this one waits for it, or for somebody behind it.
+                // A waiter behind this one waits for it, or for somebody behind it.
                 break;
             }
         }
@@ -199,6 +208,21 @@ impl<W: Clone> Line<W> {
             && behind.into_iter().any(|(behind, _)| exclude_each_other(rank.kind, behind.kind))
     }
 
+    /// Those for whom another contender of the line must wait, and who wait for nobody of the line, with the names of
+    /// their nodes.
+    pub(crate) fn front(&self) -> Vec<(Rank, String)> {
+        let mut front: Vec<(Rank, String)> = Vec::new();
+        // Where numbers do not tell the order, nobody goes by the line.
+        for (rank, member) in self.members.range(Rank::first_of(0)..Rank::first_of(i32::MAX)) {
+            if front.last().is_some_and(|(before, _)| exclude_each_other(before.kind, rank.kind)) {
+                return front;
+            }
+            front.push((*rank, member.name.clone()));
+        }
+        // Nobody waits.
+        Vec::new()
+    }
+
     pub(crate) fn is_member(&self, rank: Rank) -> bool {
         self.members.contains_key(&rank)
     }
@@ -220,6 +244,11 @@ impl<W: Clone> Line<W> {
         member.parent == Some(self.parents)
     }
 
+    /// When contenders were created, as far as it was asked.
+    pub(crate) fn dates(&mut self) -> &mut Dates {
+        &mut self.dates
+    }
+
     /// That nobody is in the queue, if that is known.
     pub(crate) fn vacancy(&self, now: Connection) -> Option<Vacancy> {
         let up_to = self.known_up_to(now).filter(|_| self.members.is_empty())?;
@@ -237,7 +266,7 @@ impl<W: Clone> Line<W> {
         self.members.range(first..=last).any(|(_, member)| member.name == node.name)
     }
 
-    /// Takes in a queue as it was listed at that moment, from the place of a contender in the line. Answers the
+    /// Takes in a queue as it was listed at that moment, from the place of a contender in the line. Returns the
     /// last number of the run of contenders in the line that begins with it.
     pub(crate) fn look(&mut self, queue: &[Queued], place: usize, at: Moment) -> i32 {
         self.confirm(queue, at);
@@ -323,7 +352,7 @@ mod tests {
         ["WRIT__0000000001", "READ__0000000002", "READ__0000000003", "WRIT__0000000004", "READ__0000000005"];
 
     #[test]
-    fn whoever_leaves_wakes_those_who_may_have_waited_for_it() {
+    fn a_member_that_leaves_wakes_those_who_may_have_waited_for_it() {
         let (mut line, ranks) = line(&QUEUE);
         assert_eq!(
             ranks.iter().map(|rank| line.is_blocked(*rank)).collect::<Vec<_>>(),
@@ -337,6 +366,26 @@ mod tests {
         assert_eq!(line.leave(ranks[3]), [4]);
         assert!(!line.is_blocked(ranks[4]));
         assert_eq!(line.before(ranks[4]), 2);
+    }
+
+    #[test]
+    fn at_the_front_are_those_that_are_waited_for_and_do_not_wait() {
+        let front = |ends: &[&str]| {
+            let (line, ranks) = line(ends);
+            let front = line.front();
+            assert!(front.iter().all(|(rank, _)| line.is_waited_for(*rank) && !line.is_blocked(*rank)));
+            front
+                .iter()
+                .map(|(rank, _)| ranks.iter().position(|known| known == rank).unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(front(&QUEUE), [0]);
+        assert_eq!(front(&QUEUE[1..]), [0, 1]);
+        assert_eq!(front(&QUEUE[2..4]), [0]);
+        // Nobody waits.
+        assert_eq!(front(&QUEUE[1..3]), []);
+        assert_eq!(front(&QUEUE[..1]), []);
+        assert_eq!(front(&["WRIT__2147483647", "WRIT__-2147483648"]), []);
     }
 
     #[test]

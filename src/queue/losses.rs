@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_never_gets_to_wait_gives_up_in_the_end() {
+    async fn a_contender_that_never_gets_to_wait_gives_up_in_the_end() {
         let lost = || Error::PlaceLost { path: "/a".into() };
         let mut losses = Losses::default();
         for _ in 0..2 {

@@ -20,6 +20,8 @@ pub(crate) struct SharedLine {
 struct State {
     line: Line<Arc<Notify>>,
     parent_watch: Option<Watcher>,
+    /// Whether there is an [eye](super::front) on its front.
+    is_watched: bool,
 }
 
 /// A contender's place in the line. Dropping it leaves the line, and lets those on who waited for it.
@@ -46,7 +48,7 @@ impl SharedLine {
     /// Does something with the line, on the present connection.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Line<Arc<Notify>>, Connection) -> T) -> T {
         let mut state = self.state();
-        let State { line, parent_watch } = &mut *state;
+        let State { line, parent_watch, .. } = &mut *state;
         if parent_watch.as_mut().is_some_and(|watch| watch.seen().is_some()) {
             *parent_watch = None;
             line.parent_changed();
@@ -59,7 +61,7 @@ impl SharedLine {
         self.with(|line, now| line.moment(now))
     }
 
-    /// The parent is watched by a request on that connection. Answers the moment of what was sent behind it.
+    /// The parent is watched by a request on that connection. Returns the moment of what was sent behind it.
     pub(crate) fn parent_watched(&self, watch: Watcher, on: Connection) -> Moment {
         let mut state = self.state();
         state.parent_watch = Some(watch);
@@ -87,6 +89,24 @@ impl SharedLine {
             }
             arrived.await;
         }
+    }
+
+    /// Whether this contender waits in the line, or is waited for, and nobody has an eye on its front. From then on
+    /// somebody has.
+    pub(crate) fn is_to_be_watched(&self, rank: Rank) -> bool {
+        let mut state = self.state();
+        let State { line, is_watched, .. } = &*state;
+        let is_needed = !is_watched && (line.is_blocked(rank) || line.is_waited_for(rank));
+        state.is_watched |= is_needed;
+        is_needed
+    }
+
+    /// Its [front](Line::front); `None` if nobody waits, and then nobody has an eye on it any more.
+    pub(crate) fn front(&self) -> Option<Vec<(Rank, String)>> {
+        let mut state = self.state();
+        let front = state.line.front();
+        state.is_watched = !front.is_empty();
+        state.is_watched.then_some(front)
     }
 
     /// Lets a contender go, and those on who waited for it. One that has gone may go once more.

@@ -3,8 +3,10 @@
 mod all_or_none;
 mod blocker;
 mod contender;
+mod dates;
 mod downgrade;
 mod fixed_limit;
+mod front;
 mod grant;
 mod idle;
 mod internals;

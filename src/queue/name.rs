@@ -47,7 +47,7 @@ pub(crate) const READ_WRITE: Names = Names {
     ],
 };
 
-/// The leases of `InterProcessSemaphoreV2`. Whoever has one holds.
+/// The leases of `InterProcessSemaphoreV2`. Its owner holds.
 pub(crate) const LEASES: Names = Names { recipe: "semaphore", markers: &[(Kind::Shared, "lease-")] };
 
 /// Whatever can stand in the path of a lock or an election, for those who do not know the recipe.

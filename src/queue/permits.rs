@@ -1,6 +1,6 @@
 //! One applicant for permits as a state machine: events in, actions out; no I/O, no clock.
 //!
-//! Leases are created only by whoever is first at the gate. So a count of the leases is an upper bound for as long as we
+//! Leases are created only by the first at the gate. So a count of the leases is an upper bound for as long as we
 //! are first, provided that it was made when we already were. All that decides whether that is so is in here, and in
 //! [`Vacancy`](super::line::Vacancy).
 
@@ -8,7 +8,7 @@ use super::line::{Connection, Moment, Vacancy};
 
 /// How a place entered its queue: whether the server had it first when it took what was sent right behind the create.
 ///
-/// That the place is granted when the reply is looked at does not tell. Whoever was before it may have come and gone in
+/// That the place is granted when the reply is looked at does not tell. Others before it may have come and gone in
 /// between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Entry {
@@ -181,7 +181,7 @@ impl Applicant {
             }
             Event::Counted(count) if self.is_believed(count, now) => self.judge(count),
             Event::Counted(_) | Event::Failed | Event::ParentsMade | Event::Undone => self.go_on(now, false),
-            // Whoever waits for leases hears nothing of its node at the gate.
+            // An applicant that waits for leases hears nothing of its node at the gate.
             Event::Changed => self.go_on(now, true),
             Event::Taken => {
                 self.is_granted = true;

@@ -8,6 +8,7 @@ use zookeeper_client as zk;
 
 use super::blocker::{BlockerWatch, cannot_watch, sight};
 use super::contender::{Action, Contender, Event, Sight, Standing};
+use super::front;
 use super::grant::Grant;
 use super::idle::IdleWatch;
 use super::internals::LockInternals;
@@ -35,7 +36,7 @@ pub(crate) struct Place {
     contender: Contender,
     /// Of the session that our node is of.
     line: Arc<SharedLine>,
-    // Dropped in this order: whoever is let on finds the node gone.
+    // Dropped in this order: a waiter that is let on finds the node gone.
     node: Option<EphemeralNode>,
     /// Of our node, if it is known to exist.
     membership: Option<Membership>,
@@ -50,6 +51,8 @@ pub(crate) struct Place {
     failures: Failures,
     /// Losses in a row of our node.
     losses: Losses,
+    /// Whether it has found its parents missing, since it was in its queue.
+    has_made_parents: bool,
     /// Whether it has waited in its queue.
     has_waited: bool,
     /// Who wants to hear how many contenders are before us.
@@ -113,6 +116,7 @@ impl Place {
             wake: Arc::default(),
             failures: Failures::default(),
             losses: Losses::default(),
+            has_made_parents: false,
             has_waited: false,
             positions: None,
             reached: Reached::default(),
@@ -251,13 +255,13 @@ impl Place {
                 Action::Report if self.session().is_none_or(|session| session.is_over()) => {
                     Ok(Event::SessionOver)
                 }
-                // While it was idle its node was seen to be gone: one of its name is somebody else's.
+                // While nobody polled it, its node was seen to be gone: one of its name is somebody else's.
                 Action::Report if !self.is_in_line() => {
                     self.contender = self.internals.contender();
                     action = Action::Requeue;
                     continue;
                 }
-                // Whoever drops this place removes the node.
+                // The drop of this place removes the node.
                 Action::Refuse { child, found } => return Err(self.internals.kind_conflict(child, found)),
                 // Nor a grant of a session that may have expired meanwhile. One that is in doubt because nothing was asked
                 // during the wait would be in doubt, or lost, as soon as it is had.
@@ -312,6 +316,8 @@ impl Place {
     fn arrive(&mut self, created: Option<Moment>) -> Option<(Queued, Rank)> {
         let own = self.internals.read(self.node_name()?)?;
         let rank = self.membership.insert(self.line.arrive(&own, created, &self.wake)).rank();
+        self.has_made_parents = false;
+        front::watch_over(&self.internals, &self.line, rank);
         self.watch_while_idle();
         self.reached.note();
         Some((own, rank))
@@ -388,6 +394,10 @@ impl Place {
     }
 
     async fn make_parents(&mut self) -> Result<Event> {
+        if std::mem::replace(&mut self.has_made_parents, true) {
+            // Somebody removes them as often as they are made.
+            self.losses.pause(self.internals.path()).await?;
+        }
         if let Some(node) = &self.node {
             let made = node.make_parents().await;
             made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
@@ -431,7 +441,7 @@ impl Place {
     }
 
     async fn date(&mut self, undated: &[Queued]) -> Result<Event> {
-        let dated = self.internals.dates(self.own_session()?, undated.to_vec()).await;
+        let dated = self.internals.dates_in(&self.line, undated.to_vec()).await;
         let event = dated.map(|created| Event::Dated { created, asked: undated.len() });
         event.map_err(|source| self.internals.error("date the contenders of", source))
     }
@@ -476,7 +486,7 @@ impl Place {
         let name = self.node_name().filter(|_| self.positions.is_some()).map(str::to_owned);
         let following = name.as_deref().zip(self.positions.as_ref());
         let following =
-            following.map(|(own, positions)| position::follow(&self.internals, session, own, positions));
+            following.map(|(own, positions)| position::follow(&self.internals, &self.line, own, positions));
         let own = self.node.as_mut().and_then(EphemeralNode::watcher).map(Watcher::changed);
         let blocker = self.blocker.as_mut().map(BlockerWatch::changed);
         tokio::select! {

@@ -6,8 +6,10 @@ use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::internals::LockInternals;
+use super::membership::SharedLine;
+use super::order::in_order_of_creation;
 use super::rule::position_of;
-use crate::client::{Session, Watcher};
+use crate::client::Watcher;
 use crate::failure::Failure;
 
 /// After a request that failed for want of a connection.
@@ -16,12 +18,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Publishes the position of a contender whenever the queue changes.
 pub(crate) async fn follow(
     internals: &LockInternals,
-    session: &Session,
+    line: &SharedLine,
     own: &str,
     positions: &watch::Sender<usize>,
 ) {
     loop {
-        match look(internals, session, own).await {
+        match look(internals, line, own).await {
             Ok((Some(position), mut changed)) => {
                 positions.send_if_modified(|last| std::mem::replace(last, position) != position);
                 changed.changed().await;
@@ -37,10 +39,13 @@ pub(crate) async fn follow(
 /// The position, if the queue has us, and what tells of changes.
 async fn look(
     internals: &LockInternals,
-    session: &Session,
+    line: &SharedLine,
     own: &str,
 ) -> Result<(Option<usize>, Watcher), zk::Error> {
-    let (children, changed) = session.watch_list(internals.path()).await?;
-    let queue = internals.in_order(session, children).await?;
+    let (children, changed) = line.session().watch_list(internals.path()).await?;
+    let queue = match internals.among(children).in_order() {
+        Ok(queue) => queue,
+        Err(undated) => in_order_of_creation(internals.dates_in(line, undated).await?),
+    };
     Ok((position_of(own, &queue), changed))
 }

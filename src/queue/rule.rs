@@ -12,7 +12,7 @@ pub(crate) enum Verdict {
     BlockedBy(usize),
 }
 
-/// An exclusive contender waits for whoever is right before it, a shared one for the nearest exclusive one.
+/// An exclusive contender waits for the one right before it, a shared one for the nearest exclusive one.
 pub(crate) fn verdict(queue: &[Queued], place: usize) -> Verdict {
     let contender = &queue[place];
     let blocker = queue[..place].iter().rposition(|before| excludes(before, contender));

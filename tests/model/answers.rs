@@ -19,7 +19,10 @@ impl Client {
                 self.watched(task, *own, blocker.as_deref(), at.on, slots)
             }
             Action::Date(asked) => match slots.into_iter().next() {
-                Some((_, Some(Answer::Dated(created)))) => Some(Event::Dated { created, asked: asked.len() }),
+                Some((What::Date { known, .. }, Some(Answer::Dated(dated)))) => {
+                    self.with(self.tasks[task].epoch, |line, _| line.dates().learn(&dated));
+                    Some(Event::Dated { created: [known, dated].concat(), asked: asked.len() })
+                }
                 _ => None,
             },
             _ => match slots.into_iter().next().and_then(|(_, answer)| answer) {

@@ -29,7 +29,11 @@ pub(crate) enum What {
     },
     MakeParent,
     List,
-    Date(Vec<Queued>),
+    /// When those were created of which that is not known.
+    Date {
+        known: Vec<(Queued, i64)>,
+        undated: Vec<Queued>,
+    },
     /// Looks for a node whose create is in doubt.
     Find {
         id: String,

@@ -136,7 +136,11 @@ impl Client {
                     vec![What::Find { id: node.id.clone() }]
                 }
                 Action::List => vec![What::List],
-                Action::Date(undated) => vec![What::Date(undated.clone())],
+                Action::Date(undated) => {
+                    let (known, undated) =
+                        self.with(self.tasks[task].epoch, |line, _| line.dates().part(undated.clone()));
+                    vec![What::Date { known, undated }]
+                }
                 Action::Watch { own, blocker } => self.watch(task, *own, blocker.as_deref()),
                 Action::Await => {
                     self.tasks[task].phase = Phase::Awaiting;

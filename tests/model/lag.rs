@@ -154,6 +154,6 @@ impl Client {
 impl What {
     /// Whether any server answers it by what it has.
     pub(crate) fn is_read(&self) -> bool {
-        matches!(self, Self::List | Self::Date(_) | Self::Watch(_))
+        matches!(self, Self::List | Self::Date { .. } | Self::Watch(_))
     }
 }

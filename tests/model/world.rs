@@ -197,7 +197,7 @@ impl World {
                 server.make_parent();
                 Answer::Done
             }
-            What::List | What::Date(_) | What::Watch(_) => return None,
+            What::List | What::Date { .. } | What::Watch(_) => return None,
             What::Find { id } => Answer::Found(server.find(id).map(|child| child.name.clone())),
             What::Commit { node } => {
                 self.commit(client, request.task, node, shown);
@@ -222,7 +222,7 @@ impl World {
         let server = self.clients[client].lag.server().unwrap_or(&mut self.server);
         match &request.what {
             What::List => Answer::Listed(server.list()),
-            What::Date(undated) => Answer::Dated(server.dates(undated)),
+            What::Date { undated, .. } => Answer::Dated(server.dates(undated)),
             What::Watch(Path::Child(name))
                 if !self.may_read_own && server.child(name).is_some_and(|child| child.owner == owner) =>
             {
