@@ -143,7 +143,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Reserves the nodes that this client creates, parents included, for whoever is authenticated as it is: every
+    /// Reserves the nodes that this client creates, parents included, for clients that are authenticated as it is: every
     /// permission, for every identity given with [`auth`](Self::auth), [`sasl`](Self::sasl) or a certificate.
     ///
     /// Everyone who takes part in a lock or an election must be authenticated as the same user. Others cannot list the
@@ -167,7 +167,7 @@ impl ClientBuilder {
         self.acl(zk::Acls::creator_all().to_vec())
     }
 
-    /// An ACL by full path; where it answers `None`, that of [`acl`](Self::acl) is used.
+    /// An ACL by full path; where it returns `None`, that of [`acl`](Self::acl) is used.
     pub fn acl_for_path(mut self, acl: impl Fn(&str) -> Option<Vec<Acl>> + Send + Sync + 'static) -> Self {
         self.acls.set_per_path(Arc::new(acl));
         self

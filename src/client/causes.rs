@@ -82,7 +82,7 @@ async fn probe(server: &Server) -> ConnectFailure {
         return ConnectFailure::NoTlsSession;
     }
     let mut answer = Vec::new();
-    // How it ends tells nothing more: a server hangs up when it has answered, and whoever does not understand, too.
+    // How it ends tells nothing more: a server hangs up when it has answered, and so does one that does not understand.
     let _ = stream.write_all(QUESTION).await;
     let _ = stream.take(ENOUGH).read_to_end(&mut answer).await;
     read(&answer)

@@ -25,14 +25,14 @@ impl Leaving {
 
     /// Keeps the client open, for this long at most after it was asked to close; `None` if that was before.
     pub(super) fn stay(&self, grace: Duration) -> Option<TaskTrackerToken> {
-        // Before the look: whoever closes the client either sees this or is seen here.
+        // Before the look: a task that closes the client either sees this or is seen here.
         let token = self.stays.token();
         let mut longest = self.grace.lock().unwrap_or_else(PoisonError::into_inner);
         *longest = grace.max(*longest);
         (!self.asked.is_cancelled()).then_some(token)
     }
 
-    /// Asks everybody to end. Answers whether nobody stays.
+    /// Asks everybody to end. Returns whether nobody stays.
     pub(super) fn ask(&self) -> bool {
         self.asked.cancel();
         self.stays.close();

@@ -277,7 +277,7 @@ impl Client {
         self.core.closed.is_cancelled()
     }
 
-    /// Cancelled when whoever leads is to end its work, because the client is being closed.
+    /// Cancelled when leaders are to end their work, because the client is being closed.
     pub(crate) fn leaving(&self) -> &CancellationToken {
         self.core.leaving.asked()
     }

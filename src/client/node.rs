@@ -271,7 +271,7 @@ impl EphemeralNode {
         self.state = State::Gone;
     }
 
-    /// Deletes the node and waits for the confirmation. Answers whether it had still been there. What is given along
+    /// Deletes the node and waits for the confirmation. Returns whether it had still been there. What is given along
     /// is dropped when the delete is on its way.
     ///
     /// # Errors

@@ -162,7 +162,7 @@ async fn connect(connector: &zk::Connector, hosts: &str, link: &Link) -> (zk::Cl
     }
 }
 
-/// Follows a session until it is over; answers how it ended.
+/// Follows a session until it is over; returns how it ended.
 async fn follow(session: &Arc<Session>, link: &Link) -> zk::Error {
     let ended = tokio::select! {
         ended = publish_states(session, link) => ended,
@@ -172,7 +172,7 @@ async fn follow(session: &Arc<Session>, link: &Link) -> zk::Error {
     ended
 }
 
-/// Publishes the states of a session until it is over; answers how it ended.
+/// Publishes the states of a session until it is over; returns how it ended.
 async fn publish_states(session: &Arc<Session>, link: &Link) -> zk::Error {
     let mut watcher = session.state_watcher();
     let mut state = watcher.state();

@@ -119,7 +119,7 @@ async fn look_for(session: &Session, parent: &str, due: Vec<Lost>) -> Outcome {
     Outcome::Done(missing.map(|lost| Lost::not_found(lost.id.clone(), session)).collect())
 }
 
-/// Answers whether that is done with.
+/// Returns whether that is done with.
 async fn remove(session: &Session, parent: &str, name: &str) -> bool {
     let path = format!("{parent}/{name}");
     let outcome: Result<(), zk::Error> = session.delete(&path).await;

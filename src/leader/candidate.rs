@@ -33,7 +33,7 @@ pub(super) struct Candidate {
     is_silent: Arc<AtomicBool>,
 }
 
-/// The state once more, for looks at it: they must not wait for whoever borrows it from the watch, who may be the one
+/// The state once more, for looks at it: they must not wait for one who borrows it from the watch, who may be the one
 /// that looks.
 #[derive(Debug)]
 struct Present(Mutex<LeaderState>);
@@ -129,7 +129,7 @@ impl Candidate {
         let owner = Owner::new();
         let entry = tokio::select! {
             entry = self.lock.enter(&owner) => entry,
-            // Whoever closes it waits until nothing is there any more; so it enters first, if it can.
+            // The one that closes it waits until nothing is there any more; so it enters first, if it can.
             () = self.closed_while_disconnected() => return Ok(None),
         };
         let mut turn = match entry {

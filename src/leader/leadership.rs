@@ -116,7 +116,7 @@ impl Leadership {
         self.term.guard.watch_state()
     }
 
-    /// Does work for as long as the term goes on, as [`LockGuard::run`] does. Whoever resigns waits for it.
+    /// Does work for as long as the term goes on, as [`LockGuard::run`] does. A resignation waits for it.
     ///
     /// When the term is being resigned, the work has the candidate's [grace](crate::LeaderOptions::grace) to end by
     /// itself, and is dropped then; at a loss it is dropped at once; each where it awaits.
@@ -128,7 +128,7 @@ impl Leadership {
     /// # Cancel safety
     /// The work is dropped.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output> {
-        // Before the look: whoever resigns either waits for this work or is seen here.
+        // Before the look: a resignation either waits for this work or is seen here.
         let _working = self.term.works.token();
         if self.is_resigning() {
             return Err(self.resigned_error());

@@ -28,7 +28,7 @@ impl LeaderOptions {
         Self { id: None, suspect_policy: SuspectPolicy::default(), grace: DEFAULT_GRACE }
     }
 
-    /// By what the others know this candidate, and whoever watches the election: a host and a port, for instance. It
+    /// By what the others know this candidate, and those who watch the election: a host and a port, for instance. It
     /// is the data of the candidate's node. It need not be unique.
     ///
     /// Curator's `id`.

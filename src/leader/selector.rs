@@ -125,7 +125,7 @@ impl LeaderSelector {
         Ok(Self { handle, queueing })
     }
 
-    /// Has it stand again if its work has ended and it does not do so by itself. Answers whether that was to be done:
+    /// Has it stand again if its work has ended and it does not do so by itself. Returns whether that was to be done:
     /// false if it waits, leads or is closed.
     pub fn requeue(&self) -> bool {
         let is_wanted = !self.handle.is_closed() && !self.queueing.stands.swap(true, Ordering::Relaxed);
@@ -191,7 +191,7 @@ async fn stand(candidate: Candidate, queueing: Arc<Queueing>, mut work: Work) ->
         };
         let done = done.unwrap_or_else(|error| Err(Undone::Failed(WorkError::of_task(error))));
         if candidate.is_closing() {
-            // Whoever has closed it hears of the work, too.
+            // The one that closes it hears of the work, too.
             return match done {
                 Ok(()) | Err(Undone::Stopped(LossReason::Resigned | LossReason::Closed)) => ended,
                 Err(undone) => Err(undone.error(path)),
@@ -210,7 +210,7 @@ async fn stand(candidate: Candidate, queueing: Arc<Queueing>, mut work: Work) ->
             }
         } else {
             outcome = done.map_err(|undone| undone.error(path));
-            // Before it is seen, so that whoever sees it can have it stand again.
+            // Before it is seen, so that one who sees it can have it stand again.
             queueing.stands.store(false, Ordering::Relaxed);
             match &outcome {
                 Err(error) => candidate.fail(error.clone()),

@@ -78,7 +78,7 @@ pub(crate) async fn try_acquire<Q: Contending, F: Future<Output = Result<Entry<Q
                 Some(guard) => Ok(Some(guard)),
                 None => queued.leave().await.map(|()| None),
             },
-            // It is taken, whoever has it.
+            // It is taken.
             Err(Error::WouldDeadlock { .. }) => Ok(None),
             Err(error) => Err(error),
         }

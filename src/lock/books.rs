@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 
 use super::held_node::HeldNode;
 use super::hold::{Hold, Share};
 use super::owner::Owner;
 use crate::client::Client;
+use crate::error::Result;
 use crate::queue::Kind;
 
 /// Who holds through one lock object. Curator's `threadData`.
@@ -148,9 +149,32 @@ impl Registration {
 }
 
 impl Waiting {
-    /// Ends when the owner comes to hold, if that is after this call.
-    pub(crate) fn holds(&self) -> Notified<'_> {
-        self.holds.notified()
+    /// Waits until the place of the owner has something to report, or the owner holds through another one, as `enter`
+    /// tells.
+    ///
+    /// # Errors
+    /// As the two.
+    ///
+    /// # Cancel safety
+    /// That of `place`.
+    pub(crate) async fn until<T, F: Future<Output = Result<Option<T>>>>(
+        &self,
+        mut place: Pin<&mut impl Future<Output = Result<()>>>,
+        enter: impl Fn() -> F,
+    ) -> Result<Option<T>> {
+        loop {
+            // From before the look on, so that none is missed.
+            let holds = self.holds.notified();
+            let entered = enter().await?;
+            if entered.is_some() {
+                return Ok(entered);
+            }
+            tokio::select! {
+                biased;
+                outcome = &mut place => return outcome.map(|()| None),
+                () = holds => {}
+            }
+        }
     }
 }
 

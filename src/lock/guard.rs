@@ -325,7 +325,7 @@ impl LockGuard {
     }
 }
 
-/// Releases guards side by side, and answers what went wrong.
+/// Releases guards side by side, and returns what went wrong.
 ///
 /// # Cancel safety
 /// They are released in any case.

@@ -26,7 +26,7 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
     let held = Arc::downgrade(held);
     async move {
         let mut is_watching = own_watch.is_some();
-        // By whoever listens or, if nobody does, by the minder when it is young no longer.
+        // By those who listen or, if nobody does, by the minder when it is young no longer.
         let mut watching = pin!(node_watch.wanted.notified());
         let is_released = || held.upgrade().is_none_or(|held| held.is_released());
         let mut gone = pin!(gone(&session, &path, own_watch, &node_watch, is_released));
@@ -101,7 +101,7 @@ impl NodeWatch {
     }
 }
 
-/// Waits until the node is gone, or its session, and hears whether it is asked for meanwhile. Answers false if that
+/// Waits until the node is gone, or its session, and hears whether it is asked for meanwhile. Returns false if that
 /// cannot be told, for want of a right.
 async fn gone(
     session: &Session,

@@ -1,5 +1,6 @@
 //! Several locks as one.
 
+use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -222,7 +223,7 @@ impl MultiLock {
     }
 }
 
-/// Brings members into the order of their paths, and answers the paths.
+/// Brings members into the order of their paths, and returns the paths.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`]: there are none, or one is there twice.
@@ -280,21 +281,10 @@ impl Contending for Turn {
         let Some((place, member)) = joint.waiting() else { return joint.wait().await };
         members[member].ensure_no_deadlock(place, owner)?;
         let waiting = members[member].wait_as(owner);
-        let mut granted = pin!(joint.wait());
-        loop {
-            // From before the look on, so that none is missed.
-            let holds = waiting.holds();
-            // What was lost is no reason to wait no longer.
-            *entered = enter_again(members, owner).unwrap_or_default();
-            if entered.is_some() {
-                return Ok(());
-            }
-            tokio::select! {
-                biased;
-                outcome = &mut granted => return outcome,
-                () = holds => {}
-            }
-        }
+        // What was lost is no reason to wait no longer.
+        let enter_again = || ready(Ok(enter_again(members, owner).unwrap_or_default()));
+        *entered = waiting.until(pin!(joint.wait()), enter_again).await?;
+        Ok(())
     }
 
     async fn leave(self) -> Result<()> {
@@ -362,7 +352,7 @@ async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> R
     }
 }
 
-/// Gives back what was taken when the rest could not be had, and answers what went wrong.
+/// Gives back what was taken when the rest could not be had, and returns what went wrong.
 async fn give_back(taken: Vec<LockGuard>, patience: Patience) -> Vec<Error> {
     patience.finish(release_all(taken)).await.unwrap_or_default()
 }

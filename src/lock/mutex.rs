@@ -27,7 +27,7 @@ use crate::queue::{Kind, LockInternals, MUTEX};
 ///
 /// On the wire, an acquire is a create, if nobody is before it and no other client has been in the queue since
 /// this one was; otherwise a list is sent right behind the create. A release is a delete; a re-entrant acquire is
-/// nothing. Within a client a release lets the next one in at once. Whoever is the first of its client in the queue
+/// nothing. Within a client a release lets the next one in at once. The first of its client in the queue
 /// watches the contender before it and its own node, or the last but one before it. Curator needs two round trips to
 /// acquire, and one to release.
 ///

@@ -140,7 +140,7 @@ pub(crate) async fn holder(internals: &LockInternals, kind: Kind) -> Result<Opti
         let Some(holder) = holders.map(|place| &queue[place]).find(|queued| queued.kind == kind) else {
             return Ok(None);
         };
-        // Whoever has left since the queue was listed has made way for another.
+        // A contender that has left since the queue was listed has made way for another.
         if let Some(holder) = node(internals, holder).await? {
             return Ok(Some(holder.holding()));
         }

@@ -8,7 +8,7 @@ use super::state::LockState;
 
 /// The state of a hold, and what those see of it who watch it.
 ///
-/// They are two: whoever borrows from a watch keeps others from changing it. A look must not wait for that, since who
+/// They are two: a borrow from a watch keeps others from changing it. A look must not wait for that, since who
 /// borrows may be the one that looks.
 #[derive(Debug)]
 pub(super) struct Published {
@@ -36,7 +36,7 @@ impl Published {
         self.watched.get_or_init(|| watch::Sender::new(self.get())).subscribe()
     }
 
-    /// Shows the state to those who watch. Waits for whoever borrows what they see.
+    /// Shows the state to those who watch. Waits for those who borrow what they see.
     pub(super) fn publish(&self) {
         let Some(watched) = self.watched.get() else { return };
         watched.send_if_modified(|seen| {

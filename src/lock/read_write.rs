@@ -15,7 +15,7 @@ use crate::queue::{Kind, LockInternals, READ_WRITE};
 
 /// A lock that many readers or one writer hold, among all processes that use the same path.
 ///
-/// Fair: first come, first served. A reader waits for the nearest writer before it, a writer for whoever is
+/// Fair: first come, first served. A reader waits for the nearest writer before it, a writer for the contender
 /// right before it; nobody overtakes, so that neither side starves. Compatible with Curator's
 /// `InterProcessReadWriteLock` on the same path, in both directions.
 ///

@@ -251,7 +251,7 @@ impl Turn {
         &mut self.place
     }
 
-    /// Answers whether its owner has come to hold through another place, which it then shares.
+    /// Returns whether its owner has come to hold through another place, which it then shares.
     ///
     /// # Errors
     /// [`Error::WouldDeadlock`].
@@ -282,20 +282,8 @@ impl Contending for Turn {
         let Self { lock, owner, place, waiting, entered } = self;
         lock.ensure_no_deadlock(place, owner)?;
         let waiting = waiting.get_or_insert_with(|| lock.wait_as(owner));
-        let mut granted = pin!(place.wait());
-        loop {
-            // From before the look on, so that none is missed.
-            let holds = waiting.holds();
-            *entered = lock.enter_beside(owner).await?;
-            if entered.is_some() {
-                return Ok(());
-            }
-            tokio::select! {
-                biased;
-                outcome = &mut granted => return outcome,
-                () = holds => {}
-            }
-        }
+        *entered = waiting.until(pin!(place.wait()), || lock.enter_beside(owner)).await?;
+        Ok(())
     }
 
     async fn leave(self) -> Result<()> {

@@ -34,8 +34,8 @@ use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 pub struct Revoker;
 
 impl Revoker {
-    /// Asks whoever holds the lock at `path`, below the client's namespace, of whatever kind it is: all of its
-    /// readers, or all who have a permit, if there are several. Answers who was asked; nobody if the lock is
+    /// Asks the holder of the lock at `path`, below the client's namespace, of whatever kind it is: all of its
+    /// readers, or all who have a permit, if there are several. Returns who was asked; nobody if the lock is
     /// free.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Revoker {
         Ok(asked)
     }
 
-    /// Asks one contender, be it a holder or one that waits. Answers whether its node was still there.
+    /// Asks one contender, be it a holder or one that waits. Returns whether its node was still there.
     ///
     /// Who waits hears of it as a holder; but not who waits for a permit, which will be held by another node, and of
     /// several candidates of a latch only the one that was asked last.
@@ -90,9 +90,9 @@ impl Revoker {
     }
 }
 
-/// Takes the lock at `path`, below the client's namespace, away from whoever holds it, of whatever kind it is:
+/// Takes the lock at `path`, below the client's namespace, away from its holder, of whatever kind the lock is:
 /// from all of its readers, or all who have a permit, if there are several. For operators, when a holder does
-/// not work and does not end. Answers from whom it was taken; nobody if the lock is free.
+/// not work and does not end. Returns from whom it was taken; nobody if the lock is free.
 ///
 /// It deletes the holder's node. A holder that still works does not notice at once: it must be protected by its
 /// [token](crate::LockGuard::fencing_token). Of this library it hears when it releases, or at once if it awaits
@@ -116,7 +116,7 @@ pub async fn force_release(client: &Client, path: &str) -> Result<Vec<Participan
     Ok(released)
 }
 
-/// Takes its lock, or its place in the queue, away from one contender. Answers whether it was still there: a
+/// Takes its lock, or its place in the queue, away from one contender. Returns whether it was still there: a
 /// node of the same name that was created by another transaction is left alone.
 ///
 /// # Errors

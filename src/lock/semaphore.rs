@@ -18,12 +18,12 @@ use crate::shared_count::SharedCount;
 
 /// A number of permits, among all processes that use the same path.
 ///
-/// Fair: first come, first served, whoever wants how many. Compatible with Curator's `InterProcessSemaphoreV2`
+/// Fair: first come, first served, however many permits each wants. Compatible with Curator's `InterProcessSemaphoreV2`
 /// on the same path, in both directions. All must agree on the number of permits, or
 /// [share it](Self::with_shared_count).
 ///
 /// A permit is a [`LockGuard`]: it belongs to no task, and can be released anywhere. Nobody is known again:
-/// whoever acquires twice has two permits.
+/// acquiring twice takes two permits.
 ///
 /// Curator takes several permits one after the other, and waits for the next with the first in its hand. Where
 /// clients of Curator do that, give those who want several here a deadline, as among themselves.

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::error::Result;
 
 /// A lock that one at a time holds, among all processes that use the same path, and that is not re-entrant:
-/// whoever acquires it twice waits for itself.
+/// an owner that acquires it twice waits for itself.
 ///
 /// It is a [`Semaphore`] with one permit. Fair: first come, first served. Compatible with Curator's
 /// `InterProcessSemaphoreMutex` on the same path, in both directions. Where that is not needed,
@@ -96,7 +96,7 @@ impl SemaphoreMutex {
         self.semaphore.try_acquire_for(within).await
     }
 
-    /// Whoever holds the lock, and then everybody who waits for it, in order. As [`Semaphore::participants`].
+    /// The holder of the lock, and then everybody who waits for it, in order. As [`Semaphore::participants`].
     ///
     /// # Errors
     /// As [`Semaphore::participants`].

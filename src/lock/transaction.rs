@@ -89,7 +89,7 @@ impl<'a> Transaction<'a> {
         self
     }
 
-    /// Does it all, or nothing. Answers what came of each operation, in their order; paths in it are full.
+    /// Does it all, or nothing. Returns what came of each operation, in their order; paths in it are full.
     ///
     /// Servers before 3.8.2 and 3.9.0 do not tell the `Stat` of what was created: it is then
     /// [invalid](zookeeper_client::Stat::is_invalid). Without operations it only makes sure that the lock is held.

@@ -48,7 +48,7 @@ pub async fn kill_session(client: &Client) -> io::Result<()> {
     kill(&servers, session).await
 }
 
-/// Ends a session at one of these servers, whoever has it.
+/// Ends a session at one of these servers, of whatever client.
 pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
     let hosts = servers.join(",");
     let killing = async {
@@ -66,7 +66,7 @@ pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
     tokio::time::timeout(PATIENCE, killing).await.unwrap_or_else(|_| Err(too_late()))
 }
 
-/// Attaches to a session and ends it. Answers whether the server knew the session.
+/// Attaches to a session and ends it. Returns whether the server knew the session.
 async fn end(servers: &[String], session: i64) -> io::Result<bool> {
     let mut server = connect_to_any(servers).await?;
     // Both requests in one packet: the session is ended before the client can take it back.
@@ -76,7 +76,7 @@ async fn end(servers: &[String], session: i64) -> io::Result<bool> {
     server.write_all(&requests).await?;
     let response = match read_frame(&mut server).await {
         Ok(response) => response,
-        // Whoever attached to the same session after us made the server hang up on us.
+        // A client that attached to the same session after us made the server hang up on us.
         Err(error) if error.kind() != io::ErrorKind::TimedOut => return Ok(true),
         Err(error) => return Err(error),
     };

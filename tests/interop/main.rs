@@ -8,6 +8,8 @@ mod support;
 
 mod candidate;
 mod election;
+#[macro_use]
+mod generations;
 mod installed;
 mod latch;
 mod line;
@@ -22,31 +24,6 @@ mod semaphore;
 mod semaphore_mutex;
 mod stage;
 mod wire;
-
-use installed::Generation;
-
-/// Runs each scenario with both generations of Curator and ZooKeeper.
-macro_rules! with_each_generation {
-    ($($kind:ident: $($scenario:ident),+;)+) => {
-        mod debian {
-            $($(
-                #[tokio::test]
-                async fn $scenario() {
-                    crate::$kind::$scenario(crate::Generation::Debian).await;
-                }
-            )+)+
-        }
-
-        mod current {
-            $($(
-                #[tokio::test]
-                async fn $scenario() {
-                    crate::$kind::$scenario(crate::Generation::Current).await;
-                }
-            )+)+
-        }
-    };
-}
 
 with_each_generation! {
     mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others;

@@ -21,6 +21,7 @@ mod permits;
 mod play;
 mod properties;
 mod queue;
+mod seen;
 mod steps;
 mod task;
 mod workshop;

@@ -13,7 +13,8 @@ use super::games::GAMES;
 use super::joint;
 use super::mutants::Mutant;
 use super::permits;
-use super::properties::{Queue, Seen};
+use super::properties::{Queue, TO_BE_SEEN};
+use super::seen::Seen;
 
 /// Of a mutant: it may have someone retry for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -25,15 +26,15 @@ impl<T: Clone + Debug + Hash + PartialEq + Send + Sync + 'static> State for T {}
 /// Plays all games whose description has this in it, and prints figures.
 pub(crate) fn all_games(which: &str) -> ExitCode {
     let mut failed = which.is_empty() && !clock::all(threads());
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Seen::none_of(&TO_BE_SEEN));
     for game in GAMES.iter().filter(|game| game.to_string().contains(which)) {
         failed |= !is_won(Queue::new(game, &seen), game);
     }
-    let seen_of_permits = Arc::new(permits::Seen::default());
+    let seen_of_permits = Arc::new(Seen::none_of(&permits::TO_BE_SEEN));
     for game in permits::GAMES.iter().filter(|game| game.to_string().contains(which)) {
         failed |= !is_won(permits::Permits::new(game, &seen_of_permits), game);
     }
-    let seen_of_joint = Arc::new(joint::Seen::default());
+    let seen_of_joint = Arc::new(Seen::none_of(&joint::TO_BE_SEEN));
     for game in joint::GAMES.iter().filter(|game| game.to_string().contains(which)) {
         failed |= !is_won(joint::Joint::new(game, &seen_of_joint), game);
     }
@@ -83,10 +84,13 @@ pub(crate) fn until_noticed(mutant: &Mutant) -> ExitCode {
     let games = GAMES.iter().filter(|game| (mutant.shows_in)(game));
     let permits = permits::GAMES.iter().filter(|game| (mutant.shows_in_permits)(game));
     let joint = joint::GAMES.iter().filter(|game| (mutant.shows_in_joint)(game));
+    let seen = |things| Arc::new(Seen::none_of(things));
+    let (seen, seen_of_permits, seen_of_joint) =
+        (seen(&TO_BE_SEEN), seen(&permits::TO_BE_SEEN), seen(&joint::TO_BE_SEEN));
     let noticed = games
-        .filter_map(|game| what_is_wrong(Queue::new(game, &Arc::default()), game))
-        .chain(permits.filter_map(|game| what_is_wrong(permits::Permits::new(game, &Arc::default()), game)))
-        .chain(joint.filter_map(|game| what_is_wrong(joint::Joint::new(game, &Arc::default()), game)))
+        .filter_map(|game| what_is_wrong(Queue::new(game, &seen), game))
+        .chain(permits.filter_map(|game| what_is_wrong(permits::Permits::new(game, &seen_of_permits), game)))
+        .chain(joint.filter_map(|game| what_is_wrong(joint::Joint::new(game, &seen_of_joint), game)))
         .next();
     match noticed {
         Some(noticed) => {

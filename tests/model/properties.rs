@@ -1,8 +1,6 @@
 //! What must always be true.
 
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stateright::{Model, Property};
 
@@ -10,6 +8,7 @@ use super::driver::{Ground, Shown};
 use super::games::Game;
 use super::grants::Breach;
 use super::queue::contender::Standing;
+use super::seen::Seen;
 use super::steps::Step;
 use super::task::{Node, Phase};
 use super::world::World;
@@ -20,62 +19,32 @@ pub(crate) struct Queue {
     seen: Arc<Seen>,
 }
 
-/// How often what the model is for has happened.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    by_create: AtomicUsize,
-    by_list: AtomicUsize,
-    by_blocker: AtomicUsize,
-    by_line: AtomicUsize,
-    early_looks: AtomicUsize,
-    downgrades: AtomicUsize,
-    refusals: AtomicUsize,
-    given_back: AtomicUsize,
-    late_writes: AtomicUsize,
-}
+const BY_CREATE: &str = "grants by a create alone";
+const BY_LIST: &str = "grants by a list";
+const BY_BLOCKER: &str = "grants by the blocker's end alone";
+const BY_LINE: &str = "grants by the line alone";
+const EARLY_LOOK: &str = "looks before the last blocker's end";
+const DOWNGRADE: &str = "downgrades before somebody who waits";
+const REFUSAL: &str = "refusals behind another recipe";
+const GIVEN_BACK: &str = "readers given back after a loss";
+const LATE_WRITE: &str = "transactions done after their holder has gone";
 
-impl Seen {
-    fn counts(&self) -> [(&'static str, usize); 9] {
-        [
-            ("grants by a create alone", &self.by_create),
-            ("grants by a list", &self.by_list),
-            ("grants by the blocker's end alone", &self.by_blocker),
-            ("grants by the line alone", &self.by_line),
-            ("looks before the last blocker's end", &self.early_looks),
-            ("downgrades before somebody who waits", &self.downgrades),
-            ("refusals behind another recipe", &self.refusals),
-            ("readers given back after a loss", &self.given_back),
-            ("transactions done after their holder has gone", &self.late_writes),
-        ]
-        .map(|(what, count)| (what, count.load(Ordering::Relaxed)))
-    }
+/// What the model is for.
+pub(crate) const TO_BE_SEEN: [&str; 9] =
+    [BY_CREATE, BY_LIST, BY_BLOCKER, BY_LINE, EARLY_LOOK, DOWNGRADE, REFUSAL, GIVEN_BACK, LATE_WRITE];
 
-    /// What has never happened.
-    pub(crate) fn missing(&self) -> Option<&'static str> {
-        self.counts().iter().find(|(_, count)| *count == 0).map(|(what, _)| *what)
-    }
-
-    fn note(&self, shown: Shown) {
-        let count = match shown.granted {
-            Some(Ground::Create) => &self.by_create,
-            Some(Ground::List) => &self.by_list,
-            Some(Ground::BlockerGone) => &self.by_blocker,
-            Some(Ground::Line) => &self.by_line,
-            None if shown.is_refused => &self.refusals,
-            None if shown.looks_early => &self.early_looks,
-            None if shown.gives_back => &self.given_back,
-            None if shown.writes_late => &self.late_writes,
-            None => return,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl fmt::Display for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = self.counts().map(|(what, count)| format!("{count} {what}"));
-        write!(f, "{}", counts.join(", "))
-    }
+fn note(seen: &Seen, shown: Shown) {
+    seen.note(match shown.granted {
+        Some(Ground::Create) => BY_CREATE,
+        Some(Ground::List) => BY_LIST,
+        Some(Ground::BlockerGone) => BY_BLOCKER,
+        Some(Ground::Line) => BY_LINE,
+        None if shown.is_refused => REFUSAL,
+        None if shown.looks_early => EARLY_LOOK,
+        None if shown.gives_back => GIVEN_BACK,
+        None if shown.writes_late => LATE_WRITE,
+        None => return,
+    });
 }
 
 impl Queue {
@@ -99,10 +68,10 @@ impl Model for Queue {
     fn next_state(&self, world: &World, step: Step) -> Option<World> {
         let mut next = world.clone();
         if matches!(step, Step::ReleaseWriter(..)) && world.server.children.len() > 2 {
-            self.seen.downgrades.fetch_add(1, Ordering::Relaxed);
+            self.seen.note(DOWNGRADE);
         }
         let shown = next.take(step);
-        self.seen.note(shown);
+        note(&self.seen, shown);
         (next != *world).then_some(next)
     }
 

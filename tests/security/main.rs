@@ -8,6 +8,9 @@ mod support;
 
 mod acls;
 mod capture;
+#[macro_use]
+#[path = "../interop/generations.rs"]
+mod generations;
 #[path = "../interop/installed.rs"]
 #[allow(dead_code, reason = "there are no peers to start")]
 mod installed;
@@ -17,31 +20,6 @@ mod secrets;
 mod stage;
 mod tls;
 mod wiretap;
-
-use installed::Generation;
-
-/// Runs each scenario on both generations of ZooKeeper.
-macro_rules! with_each_generation {
-    ($($kind:ident: $($scenario:ident),+;)+) => {
-        mod debian {
-            $($(
-                #[tokio::test]
-                async fn $scenario() {
-                    crate::$kind::$scenario(crate::Generation::Debian).await;
-                }
-            )+)+
-        }
-
-        mod current {
-            $($(
-                #[tokio::test]
-                async fn $scenario() {
-                    crate::$kind::$scenario(crate::Generation::Current).await;
-                }
-            )+)+
-        }
-    };
-}
 
 with_each_generation! {
     tls: locks_work_over_mutual_tls_and_nothing_is_sent_in_the_clear, servers_that_cannot_be_trusted_get_nothing,

@@ -1,11 +1,10 @@
 //! What must always be true.
 
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stateright::{Model, Property};
 
+use super::super::seen::Seen;
 use super::game::Game;
 use super::multi::{Breach, Shown};
 use super::other::Other;
@@ -17,50 +16,26 @@ pub(crate) struct Joint {
     seen: Arc<Seen>,
 }
 
-/// How often what the model is for has happened.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    at_once: AtomicUsize,
-    after_a_look: AtomicUsize,
-    waits: AtomicUsize,
-    leaves_behind: AtomicUsize,
-    starts_anew: AtomicUsize,
-}
+const AT_ONCE: &str = "multi-locks granted by one transaction";
+const AFTER_A_LOOK: &str = "granted after a look at all";
+const WAIT: &str = "waits";
+const LEAVES_BEHIND: &str = "times that later queues are left";
+const STARTS_ANEW: &str = "new starts";
 
-impl Seen {
-    fn counts(&self) -> [(&'static str, usize); 5] {
-        [
-            ("multi-locks granted by one transaction", &self.at_once),
-            ("granted after a look at all", &self.after_a_look),
-            ("waits", &self.waits),
-            ("times that later queues are left", &self.leaves_behind),
-            ("new starts", &self.starts_anew),
-        ]
-        .map(|(what, count)| (what, count.load(Ordering::Relaxed)))
-    }
+/// What the model is for.
+pub(crate) const TO_BE_SEEN: [&str; 5] = [AT_ONCE, AFTER_A_LOOK, WAIT, LEAVES_BEHIND, STARTS_ANEW];
 
-    /// What has never happened.
-    pub(crate) fn missing(&self) -> Option<&'static str> {
-        self.counts().iter().find(|(_, count)| *count == 0).map(|(what, _)| *what)
-    }
-
-    fn note(&self, shown: Shown) {
-        for (is_shown, count) in [
-            (shown.granted_at_once, &self.at_once),
-            (shown.granted_after_a_look, &self.after_a_look),
-            (shown.waits, &self.waits),
-            (shown.leaves_behind, &self.leaves_behind),
-            (shown.starts_anew, &self.starts_anew),
-        ] {
-            count.fetch_add(usize::from(is_shown), Ordering::Relaxed);
+fn note(seen: &Seen, shown: Shown) {
+    for (is_shown, what) in [
+        (shown.granted_at_once, AT_ONCE),
+        (shown.granted_after_a_look, AFTER_A_LOOK),
+        (shown.waits, WAIT),
+        (shown.leaves_behind, LEAVES_BEHIND),
+        (shown.starts_anew, STARTS_ANEW),
+    ] {
+        if is_shown {
+            seen.note(what);
         }
-    }
-}
-
-impl fmt::Display for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = self.counts().map(|(what, count)| format!("{count} {what}"));
-        write!(f, "{}", counts.join(", "))
     }
 }
 
@@ -85,7 +60,7 @@ impl Model for Joint {
     fn next_state(&self, world: &World, step: Step) -> Option<World> {
         let mut next = world.clone();
         let shown = next.take(step);
-        self.seen.note(shown);
+        note(&self.seen, shown);
         (next != *world).then_some(next)
     }
 

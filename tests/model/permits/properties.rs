@@ -1,11 +1,10 @@
 //! What must always be true.
 
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stateright::{Model, Property};
 
+use super::super::seen::Seen;
 use super::driver::{Breach, Shown};
 use super::game::Game;
 use super::steps::Step;
@@ -17,50 +16,26 @@ pub(crate) struct Permits {
     seen: Arc<Seen>,
 }
 
-/// How often what the model is for has happened.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    at_once: AtomicUsize,
-    by_count: AtomicUsize,
-    by_sync: AtomicUsize,
-    waits: AtomicUsize,
-    requeues: AtomicUsize,
-}
+const AT_ONCE: &str = "takes by the count that came with the create";
+const BY_COUNT: &str = "takes by a count";
+const BY_SYNC: &str = "takes by a count behind a sync";
+const WAIT: &str = "waits for leases";
+const REQUEUE: &str = "losses of the place at the gate";
 
-impl Seen {
-    fn counts(&self) -> [(&'static str, usize); 5] {
-        [
-            ("takes by the count that came with the create", &self.at_once),
-            ("takes by a count", &self.by_count),
-            ("takes by a count behind a sync", &self.by_sync),
-            ("waits for leases", &self.waits),
-            ("losses of the place at the gate", &self.requeues),
-        ]
-        .map(|(what, count)| (what, count.load(Ordering::Relaxed)))
-    }
+/// What the model is for.
+pub(crate) const TO_BE_SEEN: [&str; 5] = [AT_ONCE, BY_COUNT, BY_SYNC, WAIT, REQUEUE];
 
-    /// What has never happened.
-    pub(crate) fn missing(&self) -> Option<&'static str> {
-        self.counts().iter().find(|(_, count)| *count == 0).map(|(what, _)| *what)
-    }
-
-    fn note(&self, shown: Shown) {
-        for (is_shown, count) in [
-            (shown.takes_at_once, &self.at_once),
-            (shown.takes_by_count, &self.by_count),
-            (shown.takes_by_sync, &self.by_sync),
-            (shown.waits, &self.waits),
-            (shown.requeues, &self.requeues),
-        ] {
-            count.fetch_add(usize::from(is_shown), Ordering::Relaxed);
+fn note(seen: &Seen, shown: Shown) {
+    for (is_shown, what) in [
+        (shown.takes_at_once, AT_ONCE),
+        (shown.takes_by_count, BY_COUNT),
+        (shown.takes_by_sync, BY_SYNC),
+        (shown.waits, WAIT),
+        (shown.requeues, REQUEUE),
+    ] {
+        if is_shown {
+            seen.note(what);
         }
-    }
-}
-
-impl fmt::Display for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = self.counts().map(|(what, count)| format!("{count} {what}"));
-        write!(f, "{}", counts.join(", "))
     }
 }
 
@@ -85,7 +60,7 @@ impl Model for Permits {
     fn next_state(&self, world: &World, step: Step) -> Option<World> {
         let mut next = world.clone();
         let shown = next.take(step);
-        self.seen.note(shown);
+        note(&self.seen, shown);
         (next != *world).then_some(next)
     }
 
