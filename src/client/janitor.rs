@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use zookeeper_client as zk;
 
 use super::session::Session;
@@ -17,6 +18,9 @@ use crate::failure::Failure;
 
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// For work that nobody waits for any more.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Owns all clean-up of one client. Posting to it neither waits nor needs a runtime.
 ///
@@ -28,7 +32,7 @@ pub(crate) struct Janitor {
 }
 
 enum Job {
-    Delete(BoxFuture<'static, ()>),
+    Finish(BoxFuture<'static, ()>),
     Sweep { session: Arc<Session>, parent: Arc<str>, lost: Lost },
 }
 
@@ -57,7 +61,7 @@ impl Janitor {
                 outcome = session.delete(&path).await;
             }
         };
-        self.post(Job::Delete(delete.boxed()));
+        self.post(Job::Finish(delete.boxed()));
     }
 
     /// Deletes the node of this session in `parent` whose name begins with this id: its create was sent, with unknown
@@ -70,6 +74,12 @@ impl Janitor {
     pub(crate) fn sweep_late(&self, session: Arc<Session>, parent: Arc<str>, id: String) {
         let lost = Lost::not_found(id, &session);
         self.post(Job::Sweep { session, parent, lost });
+    }
+
+    /// Goes on for a while with what a caller has begun.
+    pub(super) fn finish(&self, work: impl Future<Output: Send> + Send + 'static) {
+        // What fails and is tried again is for nobody.
+        self.post(Job::Finish(timeout(PATIENCE, work).map(drop).boxed()));
     }
 
     fn post(&self, job: Job) {
@@ -86,7 +96,7 @@ async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
     while open || !running.is_empty() {
         tokio::select! {
             job = posted.recv(), if open => match job {
-                Some(Job::Delete(delete)) => running.push(delete.map(|()| None).boxed()),
+                Some(Job::Finish(work)) => running.push(work.map(|()| None).boxed()),
                 Some(Job::Sweep { session, parent, lost }) => {
                     let sweeper = match sweepers.entry((session.epoch(), parent.clone())) {
                         Entry::Occupied(known) => known.into_mut(),

@@ -15,6 +15,7 @@ mod parents;
 mod path;
 mod pulse;
 mod retry;
+mod see_through;
 mod serving;
 mod session;
 mod signs;
@@ -326,6 +327,13 @@ impl Client {
         Err(self.not_connected(connection_timeout))
     }
 
+    /// Whether there is a session that is connected and takes writes.
+    pub(crate) fn is_connected(&self) -> bool {
+        let status = self.core.link.status();
+        let status = status.borrow();
+        status.is_settled() && matches!(*status, Status::Live { .. })
+    }
+
     /// That there was no connected session for this long, and why, as far as it is known at this moment.
     pub(crate) fn not_connected(&self, waited: Duration) -> Error {
         let source = match &*self.core.link.status().borrow() {
@@ -434,6 +442,11 @@ impl Client {
     /// What an upper layer keeps for this client; one value of each type.
     pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.core.extensions.get()
+    }
+
+    /// Goes on for a while with what a caller has begun, and drops what comes of it.
+    pub(crate) fn finish(&self, work: impl Future<Output: Send> + Send + 'static) {
+        self.janitor().finish(work);
     }
 
     fn janitor(&self) -> &Janitor {

@@ -39,7 +39,7 @@ pub(crate) struct OwnWatch {
 }
 
 /// What a node looks like, apart from its id.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeForm {
     /// What the name says about the recipe.
     pub(crate) marker: &'static str,
@@ -150,8 +150,22 @@ impl EphemeralNode {
     /// path that must exist, does not.
     ///
     /// # Cancel safety
-    /// The nodes may exist; dropping them removes them.
+    /// The client sees it through, and removes the nodes.
     pub(crate) async fn create_together(
+        client: &Client,
+        mut nodes: Vec<Self>,
+        session: &Arc<Session>,
+        guard: Option<String>,
+    ) -> (Vec<Self>, Result<CreateOutcome, zk::Error>) {
+        let session = session.clone();
+        let creating = async move {
+            let outcome = Self::try_create_together(&mut nodes, &session, guard.as_deref()).await;
+            (nodes, outcome)
+        };
+        client.see_through(creating).await
+    }
+
+    async fn try_create_together(
         nodes: &mut [Self],
         session: &Session,
         guard: Option<&str>,
@@ -259,6 +273,11 @@ impl EphemeralNode {
     /// Keeps something from being dropped until the node is known to be gone, or its session is.
     pub(crate) fn keep_until_gone(&mut self, kept: impl Send + Sync + 'static) {
         self.kept = Some(Box::new(kept));
+    }
+
+    /// Drops what was [kept](Self::keep_until_gone).
+    pub(crate) fn keep_nothing(&mut self) {
+        self.kept = None;
     }
 
     /// Makes the parents of the node as containers.

@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join, try_join_all};
+use futures_util::future::{join, try_join_all};
 use tokio::time::sleep;
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode, EventType, SessionState};
 
@@ -460,7 +460,10 @@ impl Session {
     }
 
     /// Sends a delete before it returns; the future is for the reply.
-    pub(crate) fn send_delete(&self, path: &str) -> BoxFuture<'static, Result<(), zk::Error>> {
+    pub(crate) fn send_delete(
+        &self,
+        path: &str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), zk::Error>> + Send + Sync>> {
         let validity = self.validity.clone();
         let sent = Moment::now();
         match self.zookeeper() {
@@ -471,9 +474,9 @@ impl Session {
                         validity.answered(Sign::Confirmed, sent);
                     }
                 });
-                noting.boxed()
+                Box::pin(noting)
             }
-            Err(error) => std::future::ready(Err(error)).boxed(),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 }

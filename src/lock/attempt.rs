@@ -8,7 +8,7 @@ use tokio::time::{timeout, timeout_at};
 use super::deadline::from_now;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::Reached;
+use crate::queue::Caller;
 
 /// How much longer than its deadline an acquire may take, to see its nodes gone from the queues.
 pub(crate) const LEAVE_GRACE: Duration = Duration::from_millis(100);
@@ -56,10 +56,10 @@ pub(crate) async fn granted<Q: Contending>(queued: &mut Q) -> Result<Q::Guard> {
 
 pub(crate) async fn acquire<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
-    enter: impl FnOnce(Reached) -> F,
+    enter: impl FnOnce(Caller) -> F,
 ) -> Result<Q::Guard> {
     let acquire = async {
-        match enter(Reached::default()).await? {
+        match enter(Caller::patient()).await? {
             Entry::Granted(guard) => Ok(guard),
             Entry::Queued(mut queued) => granted(&mut queued).await,
         }
@@ -69,10 +69,10 @@ pub(crate) async fn acquire<Q: Contending, F: Future<Output = Result<Entry<Q>>>>
 
 pub(crate) async fn try_acquire<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
-    enter: impl FnOnce(Reached) -> F,
+    enter: impl FnOnce(Caller) -> F,
 ) -> Result<Option<Q::Guard>> {
     let acquire = async {
-        match enter(Reached::default()).await {
+        match enter(Caller::asking()).await {
             Ok(Entry::Granted(guard)) => Ok(Some(guard)),
             Ok(Entry::Queued(mut queued)) => match queued.take() {
                 Some(guard) => Ok(Some(guard)),
@@ -89,17 +89,17 @@ pub(crate) async fn try_acquire<Q: Contending, F: Future<Output = Result<Entry<Q
 pub(crate) async fn try_acquire_for<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
     client: &Client,
     within: Duration,
-    enter: impl FnOnce(Reached) -> F,
+    enter: impl FnOnce(Caller) -> F,
 ) -> Result<Option<Q::Guard>> {
     if within.is_zero() {
         return try_acquire(client, enter).await;
     }
     let deadline = from_now(within);
     let acquire = async {
-        let reached = Reached::watched();
-        let Ok(entry) = timeout_at(deadline, enter(reached.clone())).await else {
+        let caller = Caller::with_deadline();
+        let Ok(entry) = timeout_at(deadline, enter(caller.clone())).await else {
             // That somebody else has it is only known to those who were in the queue.
-            return if reached.is_noted() { Ok(None) } else { Err(client.not_connected(within)) };
+            return if caller.has_reached() { Ok(None) } else { Err(client.not_connected(within)) };
         };
         let mut queued = match entry? {
             Entry::Granted(guard) => return Ok(Some(guard)),

@@ -18,7 +18,7 @@ use super::participant::Participant;
 use super::reentrant::Reentrant;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Joint, Kind, LockInternals, MUTEX, Reached};
+use crate::queue::{Caller, Joint, Kind, LockInternals, MUTEX};
 
 /// Several locks that one holds all of, or none.
 ///
@@ -123,7 +123,7 @@ impl MultiLock {
     pub async fn acquire(&self) -> Result<LockGuard> {
         match &self.members {
             Members::Joint(members) => {
-                attempt::acquire(members[0].client(), |reached| enter(members, reached)).await
+                attempt::acquire(members[0].client(), |caller| enter(members, caller)).await
             }
             Members::Mixed(locks) => loop {
                 if let Some(guard) = take_each(locks, Patience::Endless).await? {
@@ -143,7 +143,7 @@ impl MultiLock {
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         match &self.members {
             Members::Joint(members) => {
-                attempt::try_acquire(members[0].client(), |reached| enter(members, reached)).await
+                attempt::try_acquire(members[0].client(), |caller| enter(members, caller)).await
             }
             Members::Mixed(locks) => take_each(locks, Patience::None).await,
         }
@@ -164,7 +164,7 @@ impl MultiLock {
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         match &self.members {
             Members::Joint(members) => {
-                attempt::try_acquire_for(members[0].client(), within, |reached| enter(members, reached)).await
+                attempt::try_acquire_for(members[0].client(), within, |caller| enter(members, caller)).await
             }
             Members::Mixed(_) if within.is_zero() => self.try_acquire().await,
             Members::Mixed(locks) => take_each(locks, Patience::Until(from_now(within))).await,
@@ -254,13 +254,13 @@ fn enter_again(members: &[Reentrant], owner: &Owner) -> Result<Option<LockGuard>
     Ok(again.map(LockGuard::of_all))
 }
 
-async fn enter(members: &Arc<[Reentrant]>, reached: Reached) -> Result<Entry<Turn>> {
+async fn enter(members: &Arc<[Reentrant]>, caller: Caller) -> Result<Entry<Turn>> {
     let owner = Owner::current();
     if let Some(again) = enter_again(members, &owner)? {
         return Ok(Entry::Granted(again));
     }
     let queues = members.iter().map(|member| member.internals().clone()).collect();
-    let joint = Joint::enter(&queues, members[0].options().data(), reached).await?;
+    let joint = Joint::enter(&queues, members[0].options().data(), caller).await?;
     Ok(Entry::Queued(Turn { members: members.clone(), owner, joint, entered: None }))
 }
 
@@ -279,7 +279,7 @@ impl Contending for Turn {
     async fn wait(&mut self) -> Result<()> {
         let Self { members, owner, joint, entered } = self;
         let Some((place, member)) = joint.waiting() else { return joint.wait().await };
-        members[member].ensure_no_deadlock(place, owner)?;
+        members[member].ensure_no_deadlock(place.position(), place.czxid(), owner)?;
         let waiting = members[member].wait_as(owner);
         // What was lost is no reason to wait no longer.
         let enter_again = || ready(Ok(enter_again(members, owner).unwrap_or_default()));

@@ -14,7 +14,7 @@ use super::owner::Owner;
 use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Downgrade, Grant, Kind, LockInternals, Place, Reached, downgrade};
+use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Seat, downgrade};
 
 /// One side of a lock: of those that exclude each other, or of those that share it.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Reentrant {
 pub(crate) struct Turn {
     lock: Reentrant,
     owner: Owner,
-    place: Place,
+    seat: Seat,
     /// From the first wait on.
     waiting: Option<Waiting>,
     /// What the owner has come to hold meanwhile, through another place.
@@ -83,22 +83,21 @@ impl Reentrant {
     pub(crate) async fn enter(&self, owner: &Owner) -> Result<Entry<Turn>> {
         match self.enter_again(owner)? {
             Some(again) => Ok(Entry::Granted(again)),
-            None => self.enter_anew(owner, Reached::default()).await,
+            None => self.enter_anew(owner, Caller::asking()).await,
         }
     }
 
     /// Enters the queue for an owner that does not hold this side of the lock.
-    async fn enter_anew(&self, owner: &Owner, reached: Reached) -> Result<Entry<Turn>> {
+    async fn enter_anew(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
         if let Some(granted) = self.enter_from_the_other_side(owner).await? {
             return Ok(Entry::Granted(granted));
         }
-        let session = self.client().session().await?;
         let form = self.internals.form(self.kind, self.options.data());
-        let place = Place::enter(&self.internals, session, form, reached).await?;
+        let seat = Seat::take(&self.internals, form, caller).await?;
         Ok(Entry::Queued(Turn {
             lock: self.clone(),
             owner: owner.clone(),
-            place,
+            seat,
             waiting: None,
             entered: None,
         }))
@@ -172,10 +171,15 @@ impl Reentrant {
 
     /// # Errors
     /// [`Error::WouldDeadlock`] if the owner of this waiting place holds what it waits for.
-    pub(crate) fn ensure_no_deadlock(&self, place: &Place, owner: &Owner) -> Result<()> {
-        tracing::debug!(path = self.path(), position = place.position(), "waiting");
+    pub(crate) fn ensure_no_deadlock(
+        &self,
+        position: usize,
+        czxid: Option<i64>,
+        owner: &Owner,
+    ) -> Result<()> {
+        tracing::debug!(path = self.path(), position, "waiting");
         // Through this very object the owner may have two contenders, started at the same time. It enters again then.
-        match place.czxid() {
+        match czxid {
             Some(czxid) if self.books.holds_elsewhere(owner, czxid) => Err(self.would_deadlock()),
             _ => Ok(()),
         }
@@ -200,14 +204,14 @@ impl Reentrant {
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
         match self.enter_again(owner)? {
             Some(again) => Ok(again),
-            None => attempt::acquire(self.client(), |reached| self.enter_anew(owner, reached)).await,
+            None => attempt::acquire(self.client(), |caller| self.enter_anew(owner, caller)).await,
         }
     }
 
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         match self.enter_again(owner)? {
             Some(again) => Ok(Some(again)),
-            None => attempt::try_acquire(self.client(), |reached| self.enter_anew(owner, reached)).await,
+            None => attempt::try_acquire(self.client(), |caller| self.enter_anew(owner, caller)).await,
         }
     }
 
@@ -215,8 +219,7 @@ impl Reentrant {
         match self.enter_again(owner)? {
             Some(again) => Ok(Some(again)),
             None => {
-                attempt::try_acquire_for(self.client(), within, |reached| self.enter_anew(owner, reached))
-                    .await
+                attempt::try_acquire_for(self.client(), within, |caller| self.enter_anew(owner, caller)).await
             }
         }
     }
@@ -243,12 +246,12 @@ impl Reentrant {
 }
 
 impl Turn {
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn seat(&self) -> &Seat {
+        &self.seat
     }
 
-    pub(crate) fn place_mut(&mut self) -> &mut Place {
-        &mut self.place
+    pub(crate) fn seat_mut(&mut self) -> &mut Seat {
+        &mut self.seat
     }
 
     /// Returns whether its owner has come to hold through another place, which it then shares.
@@ -269,24 +272,24 @@ impl Contending for Turn {
             return self.entered.take();
         }
         if self.lock.kind == Kind::Shared
-            && self.place.is_granted()
+            && self.seat.is_granted()
             && let Ok(Some(again)) = self.lock.enter_again(&self.owner)
         {
             // Another reader of the same owner was granted before.
             return Some(again);
         }
-        self.place.take_grant().map(|grant| self.lock.hold(grant, &self.owner))
+        self.seat.take_grant().map(|grant| self.lock.hold(grant, &self.owner))
     }
 
     async fn wait(&mut self) -> Result<()> {
-        let Self { lock, owner, place, waiting, entered } = self;
-        lock.ensure_no_deadlock(place, owner)?;
+        let Self { lock, owner, seat, waiting, entered } = self;
+        lock.ensure_no_deadlock(seat.position(), seat.czxid(), owner)?;
         let waiting = waiting.get_or_insert_with(|| lock.wait_as(owner));
-        *entered = waiting.until(pin!(place.wait()), || lock.enter_beside(owner)).await?;
+        *entered = waiting.until(pin!(seat.wait()), || lock.enter_beside(owner)).await?;
         Ok(())
     }
 
     async fn leave(self) -> Result<()> {
-        self.place.leave().await
+        self.seat.leave().await
     }
 }

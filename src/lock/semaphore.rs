@@ -13,7 +13,7 @@ use super::owner::Owner;
 use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Applicant, FixedLimit, Grant, Kind, Leases, Limit, Reached};
+use crate::queue::{Applicant, Caller, FixedLimit, Grant, Kind, Leases, Limit};
 use crate::shared_count::SharedCount;
 
 /// A number of permits, among all processes that use the same path.
@@ -149,7 +149,7 @@ impl Semaphore {
     /// # Cancel safety
     /// The place in the queue is lost, and nothing stays behind: no node and no watch.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        attempt::acquire(self.client(), |reached| self.enter(1, reached)).await.map(the_one)
+        attempt::acquire(self.client(), |caller| self.enter(1, caller)).await.map(the_one)
     }
 
     /// Acquires several permits, all of them or none: while it waits it has none, so that two who want several
@@ -164,7 +164,7 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<LockGuard>> {
         self.validate(permits)?;
-        attempt::acquire(self.client(), |reached| self.enter(permits, reached)).await
+        attempt::acquire(self.client(), |caller| self.enter(permits, caller)).await
     }
 
     /// Acquires a permit if nobody is to be waited for; `None` otherwise.
@@ -175,7 +175,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Nothing stays behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        Ok(attempt::try_acquire(self.client(), |reached| self.enter(1, reached)).await?.map(the_one))
+        Ok(attempt::try_acquire(self.client(), |caller| self.enter(1, caller)).await?.map(the_one))
     }
 
     /// Acquires several permits, all of them or none, if nobody is to be waited for; `None` otherwise.
@@ -187,7 +187,7 @@ impl Semaphore {
     /// Nothing stays behind.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<LockGuard>>> {
         self.validate(permits)?;
-        attempt::try_acquire(self.client(), |reached| self.enter(permits, reached)).await
+        attempt::try_acquire(self.client(), |caller| self.enter(permits, caller)).await
     }
 
     /// Acquires a permit if that can be done within this time; `None` if it waited in the queue for all of it.
@@ -202,7 +202,7 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        Ok(attempt::try_acquire_for(self.client(), within, |reached| self.enter(1, reached))
+        Ok(attempt::try_acquire_for(self.client(), within, |caller| self.enter(1, caller))
             .await?
             .map(the_one))
     }
@@ -221,7 +221,7 @@ impl Semaphore {
         within: Duration,
     ) -> Result<Option<Vec<LockGuard>>> {
         self.validate(permits)?;
-        attempt::try_acquire_for(self.client(), within, |reached| self.enter(permits, reached)).await
+        attempt::try_acquire_for(self.client(), within, |caller| self.enter(permits, caller)).await
     }
 
     /// How many permits are free now. Who waits for some may be about to take them.
@@ -313,8 +313,8 @@ impl Semaphore {
         Err(Error::InvalidArgument { argument: "permits", reason })
     }
 
-    async fn enter(&self, permits: u32, reached: Reached) -> Result<Entry<Turn>> {
-        let applicant = self.leases.apply(permits, self.options.data(), reached).await?;
+    async fn enter(&self, permits: u32, caller: Caller) -> Result<Entry<Turn>> {
+        let applicant = self.leases.apply(permits, self.options.data(), caller).await?;
         Ok(Entry::Queued(Turn { semaphore: self.clone(), applicant }))
     }
 

@@ -36,8 +36,10 @@ impl Ticket {
         let mut entry = Box::new(lock.client().unless_closed(lock.enter(owner)).await?);
         let position = match &mut *entry {
             Entry::Queued(turn) => {
-                turn.place_mut().may_idle();
-                turn.place().position()
+                if let Some(place) = turn.seat_mut().place_mut() {
+                    place.may_idle();
+                }
+                turn.seat().position()
             }
             Entry::Granted(_) => 0,
         };
@@ -58,7 +60,7 @@ impl Ticket {
     pub async fn position(&self) -> Result<usize> {
         let Entry::Queued(turn) = &*self.entry else { return Ok(0) };
         let queue = self.lock.client().unless_closed(self.lock.internals().contenders()).await?;
-        let own = turn.place().node_name().unwrap_or_default();
+        let own = turn.seat().place().and_then(|place| place.node_name()).unwrap_or_default();
         Ok(position_of(own, &queue).unwrap_or(queue.len()))
     }
 
@@ -101,15 +103,17 @@ impl Ticket {
             Entry::Granted(guard) => return guard.ensure_held().map(|()| guard),
             Entry::Queued(turn) => turn,
         };
-        if positions.receiver_count() > 0 {
-            turn.place_mut().publish_position(positions);
+        if positions.receiver_count() > 0
+            && let Some(place) = turn.seat_mut().place_mut()
+        {
+            place.publish_position(positions);
         }
         let acquire = async {
             if turn.enters_beside().await? {
                 return attempt::granted(&mut turn).await;
             }
             // Whatever became of the place while nobody awaited it.
-            turn.place_mut().look().await?;
+            turn.seat_mut().look().await?;
             attempt::granted(&mut turn).await
         };
         lock.client().unless_closed(acquire).await

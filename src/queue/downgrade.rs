@@ -44,10 +44,13 @@ pub(crate) async fn downgrade(
     let mut failures = Failures::default();
     loop {
         let node = EphemeralNode::new(internals.client(), session.clone(), internals.path(), form.clone());
-        let mut nodes = [node];
-        let source = match EphemeralNode::create_together(&mut nodes, session, Some(writer)).await {
+        let (nodes, created) =
+            EphemeralNode::create_together(internals.client(), vec![node], session, Some(writer.to_owned()))
+                .await;
+        let source = match created {
             Ok(CreateOutcome::Created) => {
-                let [node] = nodes;
+                // It is the one that was given.
+                let Some(node) = nodes.into_iter().next() else { return Ok(Downgrade::NoPlace) };
                 let reading = node.name().and_then(|name| internals.read(name));
                 let membership =
                     reading.and_then(|reading| internals.line(session).follow(&reading, &writing));

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use futures_util::future::{join, join_all};
 use zookeeper_client as zk;
 
+use super::admission::Admission;
 use super::contender::Contender;
 use super::membership::SharedLine;
 use super::name::{Kind, LEASES, LEASES_CHILD, Names};
@@ -27,6 +28,7 @@ pub(crate) struct LockInternals {
     is_used: AtomicBool,
     /// Of the latest session that somebody contended in.
     line: Mutex<Option<Arc<SharedLine>>>,
+    admission: Arc<Admission>,
     registry: Arc<Registry>,
 }
 
@@ -56,6 +58,7 @@ impl LockInternals {
             foreign_seen: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
             line: Mutex::default(),
+            admission: Arc::default(),
             registry: registry.clone(),
         });
         here.retain(|(known, _)| *known != names);
@@ -119,6 +122,10 @@ impl LockInternals {
     pub(crate) fn kind_conflict(&self, child: &str, found: &'static str) -> Error {
         let (path, node) = (self.path.to_string(), Some(self.child(child)));
         Error::KindConflict { path, node, expected: self.names.recipe(), found }
+    }
+
+    pub(super) fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// The line of our contenders in that session.

@@ -7,6 +7,7 @@ use futures_util::future::{OptionFuture, join, join_all, join3, try_join_all};
 use zookeeper_client as zk;
 
 use super::all_or_none::{Action, AllOrNone, Event, Loss};
+use super::caller::Caller;
 use super::grant::Grant;
 use super::internals::LockInternals;
 use super::line::{Company, Moment};
@@ -14,7 +15,6 @@ use super::losses::Losses;
 use super::membership::SharedLine;
 use super::name::Kind;
 use super::place::Place;
-use super::reached::Reached;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm};
 use crate::error::{Error, Result};
 
@@ -28,7 +28,7 @@ pub(crate) struct Joint {
     /// In the order that all agree on.
     queues: Arc<[Arc<LockInternals>]>,
     data: Option<Arc<[u8]>>,
-    reached: Reached,
+    caller: Caller,
     machine: AllOrNone,
     /// In the first of the queues.
     places: Vec<Place>,
@@ -64,7 +64,7 @@ impl Joint {
     pub(crate) async fn enter(
         queues: &Arc<[Arc<LockInternals>]>,
         data: Option<Arc<[u8]>>,
-        reached: Reached,
+        caller: Caller,
     ) -> Result<Self> {
         queues.iter().try_for_each(|queue| queue.ensure_recipe())?;
         let size = |queue: &Arc<LockInternals>| {
@@ -74,7 +74,7 @@ impl Joint {
         let mut joint = Self {
             queues: queues.clone(),
             data,
-            reached,
+            caller,
             machine: AllOrNone::new(queues.len()),
             places: Vec::with_capacity(queues.len()),
             newcomers: VecDeque::new(),
@@ -193,17 +193,23 @@ impl Joint {
     }
 
     async fn enter_rest(&mut self) -> Result<Event> {
+        let form = |queue: &LockInternals| queue.form(Kind::Exclusive, self.data.clone());
+        // Counted in one of the queues: who waits for several would have those wait who are on their way in another.
+        let first = &self.queues[self.places.len()];
+        let counted = Arc::new(first.admission().enter(&form(first)).await);
+        let client = self.queues[0].client();
         let session = match self.places.first().and_then(Place::session) {
             Some(session) => session.clone(),
-            None => self.queues[0].client().session().await?,
+            None => client.session().await?,
         };
         let session = &session;
         let queues = &self.queues[self.places.len()..];
-        let form = |queue: &LockInternals| queue.form(Kind::Exclusive, self.data.clone());
         let node = |queue: &Arc<LockInternals>| {
-            EphemeralNode::new(queue.client(), session.clone(), queue.path(), form(queue))
+            let mut node = EphemeralNode::new(client, session.clone(), queue.path(), form(queue));
+            node.keep_until_gone(counted.clone());
+            node
         };
-        let mut nodes: Vec<EphemeralNode> = queues.iter().map(node).collect();
+        let nodes: Vec<EphemeralNode> = queues.iter().map(node).collect();
         let lines: Vec<Arc<SharedLine>> = queues.iter().map(|queue| queue.line(session)).collect();
         let (company, mut moments): (Vec<Company>, Vec<Moment>) =
             lines.iter().map(|line| line.with(|line, now| (line.company(now), line.moment(now)))).unzip();
@@ -215,11 +221,12 @@ impl Joint {
                 OptionFuture::from(company.list.then(|| session.list(queue.path())))
             }));
         // `join3` polls in this order, and the first poll sends: the lists show our nodes already.
-        let (queue_watches, outcome, lists) =
-            join3(queue_watches, EphemeralNode::create_together(&mut nodes, session, None), lists).await;
+        let creating = EphemeralNode::create_together(client, nodes, session, None);
+        let (queue_watches, (mut nodes, outcome), lists) = join3(queue_watches, creating, lists).await;
         match outcome.map_err(|source| self.error(source))? {
             CreateOutcome::Created => {
-                self.reached.note();
+                nodes.iter_mut().for_each(EphemeralNode::keep_nothing);
+                self.caller.reached();
                 for ((line, at), watch) in lines.iter().zip(&mut moments).zip(queue_watches) {
                     if let Some(Ok((true, watch))) = watch {
                         *at = line.parent_watched(watch, at.on);

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use futures_util::future::{OptionFuture, join, join_all, join3, select_all, try_join_all};
 use zookeeper_client as zk;
 
+use super::admission::{OnTheWay, Pass};
+use super::caller::Caller;
 use super::fixed_limit::FixedLimit;
 use super::grant::Grant;
 use super::internals::LockInternals;
+use super::line::Connection;
 use super::name::{Kind, LEASES, MUTEX};
 use super::permits::{self, Action, Count, Event};
 use super::place::Place;
-use super::reached::Reached;
-use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Session, Watcher};
+use super::seat::Seat;
+use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::shared_count::SharedCount;
 
@@ -86,34 +89,50 @@ impl Leases {
         self: &Arc<Self>,
         wanted: u32,
         data: Option<Arc<[u8]>>,
-        reached: Reached,
+        caller: Caller,
     ) -> Result<Applicant> {
         self.leases.ensure_recipe()?;
-        let session = self.client().session().await?;
         let form = self.gate.form(Kind::Exclusive, None);
-        let asked_on = session.connection();
-        // Sent in this order: the leases are counted when we are in the queue.
-        let enter = Place::enter(&self.gate, session.clone(), form, reached);
-        let (place, seen) = join(enter, self.look(&session, false)).await;
-        let place = place?;
+        let (seat, count) = match Seat::pass(&self.gate, &form, &caller).await {
+            Pass::TakeOver(mut seat) => {
+                seat.arrive().await?;
+                (seat, None)
+            }
+            Pass::Enter(on_the_way) => self.enter(form, caller, on_the_way).await?,
+        };
         self.leases.is_used_now();
-        let count = |(leases, limit, _)| Count { leases, limit, asked_on, synced: false };
-        let event = Event::Entered { passage: place.passage(), count: seen.ok().map(count) };
+        let event = Event::Entered { passage: seat.passage(), count };
         let mut applicant = Applicant {
             leases: self.clone(),
             machine: permits::Applicant::new(wanted),
             wanted,
             data,
-            place,
+            seat,
             watchers: Vec::new(),
             in_doubt: Vec::new(),
             taken: None,
             has_made_parents: false,
             failures: Failures::default(),
         };
-        let action = applicant.machine.on(event, applicant.place.connection());
+        let action = applicant.machine.on(event, applicant.connection());
         applicant.drive(action).await?;
         Ok(applicant)
+    }
+
+    /// Enters the queue at the gate. Returns the place, and the leases as they were counted right behind.
+    async fn enter(
+        &self,
+        form: NodeForm,
+        caller: Caller,
+        on_the_way: OnTheWay,
+    ) -> Result<(Seat, Option<Count>)> {
+        let session = self.client().session().await?;
+        let asked_on = session.connection();
+        // Sent in this order: the leases are counted when we are in the queue.
+        let enter = Seat::enter(&self.gate, session.clone(), form, caller, on_the_way);
+        let (seat, seen) = join(enter, self.look(&session, false)).await;
+        let count = |(leases, limit, _)| Count { leases, limit, asked_on, synced: false };
+        Ok((seat?, seen.ok().map(count)))
     }
 
     /// Counts the leases, and reads how many there may be; with what tells of changes, if that is wanted.
@@ -167,7 +186,7 @@ pub(crate) struct Applicant {
     wanted: u32,
     data: Option<Arc<[u8]>>,
     /// At the gate.
-    place: Place,
+    seat: Seat,
     /// What tells that the last count is out of date.
     watchers: Vec<Watcher>,
     /// Leases that may have been created.
@@ -191,7 +210,7 @@ impl Applicant {
     /// # Cancel safety
     /// Only to be followed by dropping or leaving.
     pub(crate) async fn wait(&mut self) -> Result<()> {
-        let action = self.machine.park(self.place.connection());
+        let action = self.machine.park(self.connection());
         self.drive(action).await
     }
 
@@ -201,7 +220,7 @@ impl Applicant {
     /// Both are done in any case, in the background if this is cancelled.
     pub(crate) async fn leave(self) -> Result<()> {
         drop((self.taken, self.in_doubt));
-        self.place.leave().await
+        self.seat.leave().await
     }
 
     /// Does one action after the other until there is something to report.
@@ -210,12 +229,12 @@ impl Applicant {
             let outcome = match action {
                 Action::Report => return Ok(()),
                 Action::AwaitGate => {
-                    self.place.wait().await?;
-                    Ok(Event::Gate(self.place.passage()))
+                    self.seat.wait().await?;
+                    Ok(Event::Gate(self.seat.passage()))
                 }
                 Action::LookAtGate => {
-                    self.place.look().await?;
-                    Ok(Event::Gate(self.place.passage()))
+                    self.seat.look().await?;
+                    Ok(Event::Gate(self.seat.passage()))
                 }
                 Action::Count { sync, watch, verify } => self.count(sync, watch, verify).await,
                 Action::Await => Ok(self.changed().await),
@@ -235,22 +254,32 @@ impl Applicant {
                     Event::Failed
                 }
             };
-            action = self.machine.on(event, self.place.connection());
+            action = self.machine.on(event, self.connection());
         }
     }
 
     /// The session of the place at the gate.
     fn session(&self) -> Result<Arc<Session>> {
         let over = || self.leases.gate.error("stay in the queue of", zk::Error::SessionExpired);
-        self.place.session().cloned().ok_or_else(over)
+        self.seat.place().and_then(Place::session).cloned().ok_or_else(over)
+    }
+
+    /// The present connection of that session.
+    fn connection(&self) -> Connection {
+        self.seat.place().map_or(0, Place::connection)
+    }
+
+    /// The node at the gate.
+    fn gate(&self) -> Option<String> {
+        self.seat.place().and_then(Place::node_path)
     }
 
     async fn count(&mut self, sync: bool, watch: bool, verify: bool) -> Result<Event> {
-        let (session, asked_on) = (self.session()?, self.place.connection());
+        let (session, asked_on) = (self.session()?, self.connection());
         self.watchers.clear();
         let leases = &self.leases;
         let synced = OptionFuture::from(sync.then(|| session.confirm()));
-        let gate = self.place.node_path().filter(|_| verify);
+        let gate = self.gate().filter(|_| verify);
         let gate = OptionFuture::from(gate.as_deref().map(|gate| session.stat(gate)));
         // `join3` polls in this order, and the first poll sends: the server is up to date when it counts.
         let (synced, gate, seen) = join3(synced, gate, leases.look(&session, watch)).await;
@@ -266,10 +295,12 @@ impl Applicant {
     /// Waits for what the last count watches.
     async fn changed(&mut self) -> Event {
         self.failures.reset();
-        self.place.waits();
-        // Nothing else looks after it until the leases change.
-        self.place.may_idle();
-        let session = self.place.session().cloned();
+        if let Some(place) = self.seat.place_mut() {
+            place.waits();
+            // Nothing else looks after it until the leases change.
+            place.may_idle();
+        }
+        let session = self.session().ok();
         tokio::select! {
             () = any_changed(&mut self.watchers) => {}
             // If no watch tells.
@@ -284,11 +315,13 @@ impl Applicant {
         let session = self.session()?;
         let leases = &self.leases.leases;
         let error = |source| leases.error("create leases in", source);
-        let Some(gate) = self.place.node_path() else { return Ok(Event::GateGone) };
+        let Some(gate) = self.gate() else { return Ok(Event::GateGone) };
         let form = leases.form(Kind::Shared, self.data.clone());
         let node = |_| EphemeralNode::new(leases.client(), session.clone(), leases.path(), form.clone());
-        let mut nodes: Vec<EphemeralNode> = (0..self.wanted).map(node).collect();
-        let failed = match EphemeralNode::create_together(&mut nodes, &session, Some(&gate)).await {
+        let nodes = (0..self.wanted).map(node).collect();
+        let (mut nodes, created) =
+            EphemeralNode::create_together(leases.client(), nodes, &session, Some(gate)).await;
+        let failed = match created {
             Ok(CreateOutcome::Created) => {
                 match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
                     Ok(_) if session.is_over() => return Err(error(zk::Error::SessionExpired)),

@@ -1,7 +1,9 @@
 //! How contenders line up under one path: the core that all locks share.
 
+mod admission;
 mod all_or_none;
 mod blocker;
+mod caller;
 mod contender;
 mod dates;
 mod downgrade;
@@ -21,9 +23,10 @@ mod passing;
 mod permits;
 mod place;
 mod position;
-mod reached;
 mod rule;
+mod seat;
 
+pub(crate) use self::caller::Caller;
 pub(crate) use self::downgrade::{Downgrade, downgrade};
 pub(crate) use self::fixed_limit::FixedLimit;
 pub(crate) use self::grant::Grant;
@@ -33,6 +36,5 @@ pub(crate) use self::leases::{Applicant, Leases, Limit};
 pub(crate) use self::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
 pub(crate) use self::order::Queued;
 pub(crate) use self::passing::Transactions;
-pub(crate) use self::place::Place;
-pub(crate) use self::reached::Reached;
 pub(crate) use self::rule::{Verdict, position_of, verdict};
+pub(crate) use self::seat::Seat;

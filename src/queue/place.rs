@@ -6,7 +6,9 @@ use futures_util::future::{OptionFuture, join, join3};
 use tokio::sync::{Notify, watch};
 use zookeeper_client as zk;
 
+use super::admission::OnTheWay;
 use super::blocker::{BlockerWatch, cannot_watch, sight};
+use super::caller::Caller;
 use super::contender::{Action, Contender, Event, Sight, Standing};
 use super::front;
 use super::grant::Grant;
@@ -18,7 +20,6 @@ use super::membership::{Membership, SharedLine};
 use super::order::Queued;
 use super::permits::{Entry, Passage};
 use super::position;
-use super::reached::Reached;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, Health, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
 
@@ -36,7 +37,6 @@ pub(crate) struct Place {
     contender: Contender,
     /// Of the session that our node is of.
     line: Arc<SharedLine>,
-    // Dropped in this order: a waiter that is let on finds the node gone.
     node: Option<EphemeralNode>,
     /// Of our node, if it is known to exist.
     membership: Option<Membership>,
@@ -57,7 +57,7 @@ pub(crate) struct Place {
     has_waited: bool,
     /// Who wants to hear how many contenders are before us.
     positions: Option<watch::Sender<usize>>,
-    reached: Reached,
+    caller: Caller,
 }
 
 impl Place {
@@ -70,12 +70,12 @@ impl Place {
         internals: &Arc<LockInternals>,
         session: Arc<Session>,
         form: NodeForm,
-        reached: Reached,
+        caller: Caller,
     ) -> Result<Self> {
         internals.ensure_recipe()?;
         let node = EphemeralNode::new(internals.client(), session, internals.path(), form.clone());
         let mut place = Self::new(internals, form, true, node);
-        place.reached = reached;
+        place.caller = caller;
         place.drive(Action::Create).await?;
         Ok(place)
     }
@@ -119,7 +119,7 @@ impl Place {
             has_made_parents: false,
             has_waited: false,
             positions: None,
-            reached: Reached::default(),
+            caller: Caller::asking(),
         }
     }
 
@@ -190,6 +190,10 @@ impl Place {
         }
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.may_idle
+    }
+
     fn watch_while_idle(&mut self) {
         let watched = self.membership.as_ref().zip(self.node_name()).filter(|_| self.may_idle);
         self.idle = watched.map(|(membership, name)| {
@@ -227,11 +231,18 @@ impl Place {
     ///
     /// # Cancel safety
     /// The place is left in any case, in the background if this is cancelled.
-    pub(crate) async fn leave(self) -> Result<()> {
-        match self.node {
-            Some(node) => node.remove(self.membership).await.map(|_| ()),
+    pub(crate) async fn leave(mut self) -> Result<()> {
+        match self.take_out() {
+            Some((node, membership)) => node.remove(membership).await.map(|_| ()),
             None => Ok(()),
         }
+    }
+
+    /// What is to be removed, in this order. It counts as on its way until it is gone.
+    fn take_out(&mut self) -> Option<(EphemeralNode, Option<Membership>)> {
+        let mut node = self.node.take()?;
+        node.keep_until_gone(OnTheWay::leaving(self.internals.admission()));
+        Some((node, self.membership.take()))
     }
 
     /// Does one action after the other until there is something to report.
@@ -319,7 +330,7 @@ impl Place {
         self.has_made_parents = false;
         front::watch_over(&self.internals, &self.line, rank);
         self.watch_while_idle();
-        self.reached.note();
+        self.caller.reached();
         Some((own, rank))
     }
 
@@ -511,5 +522,11 @@ impl Place {
 
     fn own_sight(&mut self) -> Sight {
         self.node.as_mut().and_then(EphemeralNode::watcher).map_or(Sight::Unwatched, sight)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(self.take_out());
     }
 }

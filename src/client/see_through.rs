@@ -1,0 +1,51 @@
+//! Work that goes on when its caller gives up.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::Client;
+
+/// Work that has side effects at the servers. If this is dropped, the janitor goes on with it: what it made is then known
+/// by name, and removed by one request. Otherwise it would have to be looked for.
+#[must_use = "futures do nothing unless polled"]
+pub(crate) struct SeeThrough<T: Send + 'static> {
+    client: Client,
+    /// `None` when it is done, or was never begun.
+    work: Option<Pin<Box<dyn Future<Output = T> + Send + Sync>>>,
+    is_begun: bool,
+}
+
+impl Client {
+    /// Sees work through, once it was polled. What comes of it is dropped if nobody waits for it.
+    ///
+    /// # Cancel safety
+    /// The client goes on with it for a while, and then drops it.
+    pub(crate) fn see_through<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + Sync + 'static,
+    ) -> SeeThrough<T> {
+        SeeThrough { client: self.clone(), work: Some(Box::pin(work)), is_begun: false }
+    }
+}
+
+impl<T: Send + 'static> Future for SeeThrough<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        self.is_begun = true;
+        let Some(work) = &mut self.work else { return Poll::Pending };
+        let done = work.as_mut().poll(context);
+        if done.is_ready() {
+            self.work = None;
+        }
+        done
+    }
+}
+
+impl<T: Send + 'static> Drop for SeeThrough<T> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take_if(|_| self.is_begun) {
+            self.client.janitor().finish(work);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a queue is to know of somebody who calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Who wants a place in a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    may_wait: bool,
+    /// Told when a contender of the caller is known to have been in its queue: from then on the caller waited for others,
+    /// and not for the servers.
+    reached: Option<Arc<AtomicBool>>,
+}
+
+impl Caller {
+    /// It waits for as long as it takes.
+    pub(crate) fn patient() -> Self {
+        Self { may_wait: true, reached: None }
+    }
+
+    /// It waits, and asks afterwards whether it has reached the queue.
+    pub(crate) fn with_deadline() -> Self {
+        Self { may_wait: true, reached: Some(Arc::default()) }
+    }
+
+    /// It is to be told where it stands.
+    pub(crate) fn asking() -> Self {
+        Self { may_wait: false, reached: None }
+    }
+
+    /// Whether it can do with a place of which it is not known yet where it stands.
+    pub(super) fn may_wait(&self) -> bool {
+        self.may_wait
+    }
+
+    pub(super) fn reached(&self) {
+        if let Some(reached) = &self.reached {
+            reached.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn has_reached(&self) -> bool {
+        self.reached.as_ref().is_some_and(|reached| reached.load(Ordering::Relaxed))
+    }
+}
