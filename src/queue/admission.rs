@@ -179,9 +179,7 @@ impl Admission {
         let kept = self.state().kept.upgrade()?;
         let mut seats = lock(&kept);
         let first = seats.iter().position(|(_, seat)| seat.form() == form)?;
-        let (_, mut seat) = seats.remove(first)?;
-        seat.may_be_kept = true;
-        Some(seat)
+        seats.remove(first).map(|(_, seat)| seat)
     }
 
     /// Somebody has a place.

@@ -93,7 +93,7 @@ impl Leases {
     ) -> Result<Applicant> {
         self.leases.ensure_recipe()?;
         let form = self.gate.form(Kind::Exclusive, None);
-        let (seat, count) = match Seat::pass(&self.gate, &form, &caller).await {
+        let (seat, count) = match Seat::pass(&self.gate, &form, &caller).await? {
             Pass::TakeOver(mut seat) => {
                 seat.arrive().await?;
                 (seat, None)

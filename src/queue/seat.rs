@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use super::admission::{OnTheWay, Pass, Seated};
 use super::caller::Caller;
-use super::contender::Standing;
 use super::grant::Grant;
 use super::internals::LockInternals;
 use super::permits::Passage;
@@ -61,7 +60,7 @@ impl Seat {
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub(crate) async fn take(queue: &Arc<LockInternals>, form: NodeForm, caller: Caller) -> Result<Self> {
-        match Self::pass(queue, &form, &caller).await {
+        match Self::pass(queue, &form, &caller).await? {
             Pass::TakeOver(seat) => Ok(seat),
             Pass::Enter(on_the_way) => {
                 let session = queue.client().session().await?;
@@ -74,17 +73,22 @@ impl Seat {
     ///
     /// # Cancel safety
     /// The caller waits no longer.
-    pub(crate) async fn pass(queue: &LockInternals, form: &NodeForm, caller: &Caller) -> Pass {
+    pub(crate) async fn pass(queue: &LockInternals, form: &NodeForm, caller: &Caller) -> Result<Pass> {
         let admission = queue.admission();
         if admission.is_crowded() && queue.client().is_connected() {
             // Those who are waited for then are contenders, and not the servers.
             caller.reached();
         }
-        let pass = admission.admit(form, caller.may_wait()).await;
-        if let Pass::TakeOver(_) = pass {
+        let mut pass = admission.admit(form, caller.may_wait()).await;
+        if let Pass::TakeOver(seat) = &mut pass {
             caller.reached();
+            seat.may_be_kept = true;
+            if seat.place().is_some() {
+                // Nobody has looked after it since.
+                seat.look().await?;
+            }
         }
-        pass
+        Ok(pass)
     }
 
     /// Enters a queue. The place has been told where it stands when this returns. The requests are sent at the first
@@ -231,14 +235,12 @@ impl Seat {
 
     /// Gives the place to a caller that waits for one or, in a crowd, comes soon. Returns whether it did.
     fn is_given_away(&mut self) -> bool {
-        let is_wanted = match &mut self.state {
+        match &self.state {
+            State::Resting(place) if place.node_name().is_none() || place.is_idle() => return false,
             // A grant is not kept waiting.
-            State::Resting(place) => matches!(place.standing(), Standing::Waiting { .. }) && !place.is_idle(),
-            State::Moving { .. } => true,
-            State::Gone => false,
-        };
-        if !is_wanted {
-            return false;
+            State::Resting(place) => self.may_be_kept &= !place.is_granted(),
+            State::Moving { .. } => {}
+            State::Gone => return false,
         }
         let seat = Self {
             queue: self.queue.clone(),
