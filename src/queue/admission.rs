@@ -223,8 +223,14 @@ async fn look_after(kept: Arc<Kept>) {
     loop {
         let Some(next) = lock(&kept).front().map(|(end, _)| *end) else { return };
         sleep_until(next).await;
-        // Dropped when nothing is locked.
-        let over = lock(&kept).pop_front_if(|(end, _)| *end <= Instant::now());
+        let over = {
+            let mut seats = lock(&kept);
+            if seats.front().is_some_and(|(end, _)| *end <= Instant::now()) {
+                seats.pop_front()
+            } else {
+                None
+            }
+        };
         drop(over);
     }
 }

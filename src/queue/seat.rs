@@ -29,7 +29,7 @@ pub(crate) struct Seat {
 
 enum State {
     /// Nothing is under way.
-    Resting(Place),
+    Resting(Box<Place>),
     /// It is to be told where it stands. Another caller goes on with that, so that no answer is lost: callers may give up
     /// sooner than the servers answer.
     Moving { moving: Moving, leave: oneshot::Sender<()> },
@@ -38,7 +38,7 @@ enum State {
 }
 
 /// Ends without a place if it was told to leave.
-type Moving = Pin<Box<dyn Future<Output = Result<Option<Place>>> + Send + Sync>>;
+type Moving = Pin<Box<dyn Future<Output = Result<Option<Box<Place>>>> + Send + Sync>>;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -108,7 +108,7 @@ impl Seat {
             async move {
                 let place = Place::enter(&queue, session, form, caller).await;
                 drop(on_the_way);
-                place.map(Some)
+                place.map(|place| Some(Box::new(place)))
             }
         };
         let _counted = queue.admission().seated();
@@ -191,7 +191,7 @@ impl Seat {
 
     /// The grant, if there is one. What is left then is nothing.
     pub(crate) fn take_grant(&mut self) -> Option<Grant> {
-        self.place_mut().and_then(Place::take_grant)
+        self.place_mut()?.take_grant()
     }
 
     /// How many contenders were before it when it was last told.
@@ -271,7 +271,11 @@ impl Seat {
 }
 
 /// Takes a step, unless it is told to leave.
-async fn take(step: Step, mut place: Place, leaving: oneshot::Receiver<()>) -> Result<Option<Place>> {
+async fn take(
+    step: Step,
+    mut place: Box<Place>,
+    leaving: oneshot::Receiver<()>,
+) -> Result<Option<Box<Place>>> {
     let told = {
         let step = async {
             match step {
