@@ -270,6 +270,17 @@ impl Scene {
         self.nodes_are(kind, &nodes).await;
     }
 
+    /// Deletes the node of somebody who waits, and waits until it has queued again.
+    async fn evict(&self, kind: Kind, client: &Client, node: &str) {
+        let before = self.nodes_of(kind, client).await;
+        self.zookeeper.delete(node, None).await.unwrap();
+        eventually("it has queued again", async || {
+            let now = self.nodes_of(kind, client).await;
+            now.iter().any(|node| !before.contains(node)).then_some(())
+        })
+        .await;
+    }
+
     /// What is called a guard must be one: its nodes exist, in the session of its client.
     async fn assert_holds(&self, client: &Client, guards: &[LockGuard]) {
         let session = session_id(client).await;
@@ -932,7 +943,7 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
                 release(held).await;
                 return granted_in_order(scene, (evicted, waiter), (third, behind)).await;
             };
-            scene.zookeeper.delete(node, None).await.unwrap();
+            scene.evict(kind, evicted, node).await;
             release(held).await;
             let (waiter, behind) = ((evicted, waiter), (third, behind));
             // Who takes one member after the other keeps those it has, and queues again for the last.
@@ -941,6 +952,57 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
             } else {
                 granted_in_reverse(scene, waiter, behind).await;
             }
+        }
+    })
+    .await;
+}
+
+/// Who is before somebody who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// A holder of another client.
+    Holder,
+    /// The same, and one of a third client that waits.
+    HolderAndWaiter,
+    /// A holder of its own client.
+    OwnHolder,
+    /// A holder of another client, and one of its own that waits.
+    HolderAndOwnWaiter,
+}
+
+impl Before {
+    const ALL: [Self; 4] = [Self::Holder, Self::HolderAndWaiter, Self::OwnHolder, Self::HolderAndOwnWaiter];
+}
+
+#[tokio::test]
+async fn a_waiter_whose_node_is_deleted_is_not_overtaken_by_those_who_come_later() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        let [other, evicted, third, late, _] = &scene.clients;
+        for before in Before::ALL {
+            let holder = if before == Before::OwnHolder { evicted } else { other };
+            let held = kind.occupy(holder).await;
+            let first = match before {
+                Before::Holder | Before::OwnHolder => None,
+                Before::HolderAndWaiter => Some(third),
+                Before::HolderAndOwnWaiter => Some(evicted),
+            };
+            let first = first.map(|client| (client, tokio::spawn(kind.take_all(client.clone()))));
+            scene.parked(u64::from(first.is_some())).await;
+            let others = scene.nodes(kind).await;
+            let waiter = waiter(kind.lock(evicted));
+            scene.parked(u64::from(first.is_some()) + 1).await;
+            let mut nodes = scene.nodes(kind).await.into_iter();
+            let (node, _) = nodes.rfind(|node| !others.contains(node)).unwrap();
+            scene.evict(kind, evicted, &node).await;
+            let behind = tokio::spawn(kind.take_all(late.clone()));
+            scene.parked(u64::from(first.is_some()) + 2).await;
+            release(held).await;
+            if let Some((client, first)) = first {
+                let guards = within(first).await.unwrap();
+                scene.assert_holds(client, &guards).await;
+                release(guards).await;
+            }
+            granted_in_order(scene, (evicted, waiter), (late, behind)).await;
         }
     })
     .await;

@@ -1,11 +1,12 @@
 //! Several locks as one.
 
-use std::future::ready;
+use std::future::{pending, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use futures_util::future::select_all;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::InterProcessLock;
 use super::attempt::{self, Contending, Entry, LEAVE_GRACE};
@@ -19,6 +20,9 @@ use super::reentrant::Reentrant;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::queue::{Caller, Joint, Kind, LockInternals, MUTEX};
+
+/// Whoever waits for longer than this has what it was given so far watched.
+const BRIEF_WAIT: Duration = Duration::from_millis(100);
 
 /// Several locks that one holds all of, or none.
 ///
@@ -87,7 +91,7 @@ impl MultiLock {
     /// paths. Those of the same path are refused, also where their clients have different servers.
     ///
     /// When the last one is granted, the servers are asked whether all are still held, which is one round trip
-    /// more. If one was lost meanwhile, it starts anew.
+    /// more. If one was lost meanwhile, it starts anew; while it waits for another, as soon as it hears of that.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`]: no locks, or two with the same path.
@@ -322,12 +326,17 @@ impl Patience {
     }
 }
 
-/// Takes one lock after the other, and all of them anew if one was lost while waiting for another.
+/// Takes one lock after the other, and all of them anew if one is lost while waiting for another.
 async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> Result<Option<LockGuard>> {
-    loop {
+    'anew: loop {
         let mut taken = Vec::with_capacity(locks.len());
         for lock in locks {
-            match patience.take(&**lock).await {
+            let next = tokio::select! {
+                biased;
+                next = patience.take(&**lock) => next,
+                () = any_lost(&taken) => continue 'anew,
+            };
+            match next {
                 Ok(Some(guard)) => taken.push(guard),
                 Ok(None) => {
                     let mut failed = give_back(taken, patience).await;
@@ -349,6 +358,15 @@ async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> R
         if guard.loss().is_none() {
             return Ok(Some(guard));
         }
+    }
+}
+
+/// Waits until one of them is lost, if that takes long enough for their nodes to be worth a watch each.
+async fn any_lost(taken: &[LockGuard]) {
+    sleep(BRIEF_WAIT).await;
+    match taken {
+        [] => pending().await,
+        taken => drop(select_all(taken.iter().map(|guard| Box::pin(guard.lost()))).await),
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum Event {
     NotEntered,
     /// Where the place stands in the first of those queues.
     Located(Standing),
-    /// Where that place stands after a wait in it.
+    /// Where that place stands after a wait: the one in which it waited, or one before it that was lost meanwhile.
     Waited(usize, Standing),
     /// Where all places stand, each asked for after this was told to.
     Looked(Vec<Standing>),

@@ -133,8 +133,9 @@ impl Contender {
     /// The next action of a contender that was told to wait and wants to.
     pub(crate) fn park(&self, now: Connection) -> Action {
         let Standing::Waiting { .. } = self.standing else { return Action::Report };
-        // To be granted without another look takes to know that our own node is there.
-        let own = !self.is_watched(now) && self.blocker.as_ref().is_none_or(|blocker| blocker.is_last);
+        // To be granted without another look takes to know that our own node is there; and whoever has lost its place
+        // is to queue again at once, and not when its turn would have come.
+        let own = !self.is_watched(now);
         match self.blocker.as_ref().map(|blocker| blocker.name.clone()) {
             None if !own => Action::Await,
             blocker => Action::Watch { own, blocker },

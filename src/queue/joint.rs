@@ -1,13 +1,15 @@
 //! Places in several queues, of which one holds all or none: drives [`AllOrNone`].
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join, join_all, join3, try_join_all};
+use futures_util::future::{OptionFuture, join, join_all, join3, select_all, try_join_all};
 use zookeeper_client as zk;
 
 use super::all_or_none::{Action, AllOrNone, Event, Loss};
 use super::caller::Caller;
+use super::contender::Standing;
 use super::grant::Grant;
 use super::internals::LockInternals;
 use super::line::{Company, Moment};
@@ -159,10 +161,14 @@ impl Joint {
 
     async fn wait_in(&mut self, queue: usize) -> Result<Event> {
         let (held, rest) = self.places.split_at_mut(queue);
-        held.iter_mut().for_each(Place::may_idle);
         // There is a place in each queue that the machine knows of.
         let Some(place) = rest.first_mut() else { return Ok(Event::SessionOver) };
-        place.wait().await?;
+        tokio::select! {
+            biased;
+            waited = place.wait() => waited?,
+            // It leaves all queues then, also that in which it waits.
+            lost = any_gone(held) => return Ok(Event::Waited(lost, Standing::Outside)),
+        }
         if place.has_waited() {
             self.losses.reset();
         }
@@ -273,4 +279,12 @@ impl Joint {
         let paths: Vec<&str> = self.queues.iter().map(|queue| &**queue.path()).collect();
         paths.join(", ")
     }
+}
+
+/// Waits until the node of one of the places is gone, and returns which one.
+async fn any_gone(places: &mut [Place]) -> usize {
+    if places.is_empty() {
+        return pending().await;
+    }
+    select_all(places.iter_mut().map(|place| Box::pin(place.gone()))).await.1
 }

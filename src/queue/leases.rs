@@ -7,6 +7,7 @@ use zookeeper_client as zk;
 
 use super::admission::{OnTheWay, Pass};
 use super::caller::Caller;
+use super::contender::Sight;
 use super::fixed_limit::FixedLimit;
 use super::grant::Grant;
 use super::internals::LockInternals;
@@ -236,7 +237,7 @@ impl Applicant {
                     self.seat.look().await?;
                     Ok(Event::Gate(self.seat.passage()))
                 }
-                Action::Count { sync, watch, verify } => self.count(sync, watch, verify).await,
+                Action::Count { sync, watch } => self.count(sync, watch).await,
                 Action::Await => Ok(self.changed().await),
                 Action::Take => self.take().await,
                 Action::MakeParents => self.make_parents().await,
@@ -274,17 +275,17 @@ impl Applicant {
         self.seat.place().and_then(Place::node_path)
     }
 
-    async fn count(&mut self, sync: bool, watch: bool, verify: bool) -> Result<Event> {
+    async fn count(&mut self, sync: bool, watch: bool) -> Result<Event> {
         let (session, asked_on) = (self.session()?, self.connection());
         self.watchers.clear();
         let leases = &self.leases;
         let synced = OptionFuture::from(sync.then(|| session.confirm()));
-        let gate = self.gate().filter(|_| verify);
-        let gate = OptionFuture::from(gate.as_deref().map(|gate| session.stat(gate)));
+        let place = self.seat.place_mut().filter(|_| watch);
+        let gate = OptionFuture::from(place.map(Place::watch_own));
         // `join3` polls in this order, and the first poll sends: the server is up to date when it counts.
         let (synced, gate, seen) = join3(synced, gate, leases.look(&session, watch)).await;
         synced.transpose().map_err(|source| leases.cannot_count(source))?;
-        if let Some(None) = gate.transpose().map_err(|source| leases.gate.error("find a node in", source))? {
+        if gate.transpose()? == Some(Sight::Gone) {
             return Ok(Event::GateGone);
         }
         let (leases, limit, watchers) = seen?;
@@ -297,12 +298,12 @@ impl Applicant {
         self.failures.reset();
         if let Some(place) = self.seat.place_mut() {
             place.waits();
-            // Nothing else looks after it until the leases change.
-            place.may_idle();
         }
         let session = self.session().ok();
         tokio::select! {
             () = any_changed(&mut self.watchers) => {}
+            // Those behind it have their turn then.
+            Some(()) = OptionFuture::from(self.seat.place_mut().map(Place::own_changed)) => {}
             // If no watch tells.
             Some(()) = OptionFuture::from(session.as_ref().map(|session| session.ended())) => {}
         }

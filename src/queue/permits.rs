@@ -88,7 +88,7 @@ pub(crate) enum Event {
     /// Where the place at the gate stands now.
     Gate(Option<Passage>),
     Counted(Count),
-    /// The leases may have changed since they were counted.
+    /// The leases, or our node at the gate, may have changed since they were counted.
     Changed,
     /// The request failed, and nothing is known about what was asked.
     Failed,
@@ -117,14 +117,13 @@ pub(crate) enum Action {
     AwaitGate,
     /// Find out where the place at the gate stands.
     LookAtGate,
-    /// Count the leases: after bringing the server up to date, with watches on what may change, and with a look whether
-    /// our node at the gate exists.
+    /// Count the leases: after bringing the server up to date, with watches on what may change. Our node at the gate is
+    /// then watched as well, or found to be gone.
     Count {
         sync: bool,
         watch: bool,
-        verify: bool,
     },
-    /// Wait for the watches of the last count.
+    /// Wait for those watches.
     Await,
     /// Create the leases in one transaction, on condition that our node at the gate exists.
     Take,
@@ -161,7 +160,7 @@ impl Applicant {
     /// The next action of an applicant that was told to wait and wants to.
     pub(crate) fn park(&mut self, now: Connection) -> Action {
         self.is_patient = true;
-        if self.is_granted { Action::Report } else { self.go_on(now, false) }
+        if self.is_granted { Action::Report } else { self.go_on(now) }
     }
 
     /// Takes in an event, on the present connection.
@@ -172,17 +171,19 @@ impl Applicant {
                 let since_entry = passage.is_some_and(|passage| passage.since_entry);
                 match count.filter(|count| since_entry && count.asked_on == now) {
                     Some(count) => self.judge(count),
-                    None => self.go_on(now, false),
+                    None => self.go_on(now),
                 }
             }
             Event::Gate(passage) => {
                 self.passage = passage;
-                self.go_on(now, false)
+                self.go_on(now)
             }
             Event::Counted(count) if self.is_believed(count, now) => self.judge(count),
-            Event::Counted(_) | Event::Failed | Event::ParentsMade | Event::Undone => self.go_on(now, false),
-            // An applicant that waits for leases hears nothing of its node at the gate.
-            Event::Changed => self.go_on(now, true),
+            Event::Counted(_)
+            | Event::Changed
+            | Event::Failed
+            | Event::ParentsMade
+            | Event::Undone => self.go_on(now),
             Event::Taken => {
                 self.is_granted = true;
                 Action::Report
@@ -197,12 +198,10 @@ impl Applicant {
     }
 
     /// What comes next when nothing is known of the leases.
-    fn go_on(&self, now: Connection, verify: bool) -> Action {
+    fn go_on(&self, now: Connection) -> Action {
         match self.passage {
             // An event may have granted the place, which does not oblige the next server to be as far.
-            Some(passage) => {
-                Action::Count { sync: !passage.is_up_to_date(now), watch: self.is_patient, verify }
-            }
+            Some(passage) => Action::Count { sync: !passage.is_up_to_date(now), watch: self.is_patient },
             None if self.is_patient => Action::AwaitGate,
             None => Action::Report,
         }

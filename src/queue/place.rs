@@ -1,6 +1,8 @@
 //! A place in a queue: drives a contender over a session.
 
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join, join3};
 use tokio::sync::{Notify, watch};
@@ -22,6 +24,9 @@ use super::permits::{Entry, Passage};
 use super::position;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, Health, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
+
+/// After a request that failed for want of a connection, where nobody waits for its outcome.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A contender in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
@@ -489,6 +494,55 @@ impl Place {
         };
         self.waits();
         Ok(Event::Watched { own, blocker, on })
+    }
+
+    /// Watches our node, unless it is watched already, and returns how it was seen.
+    ///
+    /// # Cancel safety
+    /// It may be watched.
+    pub(crate) async fn watch_own(&mut self) -> Result<Sight> {
+        let watched = self.own_sight();
+        if matches!(watched, Sight::There | Sight::Gone) {
+            return Ok(watched);
+        }
+        let Some(node) = &mut self.node else { return Ok(Sight::Gone) };
+        let seen = match node.watch().await {
+            Ok(()) => Ok(self.own_sight()),
+            // Who may not read a node hears nothing of its end.
+            Err(zk::Error::NoAuth) => match node.session().stat(&node.path()).await {
+                Ok(stat) => Ok(stat.map_or(Sight::Gone, |_| Sight::Unwatched)),
+                Err(source) => Err(source),
+            },
+            Err(zk::Error::NoNode) => Ok(Sight::Gone),
+            Err(source) => Err(source),
+        };
+        seen.map_err(|source| cannot_watch(self.node_path().unwrap_or_default(), source))
+    }
+
+    /// Waits until the watch on our node has told something; for ever if there is none.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn own_changed(&mut self) {
+        match self.node.as_mut().and_then(EphemeralNode::watcher) {
+            Some(watcher) => drop(watcher.changed().await),
+            None => pending().await,
+        }
+    }
+
+    /// Waits until our node is known to be gone; for ever if that cannot be told.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn gone(&mut self) {
+        loop {
+            match self.watch_own().await {
+                Ok(Sight::Gone) => return,
+                Ok(_) => self.own_changed().await,
+                Err(error) if error.is_retryable() => tokio::time::sleep(PAUSE).await,
+                Err(_) => pending().await,
+            }
+        }
     }
 
     /// Waits for a watch, or for the line.

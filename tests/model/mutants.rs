@@ -49,6 +49,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "[[self.set_watched(None);]]",
         "",
     ),
+    mutant(
+        "only who may be granted by an event watches its own node",
+        CONTENDER,
+        "let own = [[!self.is_watched(now)]];",
+        "!self.is_watched(now) && self.blocker.as_ref().is_none_or(|blocker| blocker.is_last)",
+    )
+    .shows_in(|game| game.faults.rob > 0),
     // What is asked of the list and of the own watch: either is enough where there is but one connection.
     mutant(
         "the blocker's end counts though what is known is of an old connection",

@@ -10,7 +10,7 @@ use super::grants::Breach;
 use super::queue::contender::Standing;
 use super::seen::Seen;
 use super::steps::Step;
-use super::task::{Node, Phase};
+use super::task::{Node, Phase, Task};
 use super::world::World;
 use super::zookeeper::{Owner, conflict, number};
 
@@ -99,6 +99,9 @@ impl Model for Queue {
                 !hears_of_too_many(world)
             }),
             Property::always("nobody waits in vain", |_, world: &World| !waits_in_vain(world)),
+            Property::always("whoever waits stands in the queue", |_, world: &World| {
+                !waits_outside(world)
+            }),
         ]
     }
 }
@@ -159,4 +162,14 @@ fn waits_in_vain(world: &World) -> bool {
     is_quiet
         && world.breach.is_none()
         && (is_left && world.is_at_rest() || waits_as_first && world.is_still())
+}
+
+/// Whether somebody waits whose node is gone, and nothing is going to tell it before others come or go.
+fn waits_outside(world: &World) -> bool {
+    let is_there = |task: &Task| world.server.children.iter().any(|child| task.claims(&child.name));
+    let mut tasks = world.clients.iter().flat_map(|client| &client.tasks);
+    world.breach.is_none()
+        && world.may_read_own
+        && tasks.any(|task| task.phase == Phase::Awaiting && !is_there(task))
+        && world.is_still()
 }

@@ -15,7 +15,7 @@ pub(crate) struct World {
     pub(crate) server: ZooKeeper,
     pub(crate) clients: Vec<Client>,
     pub(crate) foreigners: Vec<Foreigner>,
-    may_read_own: bool,
+    pub(crate) may_read_own: bool,
     /// Those that may yet happen.
     pub(crate) faults: Faults,
     /// What should not have happened.

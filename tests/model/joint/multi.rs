@@ -71,7 +71,8 @@ pub(crate) enum Phase {
 pub(crate) enum Asked {
     Enter { nodes: Vec<Place>, is_served: bool },
     Locate(Place),
-    Wait { queue: usize, answer: Option<Standing> },
+    /// Answered with the place that is granted or lost.
+    Wait { queue: usize, answer: Option<(usize, Standing)> },
     LookAtAll(Vec<Standing>),
 }
 
@@ -127,9 +128,7 @@ impl Multi {
         let can = match &self.phase {
             Phase::Asking(Asked::Enter { is_served, .. }) => !is_served,
             Phase::Asking(Asked::Locate(place)) => place.standing.is_none(),
-            Phase::Asking(Asked::Wait { queue, answer: None }) => {
-                !matches!(self.places[*queue].stands(queues), Standing::Waiting { .. })
-            }
+            Phase::Asking(Asked::Wait { queue, answer: None }) => self.awaited(*queue, queues).is_some(),
             Phase::Asking(Asked::LookAtAll(seen)) => seen.len() < self.places.len(),
             Phase::Abandoned(_) => true,
             _ => false,
@@ -146,8 +145,10 @@ impl Multi {
                 self.note_stale(queues);
             }
             Phase::Asking(Asked::Locate(place)) => place.standing = Some(place.stands(queues)),
-            Phase::Asking(Asked::Wait { queue, answer }) => {
-                *answer = Some(self.places[*queue].stands(queues));
+            Phase::Asking(Asked::Wait { queue, answer: None }) => {
+                let queue = *queue;
+                let answer = self.awaited(queue, queues);
+                self.phase = Phase::Asking(Asked::Wait { queue, answer });
                 self.note_stale(queues);
             }
             Phase::Asking(Asked::LookAtAll(seen)) => seen.push(self.places[seen.len()].stands(queues)),
@@ -156,8 +157,25 @@ impl Multi {
                 self.janitor.extend(nodes.drain(..));
                 self.phase = Phase::Done;
             }
-            Phase::Outside | Phase::Holding | Phase::Done => unreachable!("nothing is asked"),
+            Phase::Asking(Asked::Wait { .. }) | Phase::Outside | Phase::Holding | Phase::Done => {
+                unreachable!("nothing is asked")
+            }
         }
+    }
+
+    /// What ends the wait in that queue: that place, or the loss of one before it.
+    fn awaited(&self, queue: usize, queues: &Queues) -> Option<(usize, Standing)> {
+        let stands = |place: usize| (place, self.places[place].stands(queues));
+        let waited = Some(stands(queue)).filter(|(_, stands)| !matches!(stands, Standing::Waiting { .. }));
+        waited.or_else(|| (0..queue).map(stands).find(|(_, stands)| *stands == Standing::Outside))
+    }
+
+    /// Whether it waits, though it has lost a place before, and does not hear of that.
+    pub(crate) fn waits_with_a_loss(&self, queues: &Queues) -> bool {
+        let Phase::Asking(Asked::Wait { queue, answer: None }) = self.phase else { return false };
+        !self.has_expired
+            && !self.can_be_served(queues)
+            && self.places[..queue].iter().any(|place| place.stands(queues) == Standing::Outside)
     }
 
     /// Something was granted: what is gone by now must be noticed.
@@ -191,9 +209,10 @@ impl Multi {
                 self.places.push(place);
                 Event::Located(place.standing.expect("it is answered"))
             }
-            Asked::Wait { queue, answer } => {
-                self.places[queue].standing = answer;
-                Event::Waited(queue, answer.expect("it is answered"))
+            Asked::Wait { answer, .. } => {
+                let (place, standing) = answer.expect("it is answered");
+                self.places[place].standing = Some(standing);
+                Event::Waited(place, standing)
             }
             Asked::LookAtAll(seen) => {
                 for (place, standing) in self.places.iter_mut().zip(&seen) {

@@ -49,6 +49,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     )
     .shows_in_joint(|game| game.faults.rob > 0),
     mutant(
+        "whoever waits does not hear that it has lost another place",
+        MULTI,
+        "waited.or_else(|| [[(0..queue).map(stands)]].find(",
+        "(0..0).map(stands)",
+    )
+    .shows_in_joint(|game| game.faults.rob > 0),
+    mutant(
         "whoever has some of its places has all",
         ALL_OR_NONE,
         "[[self.places.len() == self.queues]] && self.waits_in().is_none()",

@@ -82,6 +82,9 @@ impl Model for Joint {
             Property::always("nobody waits in vain, and nothing is left", |_, world: &World| {
                 !waits_in_vain(world)
             }),
+            Property::always("whoever waits has all places before that one", |_, world: &World| {
+                !world.multis.iter().any(|multi| multi.waits_with_a_loss(&world.queues))
+            }),
         ]
     }
 }

@@ -4,7 +4,6 @@ use super::super::queue::contender;
 use super::super::queue::line::Connection;
 use super::super::queue::permits::{Action, Count, Event, Limit};
 use super::super::task::AsHash;
-use super::server::View;
 use super::task::{Answer, Asking, Client, Phase, Task, What};
 
 /// What a step of a task has shown.
@@ -27,8 +26,7 @@ pub(crate) enum Breach {
     Refused,
     /// Somebody counts again and again on one connection.
     Spin,
-    /// Somebody waits on for leases, or tries again to take some, though it has looked whether it still stands at the gate,
-    /// and does not.
+    /// Somebody tries again to take leases, though it has heard that it stands at the gate no more.
     Evicted,
 }
 
@@ -74,11 +72,13 @@ impl Client {
                 shown.breach = Some(Breach::Refused);
                 return;
             }
-            Action::Count { sync, watch, verify } => {
-                self.tasks[task].leases = None;
-                let gate = self.tasks[task].name().cloned().filter(|_| verify);
+            Action::Count { sync, watch } => {
+                let of = &mut self.tasks[task];
+                of.leases = None;
+                let is_watched = of.node.as_ref().is_some_and(|node| node.watch.is_some());
+                let gate = of.name().cloned().filter(|_| watch && !is_watched);
                 let sync = sync.then_some(What::Sync);
-                sync.into_iter().chain(gate.map(What::Stat)).chain([What::Count { watch }]).collect()
+                sync.into_iter().chain(gate.map(What::Watch)).chain([What::Count { watch }]).collect()
             }
             Action::Take => {
                 let Some(gate) = self.tasks[task].name().cloned() else {
@@ -101,7 +101,7 @@ impl Client {
 
     /// The answers to what was asked about the leases.
     pub(crate) fn leases_answered(&mut self, task: usize, asking: Asking<Action>, shown: &mut Shown) {
-        let Asking { action: AsHash(action), at, slots, is_evicted } = asking;
+        let Asking { action: AsHash(action), at, slots } = asking;
         let is_lost = slots.iter().any(|(_, answer)| *answer == Some(Answer::Lost));
         let event = match action {
             _ if self.is_over(task) => Event::SessionOver,
@@ -118,9 +118,7 @@ impl Client {
             Action::Take if slots[0].1 == Some(Answer::Missing) => Event::GateGone,
             Action::Take => Event::Taken,
             Action::Count { sync, .. } => match slots.last().and_then(|(_, answer)| answer.clone()) {
-                _ if slots.iter().any(|(_, answer)| *answer == Some(Answer::Exists(false))) => {
-                    Event::GateGone
-                }
+                _ if self.is_seen_gone(task, &slots) => Event::GateGone,
                 Some(Answer::Counted { leases, watch }) => {
                     let count = self.count(leases.len(), at.on, sync);
                     self.tasks[task].leases = Some((leases, watch));
@@ -134,20 +132,28 @@ impl Client {
             self.tasks[task].gone = self.tasks[task].name().cloned();
         }
         self.on_permits(task, event, shown);
-        if is_evicted && shown.waits {
-            shown.breach = Some(Breach::Evicted);
+    }
+
+    /// Whether its node at the gate is gone, by the watch on it, which may have been asked for along with the count.
+    fn is_seen_gone(&mut self, task: usize, slots: &[(What, Option<Answer>)]) -> bool {
+        let of = &mut self.tasks[task];
+        for (what, answer) in slots {
+            match (what, answer) {
+                (What::Watch(_), Some(Answer::Missing)) => return true,
+                (What::Watch(_), Some(Answer::Watched(watch))) => {
+                    of.node.as_mut().expect("it is watched").watch = Some(*watch);
+                }
+                _ => {}
+            }
         }
+        of.is_told_of_its_node()
     }
 
     /// It was woken while it waited for leases.
-    pub(crate) fn leases_woken(&mut self, task: usize, server: &View, shown: &mut Shown) {
+    pub(crate) fn leases_woken(&mut self, task: usize, shown: &mut Shown) {
         self.tasks[task].leases = None;
         let event = if self.is_over(task) { Event::SessionOver } else { Event::Changed };
-        let is_gone = self.tasks[task].name().is_none_or(|name| !server.is_at_gate(name));
         self.on_permits(task, event, shown);
-        if let Phase::AtLeases(asking) = &mut self.tasks[task].phase {
-            asking.is_evicted = is_gone;
-        }
     }
 
     fn hold(&mut self, task: usize) {

@@ -86,7 +86,7 @@ impl Client {
         }
         let slots = whats.into_iter().map(|what| (what, is_over.then_some(Answer::Lost))).collect();
         let at = self.line.moment(self.connection);
-        Asking { action: AsHash(action), at, slots, is_evicted: false }
+        Asking { action: AsHash(action), at, slots }
     }
 
     pub(crate) fn send(&mut self, task: usize, slot: usize, what: What) {

@@ -5,6 +5,7 @@ use super::Game;
 
 const PERMITS: &str = "src/queue/permits.rs";
 const LINE: &str = "src/queue/line.rs";
+const DRIVER: &str = "tests/model/permits/driver.rs";
 const WORLD: &str = "tests/model/permits/world.rs";
 
 pub(crate) const MUTANTS: &[Mutant] = &[
@@ -77,9 +78,9 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     )
     .shows_in_permits(|game| game.foreigners > 0),
     mutant(
-        "whoever waits for leases does not look whether it stands at the gate",
-        PERMITS,
-        "Event::Changed => self.go_on(now, [[true]])",
+        "whoever waits for leases does not watch its node at the gate",
+        DRIVER,
+        "filter(|_| [[watch]] && !is_watched)",
         "false",
     )
     .shows_in_permits(|game| game.faults.rob > 0),
@@ -87,14 +88,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "whoever has lost its place at the gate goes on as if it had it",
         PERMITS,
         "[[self.passage = None;]]\n                Action::LookAtGate",
-        "return self.go_on(now, false);",
+        "return self.go_on(now);",
     )
     .shows_in_permits(|game| game.faults.rob > 0),
     mutant(
         "leases that may have been created are not undone",
         PERMITS,
         "Event::TakeUnknown => [[Action::Undo]]",
-        "self.go_on(now, false)",
+        "self.go_on(now)",
     )
     .shows_in_permits(relocates),
     mutant(
@@ -107,7 +108,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "whoever waits for leases watches nothing",
         PERMITS,
-        "sync: !passage.is_up_to_date(now), watch: [[self.is_patient]], verify",
+        "sync: !passage.is_up_to_date(now), watch: [[self.is_patient]]",
         "false",
     )
     .shows_in_permits(|_| true),

@@ -76,9 +76,10 @@ impl Model for Permits {
             Property::always("nobody counts again on the same connection", |_, world: &World| {
                 world.breach != Some(Breach::Spin)
             }),
-            Property::always("whoever has lost its place notices at the next change", |_, world: &World| {
+            Property::always("whoever has lost its place takes nothing", |_, world: &World| {
                 world.breach != Some(Breach::Evicted)
             }),
+            Property::always("whoever waits stands at the gate", |_, world: &World| !waits_outside(world)),
             Property::always("nobody waits in vain, and nothing is left", |_, world: &World| {
                 !waits_in_vain(world)
             }),
@@ -104,4 +105,12 @@ fn waits_in_vain(world: &World) -> bool {
     let is_left = !world.server.now.gate.is_empty() || !world.server.now.leases.is_empty();
     let is_over = is_over && world.foreigners.iter().all(|foreigner| *foreigner == Foreigner::Done);
     world.breach.is_none() && !steps.iter().any(Step::is_due) && (!is_over || is_left)
+}
+
+/// Whether somebody waits whose node at the gate is gone, and nothing is going to tell it before others come or go.
+fn waits_outside(world: &World) -> bool {
+    let is_there = |task: &Task| task.name().is_some_and(|name| world.server.now.is_at_gate(name));
+    let waits = |task: &&Task| matches!(task.phase, Phase::AwaitsGate | Phase::AwaitsLeases);
+    let mut tasks = world.clients.iter().flat_map(|client| &client.tasks).filter(waits);
+    world.breach.is_none() && tasks.any(|task| !is_there(task)) && world.is_still()
 }

@@ -84,6 +84,15 @@ impl World {
         }
     }
 
+    /// Whether nothing more happens as long as nobody comes or goes.
+    pub(crate) fn is_still(&self) -> bool {
+        let comes_or_goes =
+            |step: &Step| matches!(step, Step::Enter(..) | Step::Release(..) | Step::Foreign(_));
+        let mut steps = Vec::new();
+        self.steps(&mut steps);
+        steps.iter().all(|step| !step.is_due() || comes_or_goes(step))
+    }
+
     fn steps_of_client(&self, client: &Client, steps: &mut Vec<Step>) {
         let id = client.id;
         if client.has_expired {

@@ -22,7 +22,6 @@ pub(crate) enum What {
     },
     Watch(String),
     Sync,
-    Stat(String),
     Count {
         watch: bool,
     },
@@ -51,7 +50,6 @@ pub(crate) enum Answer {
         leases: Vec<Lease>,
         watch: Watch,
     },
-    Exists(bool),
     Done,
     /// What is asked about, or needed, does not exist.
     Missing,
@@ -86,14 +84,12 @@ pub(crate) struct Asking<A> {
     pub(crate) action: AsHash<A>,
     pub(crate) at: Moment,
     pub(crate) slots: Vec<(What, Option<Answer>)>,
-    /// Whether it waited for leases before, and its node at the gate was gone by then.
-    pub(crate) is_evicted: bool,
 }
 
 /// The requests that follow from the action are enough.
 impl<A> Hash for Asking<A> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.at, &self.slots, self.is_evicted).hash(state);
+        (&self.at, &self.slots).hash(state);
     }
 }
 
@@ -235,13 +231,20 @@ impl Task {
             Phase::AtLeases(asking) => asking.slots.iter().all(|(_, answer)| answer.is_some()),
             Phase::Entering => self.first.as_ref().is_some_and(|first| first.answer.is_some()),
             Phase::AwaitsGate => {
-                let own = self.node.as_ref().and_then(|node| node.watch.as_ref());
                 let blocker = self.blocker.as_ref().map(|(_, watch, _)| watch);
-                self.wake || told(own) || told(blocker) || is_over
+                self.wake || self.is_told_of_its_node() || told(blocker) || is_over
             }
-            Phase::AwaitsLeases => told(self.leases.as_ref().map(|(_, watch)| watch)) || is_over,
+            Phase::AwaitsLeases => {
+                let leases = self.leases.as_ref().map(|(_, watch)| watch);
+                self.is_told_of_its_node() || told(leases) || is_over
+            }
             Phase::Outside | Phase::Holding(_) | Phase::Done => false,
         }
+    }
+
+    /// Whether the watch on its node at the gate has told that it is gone.
+    pub(crate) fn is_told_of_its_node(&self) -> bool {
+        self.node.as_ref().and_then(|node| node.watch.as_ref()).is_some_and(|watch| watch.has_told)
     }
 
     /// The watches that it has and those that it is being given.

@@ -181,7 +181,7 @@ impl World {
 
     fn serve(&mut self, client: ClientId, request: &Request) -> Answer {
         let owner = Owner::Client(client);
-        let reads = matches!(request.what, What::List | What::Watch(_) | What::Stat(_) | What::Count { .. });
+        let reads = matches!(request.what, What::List | What::Watch(_) | What::Count { .. });
         if !reads {
             // Whatever is done, or synced, is done where all was done before.
             let fired = self.server.catch_up(client);
@@ -204,7 +204,6 @@ impl World {
             }
             What::Watch(_) => Answer::Missing,
             What::Sync => Answer::Done,
-            What::Stat(name) => Answer::Exists(view.is_at_gate(name)),
             What::Count { watch } => {
                 if *watch {
                     self.server.watches.insert((client, Path::Leases));
@@ -259,7 +258,7 @@ impl World {
             Phase::AwaitsGate => client.gate_woken(task, &mut shown),
             Phase::Entering => client.entered(task, &mut shown),
             Phase::AtLeases(asking) => client.leases_answered(task, asking, &mut shown),
-            Phase::AwaitsLeases => client.leases_woken(task, &self.server.now, &mut shown),
+            Phase::AwaitsLeases => client.leases_woken(task, &mut shown),
             phase => client.tasks[task].phase = phase,
         }
         shown
