@@ -79,9 +79,10 @@ pub enum Error {
     },
 
     /// The same owner holds this lock already, in a way that keeps it from being granted: through another lock
-    /// object, or as a reader who wants to write. The wait would never end.
+    /// object, or as a reader who wants to write. The wait would never end, and no try would succeed. Nothing was sent; but
+    /// for a reader that is kept out by a writer of others who waits for it.
     #[error(
-        "waiting for {path} would deadlock: the same owner holds it through another lock object, or for \
+        "acquiring {path} would deadlock: the same owner holds it through another lock object, or for \
          reading; release that first, or share one lock object"
     )]
     WouldDeadlock {

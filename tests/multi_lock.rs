@@ -10,7 +10,7 @@ use support::*;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
 use zk_recipes::{
-    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock,
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
     ReadWriteLock, Result, SemaphoreMutex,
 };
 use zookeeper_client as zk;
@@ -197,7 +197,7 @@ async fn whoever_waits_in_one_queue_has_left_the_later_ones() {
         queues_of(&zookeeper, lengths).await;
         // What it waits for is the other's; what comes before is its own, and what comes after is free.
         for path in PATHS {
-            let free = mutex_at(&other, path).try_acquire().await.unwrap();
+            let free = mutex_at(&other, path).try_acquire_as(&Owner::new()).await.unwrap();
             assert_eq!(free.is_some(), path > held, "{path} while {held} is held");
         }
         queues_of(&zookeeper, lengths).await;
@@ -537,9 +537,12 @@ async fn waiting_for_oneself_is_refused() {
     for (held, path) in PATHS.into_iter().enumerate() {
         let own = mutex_at(&client, path).acquire().await.unwrap();
         would_deadlock(within(lock.acquire()).await, path);
-        would_deadlock(within(lock.try_acquire_for(LONG)).await, path);
-        // Trying is not waiting.
-        assert!(lock.try_acquire().await.unwrap().is_none());
+        would_deadlock(within(lock.try_acquire()).await, path);
+        for time in [Duration::ZERO, Duration::from_nanos(1), LONG] {
+            would_deadlock(within(lock.try_acquire_for(time)).await, path);
+        }
+        let mixed = MultiLock::of(PATHS.map(|path| Arc::new(mutex_at(&client, path)) as _)).unwrap();
+        would_deadlock(within(mixed.try_acquire()).await, path);
         queues_of(&zookeeper, std::array::from_fn(|number| usize::from(number == held))).await;
         // Another owner may wait.
         let waiter = acquiring(&lock);
@@ -558,16 +561,17 @@ async fn waiting_for_oneself_is_refused() {
     queues_of(&zookeeper, [1; 3]).await;
     all.release().await.unwrap();
 
-    // It is known when the turn of that path has come; the earlier ones are given back.
-    let other = connect(&server).await;
-    let (first, own) =
-        (mutex_at(&other, A).acquire().await.unwrap(), mutex_at(&client, C).acquire().await.unwrap());
-    let releasing = async {
+    // What its owner comes to hold while it waits is known when the turn of that path has come; the earlier ones are given
+    // back.
+    let first = mutex_at(&connect(&server).await, A).acquire().await.unwrap();
+    let acquiring_last = async {
         watches_of(&server, 1).await;
-        queues_of(&zookeeper, [2, 0, 1]).await;
+        queues_of(&zookeeper, [2, 0, 0]).await;
+        let own = mutex_at(&client, C).acquire().await.unwrap();
         first.release().await.unwrap();
+        own
     };
-    let (refused, ()) = within(futures_util::future::join(lock.acquire(), releasing)).await;
+    let (refused, own) = within(futures_util::future::join(lock.acquire(), acquiring_last)).await;
     would_deadlock(refused, C);
     queues_of(&zookeeper, [0, 0, 1]).await;
     own.release().await.unwrap();

@@ -234,11 +234,13 @@ async fn waiting_for_oneself_through_another_object_is_refused() {
     let (one, other) = (mutex(&client), mutex(&client));
     let guard = one.acquire().await.unwrap();
     let path = sandbox.lock_path();
-    assert_eq!(within(other.acquire()).await.unwrap_err(), Error::WouldDeadlock { path: path.clone() });
-    let timed = within(other.try_acquire_for(Duration::from_secs(60))).await;
-    assert_eq!(timed.unwrap_err(), Error::WouldDeadlock { path });
-    // Trying is not waiting, and another owner may wait.
-    assert!(other.try_acquire().await.unwrap().is_none());
+    let refused = Error::WouldDeadlock { path };
+    assert_eq!(within(other.acquire()).await.unwrap_err(), refused);
+    assert_eq!(within(other.try_acquire()).await.unwrap_err(), refused);
+    for time in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(60)] {
+        assert_eq!(within(other.try_acquire_for(time)).await.unwrap_err(), refused, "{time:?}");
+    }
+    // Another owner may wait.
     let waiter = acquire_in_task(&other);
     queue_of(&client.zookeeper().await.unwrap(), guard.node_path().rsplit_once('/').unwrap().0, 2).await;
     drop(guard);
@@ -377,7 +379,8 @@ async fn a_ticket_tells_its_position() {
     guard.release().await.unwrap();
     let guard = within(last).await.unwrap().unwrap();
     // The wait is over, and so is the news.
-    while within(followed.changed()).await.is_ok() {}
+    within(followed.wait_for(|position| *position == 0)).await.unwrap();
+    within(followed.changed()).await.unwrap_err();
     assert!(guard.node_path().starts_with(&path));
     drop(guard);
     sandbox.assert_nothing_left().await;

@@ -292,9 +292,8 @@ async fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_whoever_is_befor
         })
         .await;
     };
-    // Along with its own node, where the end of the other is its turn. A writer looks again when the second before it is
-    // gone.
-    watches([&[], &[0, 1], &[1, 2], &[1, 3], &[2], &[4]]).await;
+    // Along with its own node. A writer looks again when the second before it is gone.
+    watches([&[], &[0, 1], &[1, 2], &[1, 3], &[2, 4], &[4, 5]]).await;
     // The nearest writer gives up: there is another one before it.
     line.0.remove(3).abort();
     watches([&[], &[0, 1], &[1, 2], &[1, 3], &[], &[1, 5]]).await;
@@ -568,8 +567,9 @@ async fn a_reader_that_wants_to_write_is_refused_at_once() {
         would_deadlock(within(lock.write().acquire()).await, LOCK);
         would_deadlock(within(lock.write().try_acquire_for(LONG)).await, LOCK);
         would_deadlock(within(lock.write().enqueue()).await, LOCK);
-        // Trying is not waiting.
-        assert!(lock.write().try_acquire().await.unwrap().is_none());
+        would_deadlock(within(lock.write().try_acquire_for(Duration::from_nanos(1))).await, LOCK);
+        would_deadlock(within(lock.write().try_acquire_for(Duration::ZERO)).await, LOCK);
+        would_deadlock(within(lock.write().try_acquire()).await, LOCK);
         assert_eq!(count().await, before, "nothing was sent");
     };
     let reading = lock.read().acquire().await.unwrap();
@@ -600,13 +600,14 @@ async fn waiting_for_oneself_through_another_object_is_refused() {
         would_deadlock(within(other.write().acquire()).await, &path);
         would_deadlock(within(other.write().try_acquire_for(LONG)).await, &path);
         would_deadlock(within(other.write().enqueue().await.unwrap().acquired()).await, &path);
-        assert!(other.write().try_acquire().await.unwrap().is_none());
+        would_deadlock(within(other.write().try_acquire_for(Duration::from_nanos(1))).await, &path);
+        would_deadlock(within(other.write().try_acquire()).await, &path);
     };
     let refused_to_read = async || {
         would_deadlock(within(other.read().acquire()).await, &path);
         would_deadlock(within(other.read().try_acquire_for(LONG)).await, &path);
         would_deadlock(within(other.read().enqueue().await.unwrap().acquired()).await, &path);
-        assert!(other.read().try_acquire().await.unwrap().is_none());
+        would_deadlock(within(other.read().try_acquire()).await, &path);
     };
 
     let writing = one.write().acquire().await.unwrap();

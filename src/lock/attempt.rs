@@ -28,7 +28,14 @@ pub(crate) trait Contending: Debug {
     /// What it waited for, if it was granted. What is left of it then is nothing.
     fn take(&mut self) -> Option<Self::Guard>;
 
+    /// # Errors
+    /// [`Error::WouldDeadlock`] if it is not granted, and would wait for what its owner holds.
+    fn ensure_no_deadlock(&self) -> Result<()>;
+
     /// Waits until something has changed.
+    ///
+    /// # Errors
+    /// As [`ensure_no_deadlock`](Self::ensure_no_deadlock), among others.
     ///
     /// # Cancel safety
     /// Only to be followed by dropping or leaving.
@@ -76,10 +83,13 @@ pub(crate) async fn try_acquire<Q: Contending, F: Future<Output = Result<Entry<Q
             Ok(Entry::Granted(guard)) => Ok(Some(guard)),
             Ok(Entry::Queued(mut queued)) => match queued.take() {
                 Some(guard) => Ok(Some(guard)),
-                None => queued.leave().await.map(|()| None),
+                None => {
+                    // To try again and again would be no better than to wait.
+                    let would_end = queued.ensure_no_deadlock();
+                    let left = queued.leave().await;
+                    would_end.and(left).map(|()| None)
+                }
             },
-            // It is taken.
-            Err(Error::WouldDeadlock { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     };

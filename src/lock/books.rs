@@ -36,8 +36,8 @@ struct Owners {
 #[derive(Debug, Default)]
 struct Held(Mutex<HashMap<Key, Vec<HeldBy>>>);
 
-/// A token, and the node.
-type HeldBy = (i64, Weak<HeldNode>);
+/// A token, how it holds, and the node.
+type HeldBy = (i64, Kind, Weak<HeldNode>);
 
 /// An owner, and the full path of a lock.
 type Key = (Owner, Arc<str>);
@@ -78,13 +78,13 @@ impl Books {
         lock(&self.owners).holds.keys().all(|(_, held)| *held != kind)
     }
 
-    /// Whether this owner holds at this path since before that transaction, but not through this lock object. What it
-    /// has lost does not count.
-    pub(crate) fn holds_elsewhere(&self, owner: &Owner, before: i64) -> bool {
+    /// Whether this owner holds at this path, with such a token and of such a kind, but not through this lock object. What
+    /// it has lost does not count.
+    pub(crate) fn holds_elsewhere(&self, owner: &Owner, is_meant: impl Fn(i64, Kind) -> bool) -> bool {
         let key = (owner.clone(), self.path.clone());
         let holds = lock(&self.held.0).get(&key).cloned().unwrap_or_default();
         let is_held = |node: &Weak<HeldNode>| node.upgrade().is_some_and(|node| node.loss().is_none());
-        holds.iter().any(|(token, node)| *token < before && is_held(node))
+        holds.iter().any(|(token, kind, node)| is_meant(*token, *kind) && is_held(node))
             && !self.holds(owner, Kind::Exclusive)
             && !self.holds(owner, Kind::Shared)
     }
@@ -98,7 +98,7 @@ impl Books {
         node: Arc<HeldNode>,
     ) -> Share {
         let key = (owner.clone(), self.path.clone());
-        lock(&self.held.0).entry(key).or_default().push((token, Arc::downgrade(&node)));
+        lock(&self.held.0).entry(key).or_default().push((token, kind, Arc::downgrade(&node)));
         let mut owners = lock(&self.owners);
         owners.count += 1;
         let number = owners.count;
@@ -134,7 +134,7 @@ impl Registration {
         let Self { books, owner, kind, token, number } = self;
         if let Entry::Occupied(mut entry) = lock(&books.held.0).entry((owner.clone(), books.path.clone())) {
             let tokens = entry.get_mut();
-            tokens.iter().position(|(held, _)| held == token).map(|held| tokens.swap_remove(held));
+            tokens.iter().position(|(held, ..)| held == token).map(|held| tokens.swap_remove(held));
             if tokens.is_empty() {
                 entry.remove();
             }

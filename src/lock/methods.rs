@@ -69,6 +69,10 @@ macro_rules! reentrant_lock {
 
             /// Acquires the lock for the current task if no other contender is to be waited for; `None` otherwise.
             ///
+            /// `None` says that somebody else has it, or comes first, and that it may be worth a later try. An owner that
+            /// keeps itself out gets [`Error::WouldDeadlock`](crate::Error::WouldDeadlock), as by every other acquire: it
+            /// could try for ever.
+            ///
             /// # Errors
             /// As [`acquire`](Self::acquire).
             ///

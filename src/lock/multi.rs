@@ -263,6 +263,7 @@ async fn enter(members: &Arc<[Reentrant]>, caller: Caller) -> Result<Entry<Turn>
     if let Some(again) = enter_again(members, &owner)? {
         return Ok(Entry::Granted(again));
     }
+    members.iter().try_for_each(|member| member.ensure_can_be_granted(&owner))?;
     let queues = members.iter().map(|member| member.internals().clone()).collect();
     let joint = Joint::enter(&queues, members[0].options().data(), caller).await?;
     Ok(Entry::Queued(Turn { members: members.clone(), owner, joint, entered: None }))
@@ -270,6 +271,11 @@ async fn enter(members: &Arc<[Reentrant]>, caller: Caller) -> Result<Entry<Turn>
 
 impl Contending for Turn {
     type Guard = LockGuard;
+
+    fn ensure_no_deadlock(&self) -> Result<()> {
+        let Some((place, member)) = self.joint.waiting() else { return Ok(()) };
+        self.members[member].ensure_no_deadlock(place.czxid(), &self.owner)
+    }
 
     fn take(&mut self) -> Option<LockGuard> {
         if self.entered.is_some() {
@@ -281,9 +287,10 @@ impl Contending for Turn {
     }
 
     async fn wait(&mut self) -> Result<()> {
+        self.ensure_no_deadlock()?;
         let Self { members, owner, joint, entered } = self;
         let Some((place, member)) = joint.waiting() else { return joint.wait().await };
-        members[member].ensure_no_deadlock(place.position(), place.czxid(), owner)?;
+        tracing::debug!(path = members[member].path(), position = place.position(), "waiting");
         let waiting = members[member].wait_as(owner);
         // What was lost is no reason to wait no longer.
         let enter_again = || ready(Ok(enter_again(members, owner).unwrap_or_default()));

@@ -169,18 +169,24 @@ impl Reentrant {
         }
     }
 
+    /// Refuses what an owner could not be granted before it releases what it holds, before anything is sent.
+    ///
     /// # Errors
-    /// [`Error::WouldDeadlock`] if the owner of this waiting place holds what it waits for.
-    pub(crate) fn ensure_no_deadlock(
-        &self,
-        position: usize,
-        czxid: Option<i64>,
-        owner: &Owner,
-    ) -> Result<()> {
-        tracing::debug!(path = self.path(), position, "waiting");
+    /// [`Error::WouldDeadlock`].
+    pub(crate) fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()> {
+        let keeps_out = |_, held| held == Kind::Exclusive || self.kind == Kind::Exclusive;
+        if self.books.holds_elsewhere(owner, keeps_out) { Err(self.would_deadlock()) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// [`Error::WouldDeadlock`] if the owner of this contender, which is not granted, holds what it would wait for: by itself,
+    /// or behind others who do.
+    pub(crate) fn ensure_no_deadlock(&self, czxid: Option<i64>, owner: &Owner) -> Result<()> {
         // Through this very object the owner may have two contenders, started at the same time. It enters again then.
         match czxid {
-            Some(czxid) if self.books.holds_elsewhere(owner, czxid) => Err(self.would_deadlock()),
+            Some(czxid) if self.books.holds_elsewhere(owner, |token, _| token < czxid) => {
+                Err(self.would_deadlock())
+            }
             _ => Ok(()),
         }
     }
@@ -204,14 +210,20 @@ impl Reentrant {
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
         match self.enter_again(owner)? {
             Some(again) => Ok(again),
-            None => attempt::acquire(self.client(), |caller| self.enter_anew(owner, caller)).await,
+            None => {
+                self.ensure_can_be_granted(owner)?;
+                attempt::acquire(self.client(), |caller| self.enter_anew(owner, caller)).await
+            }
         }
     }
 
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         match self.enter_again(owner)? {
             Some(again) => Ok(Some(again)),
-            None => attempt::try_acquire(self.client(), |caller| self.enter_anew(owner, caller)).await,
+            None => {
+                self.ensure_can_be_granted(owner)?;
+                attempt::try_acquire(self.client(), |caller| self.enter_anew(owner, caller)).await
+            }
         }
     }
 
@@ -219,7 +231,9 @@ impl Reentrant {
         match self.enter_again(owner)? {
             Some(again) => Ok(Some(again)),
             None => {
-                attempt::try_acquire_for(self.client(), within, |caller| self.enter_anew(owner, caller)).await
+                self.ensure_can_be_granted(owner)?;
+                attempt::try_acquire_for(self.client(), within, |caller| self.enter_anew(owner, caller))
+                    .await
             }
         }
     }
@@ -267,6 +281,10 @@ impl Turn {
 impl Contending for Turn {
     type Guard = LockGuard;
 
+    fn ensure_no_deadlock(&self) -> Result<()> {
+        self.lock.ensure_no_deadlock(self.seat.czxid(), &self.owner)
+    }
+
     fn take(&mut self) -> Option<LockGuard> {
         if self.entered.is_some() {
             return self.entered.take();
@@ -282,8 +300,9 @@ impl Contending for Turn {
     }
 
     async fn wait(&mut self) -> Result<()> {
+        self.ensure_no_deadlock()?;
         let Self { lock, owner, seat, waiting, entered } = self;
-        lock.ensure_no_deadlock(seat.position(), seat.czxid(), owner)?;
+        tracing::debug!(path = lock.path(), position = seat.position(), "waiting");
         let waiting = waiting.get_or_insert_with(|| lock.wait_as(owner));
         *entered = waiting.until(pin!(seat.wait()), || lock.enter_beside(owner)).await?;
         Ok(())

@@ -64,10 +64,10 @@ impl Ticket {
         Ok(position_of(own, &queue).unwrap_or(queue.len()))
     }
 
-    /// Follows the position while [`acquired`](Self::acquired) is awaited.
+    /// Follows the position while [`acquired`](Self::acquired) is awaited. It is zero when that returns the lock.
     ///
     /// Each change in the queue then costs a request of this client, and of each other client that follows.
-    /// The sender is gone when the wait is over.
+    /// The sender is gone when the wait is over; if it was given up or has failed, without a zero.
     ///
     /// ```no_run
     /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
@@ -106,7 +106,7 @@ impl Ticket {
         if positions.receiver_count() > 0
             && let Some(place) = turn.seat_mut().place_mut()
         {
-            place.publish_position(positions);
+            place.publish_position(positions.clone());
         }
         let acquire = async {
             if turn.enters_beside().await? {
@@ -116,6 +116,8 @@ impl Ticket {
             turn.seat_mut().look().await?;
             attempt::granted(&mut turn).await
         };
-        lock.client().unless_closed(acquire).await
+        let guard = lock.client().unless_closed(acquire).await?;
+        positions.send_if_modified(|last| std::mem::replace(last, 0) != 0);
+        Ok(guard)
     }
 }
