@@ -565,20 +565,16 @@ async fn whoever_loses_its_place_at_the_gate_queues_again() {
     watches_of(&server, 2).await;
     // An operator thinks that it hangs.
     zookeeper.delete(&format!("{GATE}/{first}"), None).await.unwrap();
-    let behind_it = queue_of(&zookeeper, GATE, 1).await.remove(0);
-    eventually("the next one is at the gate, too, and watches the leases", || async {
-        (watches_on_children(&server).await == 2).then_some(())
-    })
-    .await;
-    release(held).await;
-    // Both wake, and one is at the gate.
-    let guards = within(behind).await.unwrap().unwrap();
-    let again = eventually("the other queues again", || async {
+    eventually("it queues again, and the next one is at the gate", || async {
         let gate = children(&zookeeper, GATE).await;
-        (gate.len() == 1 && gate[0] != behind_it).then(|| gate[0].clone())
+        (gate.len() == 2 && !gate.contains(&first)).then_some(())
     })
     .await;
-    assert!(sequence(&again) > sequence(&behind_it), "it has lost its place");
+    watches_of(&server, 2).await;
+    assert_eq!(watches_on_children(&server).await, 1, "one is first at the gate");
+    release(held).await;
+    let guards = within(behind).await.unwrap().unwrap();
+    queue_of(&zookeeper, GATE, 1).await;
     assert_eq!(children(&zookeeper, LEASES).await.len(), 2);
     assert!(!waiter.is_finished());
     release(guards).await;

@@ -493,11 +493,11 @@ mod tests {
         let mut scene = Scene::new();
         let mut contender = scene.waiting(4, &[1, 2, 3, 4]);
         assert_eq!(contender.standing(), Standing::Waiting { position: 3 });
-        assert_eq!(contender.park(scene.now), watch(false, 2));
-        scene.watched(&mut contender, Sight::Unwatched, Sight::There);
-        assert_eq!(scene.woken(&mut contender, Sight::Unwatched, Sight::Gone), Action::List);
+        assert_eq!(contender.park(scene.now), watch(true, 2));
+        scene.watched(&mut contender, Sight::There, Sight::There);
+        assert_eq!(scene.woken(&mut contender, Sight::There, Sight::Gone), Action::List);
         assert_eq!(scene.listed(&mut contender, &[3, 4, 5]), Action::Report);
-        assert_eq!(contender.park(scene.now), watch(true, 3));
+        assert_eq!(contender.park(scene.now), watch(false, 3));
     }
 
     #[test]
@@ -575,9 +575,9 @@ mod tests {
         let children = vec![name(1), latch(2), name(3)];
         let (mut contender, _, action) = scene.entered(&name(3), Some(children));
         assert_eq!((contender.standing(), action), (Standing::Waiting { position: 1 }, Action::Report));
-        assert_eq!(contender.park(scene.now), Action::Watch { own: false, blocker: Some(name(1)) });
-        scene.watched(&mut contender, Sight::Unwatched, Sight::There);
-        assert_eq!(scene.woken(&mut contender, Sight::Unwatched, Sight::Gone), Action::List);
+        assert_eq!(contender.park(scene.now), watch(true, 1));
+        scene.watched(&mut contender, Sight::There, Sight::There);
+        assert_eq!(scene.woken(&mut contender, Sight::There, Sight::Gone), Action::List);
         let at = scene.line.moment(scene.now);
         let listed = Event::Listed { children: vec![latch(2), name(3)], at };
         assert_eq!(scene.on(&mut contender, listed), refused(2));
@@ -602,17 +602,19 @@ mod tests {
             ["WRIT__0000000001", "READ__0000000002", "WRIT__0000000003", "READ__0000000004"]
                 .map(|end| format!("_c_id-__{end}"))
                 .into();
-        // Of a contender of that place, in the queue from another place on: whom it watches, and whether along with
-        // its own node, so that the end of the other is its grant.
-        let watches = |own: usize, first: usize| {
+        // Of a contender of that place, in a queue: whom it watches, and whether the end of the other is its grant.
+        let watches_in = |own: &String, queue: &[String]| {
             let mut scene = Scene { names: &READ_WRITE, ..Scene::new() };
-            let (contender, _, _) = scene.entered(&queue[own], Some(queue[first..].to_vec()));
-            match contender.park(scene.now) {
-                Action::Watch { own, blocker } => {
-                    queue.iter().position(|name| Some(name) == blocker.as_ref()).map(|blocker| (blocker, own))
-                }
-                _ => None,
-            }
+            let (mut contender, _, _) = scene.entered(own, Some(queue.to_vec()));
+            let Action::Watch { own: true, blocker } = contender.park(scene.now) else { return None };
+            scene.watched(&mut contender, Sight::There, Sight::There);
+            scene.woken(&mut contender, Sight::There, Sight::Gone);
+            let blocker = queue.iter().position(|name| Some(name) == blocker.as_ref())?;
+            Some((blocker, contender.standing() == Standing::Granted))
+        };
+        let watches = |own: usize, first: usize| {
+            let (blocker, is_last) = watches_in(&queue[own], &queue[first..])?;
+            Some((blocker + first, is_last))
         };
         assert_eq!(watches(3, 0), Some((2, false)));
         assert_eq!(watches(3, 1), Some((2, true)));
@@ -621,10 +623,7 @@ mod tests {
         // The writer before it may go on as a reader.
         assert_eq!(watches(2, 2), None);
         let writers = [queue[0].clone(), queue[2].clone()];
-        let mut scene = Scene { names: &READ_WRITE, ..Scene::new() };
-        let (contender, _, _) = scene.entered(&writers[1], Some(writers.to_vec()));
-        let blocker = Some(writers[0].clone());
-        assert_eq!(contender.park(scene.now), Action::Watch { own: false, blocker });
+        assert_eq!(watches_in(&writers[1], &writers), Some((0, false)));
         assert_eq!(watches(1, 0), Some((0, true)));
         assert_eq!(watches(1, 1), None);
     }
@@ -646,7 +645,7 @@ mod tests {
         let [a, b, c] = [park(&children[0]), park(&children[1]), park(&children[2])];
         let waiting = |position, blocker: usize| {
             let blocker = Some(children[blocker].clone());
-            (Standing::Waiting { position }, Action::Watch { own: false, blocker })
+            (Standing::Waiting { position }, Action::Watch { own: true, blocker })
         };
         assert_eq!(b, (Standing::Granted, Action::Report));
         assert_eq!(c, waiting(1, 1));

@@ -179,11 +179,9 @@ impl Applicant {
                 self.go_on(now)
             }
             Event::Counted(count) if self.is_believed(count, now) => self.judge(count),
-            Event::Counted(_)
-            | Event::Changed
-            | Event::Failed
-            | Event::ParentsMade
-            | Event::Undone => self.go_on(now),
+            Event::Counted(_) | Event::Changed | Event::Failed | Event::ParentsMade | Event::Undone => {
+                self.go_on(now)
+            }
             Event::Taken => {
                 self.is_granted = true;
                 Action::Report

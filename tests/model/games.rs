@@ -169,6 +169,7 @@ pub(crate) const GAMES: &[Game] = &[
     read_write(&[&[X, S]], &[Exclusive], DOWNGRADE),
     mutex(&[&[X, X]], &[Exclusive], Faults { cancel: 1, touch: 1, ..NONE }),
     read_write(&[&[X, S], &[X]], &[], DOWNGRADE),
+    read_write(&[&[X, S]], &[Exclusive], Faults { touch: 1, ..DOWNGRADE }),
     without_right_to_read(mutex(&[&[X, X], &[X]], &[], ROB)),
     mutex(&[&[X, X], &[X]], &[], ROB),
     mutex(&[&[X, X], &[X]], &[], EXPIRE),

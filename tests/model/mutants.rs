@@ -134,7 +134,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "if [[own.node.kind == Kind::Exclusive]] {\n            line.clear_up_to",
         "true",
     )
-    .shows_in(|game| game.faults.downgrade > 0 && game.faults.rob > 0),
+    .shows_in(|game| game.faults.downgrade > 0 && game.faults.touch > 0),
     mutant(
         "the queue is known though the parent is not watched",
         LINE,

@@ -99,9 +99,7 @@ impl Model for Queue {
                 !hears_of_too_many(world)
             }),
             Property::always("nobody waits in vain", |_, world: &World| !waits_in_vain(world)),
-            Property::always("whoever waits stands in the queue", |_, world: &World| {
-                !waits_outside(world)
-            }),
+            Property::always("whoever waits stands in the queue", |_, world: &World| !waits_outside(world)),
         ]
     }
 }

@@ -69,10 +69,16 @@ pub(crate) enum Phase {
 /// A request, with the answer as far as it is there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Asked {
-    Enter { nodes: Vec<Place>, is_served: bool },
+    Enter {
+        nodes: Vec<Place>,
+        is_served: bool,
+    },
     Locate(Place),
     /// Answered with the place that is granted or lost.
-    Wait { queue: usize, answer: Option<(usize, Standing)> },
+    Wait {
+        queue: usize,
+        answer: Option<(usize, Standing)>,
+    },
     LookAtAll(Vec<Standing>),
 }
 
