@@ -223,13 +223,13 @@ impl Client {
     /// The session cannot end while a clone of it is kept: drop it before [`close`](Self::close).
     ///
     /// # Errors
-    /// [`Error::NotConnected`] when there is no connected session within the connection timeout;
+    /// [`Error::NotConnected`] when there is no connected session under the [retry policy](RetryPolicy);
     /// [`Error::AuthFailed`], [`Error::SessionOver`] and [`Error::Closed`] when there will be none.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn zookeeper(&self) -> Result<zk::Client> {
-        let session = self.unless_closed(self.session()).await?;
+        let session = self.unless_closed(self.session_under_policy()).await?;
         let zookeeper = session.zookeeper().map_err(|_| Error::Closed)?;
         Ok((*zookeeper).clone())
     }
@@ -327,6 +327,42 @@ impl Client {
         Err(self.not_connected(connection_timeout))
     }
 
+    /// The same, waited for under the retry policy.
+    pub(crate) async fn session_under_policy(&self) -> Result<Arc<Session>> {
+        let mut failures = Failures::default();
+        loop {
+            match self.session().await {
+                Ok(session) => return Ok(session),
+                Err(error) => failures.pause_after(error, self.retry_policy()).await?,
+            }
+        }
+    }
+
+    /// Asks a session for something, as one attempt under the retry policy. `None` if the session had no connection for
+    /// the connection timeout: what was asked may be sent, and done, nevertheless.
+    ///
+    /// # Cancel safety
+    /// That of what is asked.
+    pub(crate) async fn attempt<T>(&self, session: &Session, asked: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            answer = asked => Some(answer),
+            () = session.without_connection(self.core.config.connection_timeout) => None,
+        }
+    }
+
+    /// The same for a single request.
+    ///
+    /// # Errors
+    /// That of the request, or that there was no connection.
+    pub(crate) async fn attempt_one<T>(
+        &self,
+        session: &Session,
+        request: impl Future<Output = Result<T, zk::Error>>,
+    ) -> Result<T, zk::Error> {
+        self.attempt(session, request).await.unwrap_or(Err(zk::Error::ConnectionLoss))
+    }
+
     /// Whether there is a session that is connected and takes writes.
     pub(crate) fn is_connected(&self) -> bool {
         let status = self.core.link.status();
@@ -373,11 +409,10 @@ impl Client {
         let mut failures = Failures::default();
         loop {
             let outcome = match self.session().await {
-                Ok(session) => attempt(session).await.map_err(|source| Error::ZooKeeper {
-                    operation,
-                    path: path.to_owned(),
-                    source,
-                }),
+                Ok(session) => {
+                    let attempted = self.attempt_one(&session, attempt(session.clone())).await;
+                    attempted.map_err(|source| Error::ZooKeeper { operation, path: path.to_owned(), source })
+                }
                 Err(error) => Err(error),
             };
             match outcome {

@@ -302,7 +302,8 @@ impl EphemeralNode {
         let mut failures = Failures::default();
         // What may exist of it cannot be named yet.
         while matches!(self.state, State::Unknown) {
-            let Err(source) = self.settle().await else { break };
+            let (client, session) = (self.client.clone(), self.session.clone());
+            let Err(source) = client.attempt_one(&session, self.settle()).await else { break };
             if Failure::of(&source) == Failure::SessionOver {
                 self.state = State::Gone;
                 break;
@@ -320,7 +321,7 @@ impl EphemeralNode {
         loop {
             let deleting = self.session.send_delete(&path);
             drop(until_sent.take());
-            let error = match deleting.await {
+            let error = match self.client.attempt_one(&self.session, deleting).await {
                 Ok(()) => {
                     self.state = State::Gone;
                     return Ok(true);

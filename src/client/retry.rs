@@ -8,14 +8,34 @@ use crate::error::{Error, Result};
 
 /// How often, and after what pauses, a request that failed for want of a connection is tried again.
 ///
-/// The policies of Curator (`org.apache.curator.retry`). What cannot be mended by waiting, such as a missing
-/// right, is never retried. Attempts and time are counted from the first failure, and from zero again after
-/// a success: waiting in a queue does not use the policy up.
+/// The policies of Curator (`org.apache.curator.retry`). What cannot be mended by waiting, such as a missing right, is
+/// never tried again. Attempts and time are counted from the first failure, and from zero again after a success.
 ///
-/// The default is [`exponential_backoff`](Self::exponential_backoff) with pauses from 100 ms and 3 retries.
-/// Each attempt may take the connection timeout, so that with the defaults an outage of about a minute is
-/// survived without an error, and any outage is survived by those who already wait in a queue for as long as
-/// their session lives.
+/// # How long a call takes while the servers cannot be reached
+/// Every call that asks the servers makes one attempt, and as many more as the policy allows. An attempt waits for a
+/// connection for the [connection timeout](crate::ClientBuilder::connection_timeout). When it has one, it waits for the
+/// answer for as long as that lasts: a connection on which nothing comes is given up after two fifths of the session
+/// timeout. So with `r` retries a call fails after `r + 1` connection timeouts and the pauses between them; if the
+/// servers have only just fallen silent, the first attempt takes as long as it takes to notice that.
+///
+/// Then the error is [`Error::NotConnected`](crate::Error::NotConnected) if there was no connection for the last attempt, and
+/// [`Error::ZooKeeper`](crate::Error::ZooKeeper) with what happened to the connection if there was one. Both are
+/// [retryable](crate::Error::is_retryable). Under [`forever`](Self::forever) neither comes.
+///
+/// What differs:
+///
+/// | call | differs in that |
+/// |---|---|
+/// | an acquire that waits in its queue | no outage ends it for as long as its session lives; from the end of that on, the policy holds |
+/// | `try_acquire_for` | its time ends it as well: with `NotConnected` if it was never in the queue, else with `None` |
+/// | `release`, `resign` | ends when the lock cannot be known to be held any more, with [`Error::LockLost`](crate::Error::LockLost), whatever the policy allows; the node is removed in the background in any case |
+/// | [`commit`](crate::Transaction::commit) | one attempt: [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown) |
+/// | [`Client::connect`](crate::Client::connect) | one attempt, and no client after it; [`connect_lazily`](crate::Client::connect_lazily) makes one in any case |
+/// | [`Client::close`](crate::Client::close) | one connection timeout, and no error |
+/// | candidates and observers of elections | stand, and look, again and again until they are closed |
+///
+/// The default is [`exponential_backoff`](Self::exponential_backoff) with pauses from 100 ms and 3 retries, and a connection
+/// timeout of 15 s, so that calls survive an outage of about a minute.
 ///
 /// ```
 /// use std::time::Duration;

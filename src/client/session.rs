@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{join, try_join_all};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode, EventType, SessionState};
 
 use super::clock::Moment;
@@ -157,6 +157,25 @@ impl Session {
         let mut state = self.state_watcher();
         while !self.is_over() {
             state.changed().await;
+        }
+    }
+
+    /// Waits until there has been no connection for this long, at a stretch.
+    pub(crate) async fn without_connection(&self, patience: Duration) {
+        let mut state = self.state_watcher();
+        let mut present = state.state();
+        loop {
+            if present != SessionState::SyncConnected {
+                let reconnected = async {
+                    while present != SessionState::SyncConnected {
+                        present = state.changed().await;
+                    }
+                };
+                if timeout(patience, reconnected).await.is_err() {
+                    return;
+                }
+            }
+            present = state.changed().await;
         }
     }
 

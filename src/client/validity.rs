@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::clock::Moment;
 use super::keep_alive::KeepAlive;
@@ -106,6 +106,13 @@ impl Validity {
 
     pub(crate) fn is_valid(&self) -> bool {
         Moment::now() < self.ends_at()
+    }
+
+    /// Waits until it is valid no longer.
+    pub(crate) async fn lapsed(&self) {
+        while self.is_valid() {
+            sleep_until(self.until()).await;
+        }
     }
 
     pub(crate) fn health(&self, is_connected: bool) -> Health {

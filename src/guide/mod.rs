@@ -173,6 +173,9 @@
 //! 2147483647 makes each client that waits there ask once for the creation date of each contender, one request for each.
 //! Let only those create nodes in a path that you would let hold the lock.
 //!
+//! **Choose how long calls try.** Without servers, a call fails under the client's [`RetryPolicy`](crate::RetryPolicy); its
+//! documentation has the rule for all of them. A release does not outlast the lock, and who waits in a queue waits on.
+//!
 //! # Leaders
 //!
 //! Of processes of which one leads: the [next chapter](leaders).

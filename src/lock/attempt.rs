@@ -7,7 +7,7 @@ use tokio::time::{timeout, timeout_at};
 
 use super::deadline::from_now;
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::queue::Caller;
 
 /// How much longer than its deadline an acquire may take, to see its nodes gone from the queues.
@@ -29,7 +29,7 @@ pub(crate) trait Contending: Debug {
     fn take(&mut self) -> Option<Self::Guard>;
 
     /// # Errors
-    /// [`Error::WouldDeadlock`] if it is not granted, and would wait for what its owner holds.
+    /// [`WouldDeadlock`](crate::Error::WouldDeadlock) if it is not granted, and would wait for what its owner holds.
     fn ensure_no_deadlock(&self) -> Result<()>;
 
     /// Waits until something has changed.

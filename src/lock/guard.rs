@@ -309,9 +309,10 @@ impl LockGuard {
     /// it is done. Release explicitly to know when others can have the lock, or that it was lost before.
     ///
     /// # Errors
-    /// - [`Error::LockLost`]: the lock had been lost before.
-    /// - [`Error::ZooKeeper`]: the server refuses, or cannot be reached under the client's retry policy; then
-    ///   the background goes on trying.
+    /// - [`Error::LockLost`]: the lock had been lost before, or its validity has ended while the servers could not be
+    ///   reached.
+    /// - [`Error::ZooKeeper`]: the server refuses, or cannot be reached under the client's
+    ///   [retry policy](crate::RetryPolicy); then the background goes on trying.
     /// - [`Error::Closed`]: the client is closed.
     /// - [`Error::Several`]: more than one of these, for members of a multi-lock.
     ///

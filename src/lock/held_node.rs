@@ -255,7 +255,7 @@ impl HeldNode {
         self.ensure_held()?;
         // Else it was lost since.
         let Some(grant) = self.take() else { return self.ensure_held() };
-        let found = self.client.unless_closed(grant.remove()).await?;
+        let found = self.remove(grant).await?;
         if found { Ok(()) } else { Err(self.deleted()) }
     }
 
@@ -272,8 +272,26 @@ impl HeldNode {
             return self.ensure_held();
         }
         let Some(grant) = self.take() else { return Ok(()) };
-        let found = self.client.unless_closed(grant.remove()).await?;
+        let found = self.remove(grant).await?;
         if found { Ok(()) } else { Err(self.lost_error(LossReason::Deleted)) }
+    }
+
+    /// Deletes the node, and waits for the confirmation for as long as that is of use. Returns whether it had still been
+    /// there.
+    ///
+    /// # Errors
+    /// That of the delete; or [`Error::LockLost`] when the session may have expired, and the node with it.
+    ///
+    /// # Cancel safety
+    /// The node is deleted in any case.
+    async fn remove(&self, grant: Grant) -> Result<bool> {
+        let validity = self.session.validity();
+        let _dependant = validity.depend();
+        tokio::select! {
+            biased;
+            removed = self.client.unless_closed(grant.remove()) => removed,
+            () = validity.lapsed() => Err(self.lost_error(LossReason::Expired)),
+        }
     }
 
     /// Waits until somebody asks for the lock by writing to the node.

@@ -232,8 +232,7 @@ impl Reentrant {
             Some(again) => Ok(Some(again)),
             None => {
                 self.ensure_can_be_granted(owner)?;
-                attempt::try_acquire_for(self.client(), within, |caller| self.enter_anew(owner, caller))
-                    .await
+                attempt::try_acquire_for(self.client(), within, |caller| self.enter_anew(owner, caller)).await
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use zookeeper_client::{self as zk, CreateMode, MultiWriteError, MultiWriteResult};
 
 use super::guard::LockGuard;
@@ -94,7 +95,8 @@ impl<'a> Transaction<'a> {
     /// Servers before 3.8.2 and 3.9.0 do not tell the `Stat` of what was created: it is then
     /// [invalid](zookeeper_client::Stat::is_invalid). Without operations it only makes sure that the lock is held.
     ///
-    /// It is sent once, on the session of the lock. There is no retry, by which it might be done twice.
+    /// It is sent once, on the session of the lock. There is no retry, by which it might be done twice. The answer is waited
+    /// for as in [one attempt](crate::RetryPolicy).
     ///
     /// # Errors
     /// Nothing was done:
@@ -135,7 +137,10 @@ impl<'a> Transaction<'a> {
         let writes: Vec<Write<'_>> = checks.chain(writes).collect();
         client.ensure_fits("transaction", writes.iter().map(of_write))?;
         note_sending(&holds)?;
-        let committed = client.unless_closed(async { Ok(session.commit(&writes).await) }).await;
+        let attempted = client.attempt(session, session.commit(&writes)).map(|committed| {
+            Ok(committed.unwrap_or(Err(MultiWriteError::RequestFailed { source: zk::Error::ConnectionLoss })))
+        });
+        let committed = client.unless_closed(attempted).await;
         let is_decided = committed.as_ref().is_ok_and(|committed| !is_in_doubt(committed));
         holds.iter().for_each(|hold| hold.transaction_answered(is_decided));
         let Ok(committed) = committed else {

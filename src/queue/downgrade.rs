@@ -44,9 +44,10 @@ pub(crate) async fn downgrade(
     let mut failures = Failures::default();
     loop {
         let node = EphemeralNode::new(internals.client(), session.clone(), internals.path(), form.clone());
-        let (nodes, created) =
-            EphemeralNode::create_together(internals.client(), vec![node], session, Some(writer.to_owned()))
-                .await;
+        let creating =
+            EphemeralNode::create_together(internals.client(), vec![node], session, Some(writer.to_owned()));
+        let attempted = internals.client().attempt(session, creating).await;
+        let (nodes, created) = attempted.unwrap_or((Vec::new(), Err(zk::Error::ConnectionLoss)));
         let source = match created {
             Ok(CreateOutcome::Created) => {
                 // It is the one that was given.

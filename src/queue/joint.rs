@@ -228,7 +228,10 @@ impl Joint {
             }));
         // `join3` polls in this order, and the first poll sends: the lists show our nodes already.
         let creating = EphemeralNode::create_together(client, nodes, session, None);
-        let (queue_watches, (mut nodes, outcome), lists) = join3(queue_watches, creating, lists).await;
+        let attempted = client.attempt(session, join3(queue_watches, creating, lists)).await;
+        let Some((queue_watches, (mut nodes, outcome), lists)) = attempted else {
+            return Err(self.error(zk::Error::ConnectionLoss));
+        };
         match outcome.map_err(|source| self.error(source))? {
             CreateOutcome::Created => {
                 nodes.iter_mut().for_each(EphemeralNode::keep_nothing);

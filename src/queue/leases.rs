@@ -127,7 +127,7 @@ impl Leases {
         caller: Caller,
         on_the_way: OnTheWay,
     ) -> Result<(Seat, Option<Count>)> {
-        let session = self.client().session().await?;
+        let session = self.client().session_under_policy().await?;
         let asked_on = session.connection();
         // Sent in this order: the leases are counted when we are in the queue.
         let enter = Seat::enter(&self.gate, session.clone(), form, caller, on_the_way);
@@ -251,7 +251,10 @@ impl Applicant {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => Event::SessionOver,
                 Err(error) => {
-                    self.failures.pause_after(error, self.leases.client().retry_policy()).await?;
+                    match self.seat.place_mut() {
+                        Some(place) => place.pause_after(error).await?,
+                        None => return Err(error),
+                    }
                     Event::Failed
                 }
             };

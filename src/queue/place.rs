@@ -296,11 +296,27 @@ impl Place {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => Event::SessionOver,
                 Err(error) => {
-                    self.failures.pause_after(error, self.internals.client().retry_policy()).await?;
+                    self.pause_after(error).await?;
                     continue;
                 }
             };
             action = self.on(event);
+        }
+    }
+
+    /// Pauses before the next attempt at what has failed.
+    ///
+    /// # Errors
+    /// Hands `error` back when it is none that passes; or when the policy allows no more attempts, unless it waits in its
+    /// queue. Then it goes on until its session is over.
+    pub(crate) async fn pause_after(&mut self, error: Error) -> Result<()> {
+        let waits = self.has_waited && self.node_name().is_some();
+        match self.failures.pause_after(error, self.internals.client().retry_policy()).await {
+            Err(error) if waits && error.is_retryable() => {
+                tokio::time::sleep(PAUSE).await;
+                Ok(())
+            }
+            paused => paused,
         }
     }
 
@@ -389,8 +405,12 @@ impl Place {
         let parent_watch = company.parent_watch.then(|| session.watch_existence(internals.path()));
         let list = company.list.then(|| session.list(internals.path()));
         // `join3` polls in this order, and the first poll sends: the list shows our node already.
-        let (parent_watch, outcome, children) =
-            join3(OptionFuture::from(parent_watch), node.create(), OptionFuture::from(list)).await;
+        let asked = join3(OptionFuture::from(parent_watch), node.create(), OptionFuture::from(list));
+        let (parent_watch, outcome, children) = internals
+            .client()
+            .attempt(&session, asked)
+            .await
+            .unwrap_or((None, Ok(CreateOutcome::Unknown(zk::Error::ConnectionLoss)), None));
         match outcome.map_err(|source| internals.error("create a node in", source))? {
             CreateOutcome::ParentMissing => Ok(Event::ParentMissing),
             CreateOutcome::Unknown(source) => {
@@ -415,7 +435,9 @@ impl Place {
             self.losses.pause(self.internals.path()).await?;
         }
         if let Some(node) = &self.node {
-            let made = node.make_parents().await;
+            let made = self.internals.client().attempt(node.session(), node.make_parents()).await;
+            let made =
+                made.unwrap_or_else(|| Err((self.internals.path().to_string(), zk::Error::ConnectionLoss)));
             made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
         }
         Ok(Event::ParentsMade)
@@ -423,7 +445,8 @@ impl Place {
 
     async fn settle(&mut self) -> Result<Event> {
         let Some(node) = &mut self.node else { return Ok(Event::Settled(None)) };
-        let settled = node.settle().await;
+        let session = node.session().clone();
+        let settled = self.internals.client().attempt_one(&session, node.settle()).await;
         settled.map_err(|source| self.internals.error("find a node in", source))?;
         Ok(Event::Settled(self.arrive(None)))
     }

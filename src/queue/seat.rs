@@ -63,7 +63,7 @@ impl Seat {
         match Self::pass(queue, &form, &caller).await? {
             Pass::TakeOver(seat) => Ok(seat),
             Pass::Enter(on_the_way) => {
-                let session = queue.client().session().await?;
+                let session = queue.client().session_under_policy().await?;
                 Self::enter(queue, session, form, caller, on_the_way).await
             }
         }

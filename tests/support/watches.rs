@@ -54,9 +54,11 @@ async fn count_watches(server: &TestingServer, with_holders: bool) -> u64 {
                 .iter()
                 .filter_map(|path| Node::at(path))
                 .partition(|node| owned.get(session).is_some_and(|owned| owned.contains(node.path)));
-            // Past the last number, it does not show who holds; but who waits watches another one there.
+            // Past the last number, it does not show who holds; but who waits watches another one there. And whoever is first at
+            // a gate waits for leases, and watches those.
             let waits = |node: &&Node<'_>| node.number.is_some() && !node.holds(&nodes);
-            let own = own.iter().filter(|node| with_holders || waits(node)).count();
+            let holds = |node: &&Node<'_>| with_holders && !(node.is_at_gate() && node.holds(&nodes));
+            let own = own.iter().filter(|node| waits(node) || holds(node)).count();
             let counters = paths.iter().filter(|path| path.starts_with("/count")).count();
             (own.max(others.len()) + counters) as u64
         });
@@ -83,6 +85,10 @@ impl<'a> Node<'a> {
         // Of the last number there may be several, in an order that it does not tell.
         let number = number.parse().ok().filter(|number| *number < i32::MAX as u32 && !name.contains("--"));
         Some(Self { path, queue, number, is_shared })
+    }
+
+    fn is_at_gate(&self) -> bool {
+        self.queue.ends_with("/locks")
     }
 
     fn holds(&self, nodes: &[Self]) -> bool {
