@@ -32,8 +32,11 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A policy, with how often it tries, and the shortest and longest time of its pauses; `None` without an end.
-fn policies() -> [(&'static str, RetryPolicy, Option<(u32, Duration, Duration)>); 4] {
+/// How often a policy has a call tried, and the shortest and longest time of all its pauses.
+type Attempts = (u32, Duration, Duration);
+
+/// Each policy, with what it comes to if it has an end.
+fn policies() -> [(&'static str, RetryPolicy, Option<Attempts>); 4] {
     [
         ("one time", RetryPolicy::one_time(ms(50)), Some((2, ms(50), ms(50)))),
         ("n times", RetryPolicy::n_times(3, ms(100)), Some((4, ms(300), ms(300)))),
@@ -161,11 +164,7 @@ fn calls(client: &Client, outage: Outage, held: Option<Held>) -> Vec<Call> {
 }
 
 /// How long a call takes at least and at most until it fails; `None` if it does not.
-fn expected(
-    outage: Outage,
-    bound: Bound,
-    policy: Option<(u32, Duration, Duration)>,
-) -> Option<(Duration, Duration)> {
+fn expected(outage: Outage, bound: Bound, policy: Option<Attempts>) -> Option<(Duration, Duration)> {
     // The first attempt may have to find out that nobody answers; all others know.
     let until_known = if outage == Outage::Frozen { SILENCE } else { Duration::ZERO };
     let tried = policy.map(|(attempts, shortest, longest)| {
@@ -208,7 +207,7 @@ fn is_expected(outage: Outage, bound: Bound, is_endless: bool, error: &Error) ->
 /// Sees how one call fares, and whether it goes on in the end when the servers are back.
 async fn fares(
     outage: Outage,
-    policy: (&str, Option<(u32, Duration, Duration)>),
+    policy: (&str, Option<Attempts>),
     (name, bound, call): Call,
 ) -> Result<(), String> {
     let (policy, attempts) = policy;
