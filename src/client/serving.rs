@@ -102,6 +102,16 @@ impl Serving {
     }
 }
 
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let next = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Next::Awaited(change) = std::mem::replace(next, Next::Never) {
+            // It must not be dropped while the state changes: see `session.rs`.
+            self.runtime.spawn(change);
+        }
+    }
+}
+
 impl Next {
     fn after(mut state: zk::StateWatcher) -> Self {
         Self::Awaited(Box::pin(async move {

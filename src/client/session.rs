@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{join, try_join_all};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode, EventType, SessionState};
 
@@ -39,6 +40,7 @@ pub(crate) struct Session {
     epoch: u64,
     validity: Arc<Validity>,
     state: zk::StateWatcher,
+    states: watch::Receiver<SessionState>,
     serving: Arc<Serving>,
     /// The last connection whose server is known to have caught up.
     caught_up: AtomicU64,
@@ -114,11 +116,12 @@ impl Session {
     /// On the runtime that the session is served on.
     pub(crate) fn new(epoch: u64, zookeeper: zk::Client, validity: Validity) -> Self {
         let state = zookeeper.state_watcher();
+        let states = tell_states(state.clone());
         let zookeeper = RwLock::new(Some(Arc::new(zookeeper)));
         let serving = Arc::new(Serving::new(state.clone()));
         // Of the first connection, since nobody holds by this session yet.
         let caught_up = AtomicU64::new(epoch << 32);
-        Self { epoch, validity: Arc::new(validity), state, serving, caught_up, zookeeper }
+        Self { epoch, validity: Arc::new(validity), state, states, serving, caught_up, zookeeper }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -154,28 +157,27 @@ impl Session {
 
     /// Waits until the session is known to be over.
     pub(crate) async fn ended(&self) {
-        let mut state = self.state_watcher();
-        while !self.is_over() {
-            state.changed().await;
-        }
+        let mut states = self.states();
+        // Without a task that tells them, the runtime is shut down.
+        while !self.is_over() && states.changed().await.is_ok() {}
     }
 
     /// Waits until there has been no connection for this long, at a stretch.
     pub(crate) async fn without_connection(&self, patience: Duration) {
-        let mut state = self.state_watcher();
-        let mut present = state.state();
+        let mut states = self.states();
+        let is_connected = |state: &SessionState| *state == SessionState::SyncConnected;
         loop {
-            if present != SessionState::SyncConnected {
-                let reconnected = async {
-                    while present != SessionState::SyncConnected {
-                        present = state.changed().await;
-                    }
-                };
-                if timeout(patience, reconnected).await.is_err() {
-                    return;
+            let reconnected = async {
+                if states.wait_for(is_connected).await.is_err() {
+                    // The session is over.
+                    std::future::pending::<()>().await;
                 }
+            };
+            if timeout(patience, reconnected).await.is_err() {
+                return;
             }
-            present = state.changed().await;
+            // If it is over, that is seen above.
+            let _ = states.wait_for(|state| !is_connected(state)).await;
         }
     }
 
@@ -193,8 +195,9 @@ impl Session {
         self.validity.health(is_connected && self.is_caught_up())
     }
 
-    pub(crate) fn state_watcher(&self) -> zk::StateWatcher {
-        self.state.clone()
+    /// Its states, told until it is over.
+    pub(crate) fn states(&self) -> watch::Receiver<SessionState> {
+        self.states.clone()
     }
 
     /// The handle that all requests go through.
@@ -498,6 +501,21 @@ impl Session {
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
+}
+
+/// Tells the states of a session, from a task of its own.
+///
+/// In `asyncs-sync` 0.4, by which `zookeeper-client` tells them, a waiter that is dropped while another thread changes the
+/// state writes into that thread's stack. So nobody else waits there, and this one waits to the end.
+fn tell_states(mut watcher: zk::StateWatcher) -> watch::Receiver<SessionState> {
+    let (states, receiver) = watch::channel(watcher.state());
+    tokio::spawn(async move {
+        while !states.borrow().is_terminated() {
+            let state = watcher.changed().await;
+            states.send_replace(state);
+        }
+    });
+    receiver
 }
 
 /// Whether a majority of the servers has committed the write that was answered so. What the leader finds to be

@@ -174,23 +174,20 @@ async fn follow(session: &Arc<Session>, link: &Link) -> zk::Error {
 
 /// Publishes the states of a session until it is over; returns how it ended.
 async fn publish_states(session: &Arc<Session>, link: &Link) -> zk::Error {
-    let mut watcher = session.state_watcher();
-    let mut state = watcher.state();
+    let mut states = session.states();
     let mut connected = match session.epoch() {
         1 => ConnectionState::Connected,
         _ => ConnectionState::Reconnected,
     };
     loop {
+        let state = *states.borrow_and_update();
         if state == SessionState::SyncConnected && !session.is_caught_up() {
             link.publish(
                 ConnectionState::Suspended,
                 Status::Live { session: session.clone(), writable: false },
             );
             tokio::select! {
-                changed = watcher.changed() => {
-                    state = changed;
-                    continue;
-                }
+                Ok(()) = states.changed() => continue,
                 () = session.catch_up() => session.validity().publish(session.health()),
             }
         }
@@ -203,17 +200,21 @@ async fn publish_states(session: &Arc<Session>, link: &Link) -> zk::Error {
             SessionState::Closed => return zk::Error::ClientClosed,
         };
         link.publish(public, Status::Live { session: session.clone(), writable: public.is_writable() });
-        state = watcher.changed().await;
+        if states.changed().await.is_err() {
+            // Its runtime is shut down.
+            return zk::Error::ClientClosed;
+        }
     }
 }
 
 /// Lets go of a session, and waits for the server's confirmation if a server is there to give it.
 async fn end(session: &Session) {
-    let mut watcher = session.state_watcher();
-    let connected = matches!(watcher.state(), SessionState::SyncConnected | SessionState::ConnectedReadOnly);
+    let mut states = session.states();
+    let state = *states.borrow_and_update();
+    let connected = matches!(state, SessionState::SyncConnected | SessionState::ConnectedReadOnly);
     session.end();
     // Without a connection there is nobody to tell: the session expires by itself.
     if connected {
-        watcher.changed().await;
+        let _ = states.changed().await;
     }
 }
