@@ -53,6 +53,9 @@ const BOUND: Duration = Duration::from_secs(90);
 
 const LONGEST_ROUND: Duration = Duration::from_secs(30);
 
+/// In which the servers disagreed with each other.
+const MOST_VOID_ROUNDS: u32 = 2;
+
 /// For so many rounds it plays on if something has never happened that happens by chance.
 const MOST_ROUNDS_FOR_CHANCE: u32 = 6;
 
@@ -83,6 +86,7 @@ async fn play(seed: u64, time: Duration, acquisitions: u64) {
     let scheduler = Scheduler::start(seed);
     let mut rng = Rng::with_seed(seed);
     let length = (time / 2).min(LONGEST_ROUND);
+    let mut void = 0;
     for round in 0_u32.. {
         let is_enough = round >= 2 && started.elapsed() >= time && tally.acquisitions() >= acquisitions;
         // Some things happen by chance; it plays on for them, for a while.
@@ -92,7 +96,13 @@ async fn play(seed: u64, time: Duration, acquisitions: u64) {
         let has_three = round % 2 == 1;
         let before = (Instant::now(), tally.acquisitions());
         let run = Run::new(&tally, &scheduler, started, rng.u64(..));
-        play_round(&run, has_three, length, &mut rng).await;
+        if let Some(disagreement) = play_round(&run, has_three, length, &mut rng).await {
+            println!("round {round} tells nothing, since the servers disagree: {disagreement}");
+            tally.count("servers: disagreed");
+            void += 1;
+            assert!(void <= MOST_VOID_ROUNDS, "BAD_LUCK_SEED={seed}: the servers disagree too often");
+            continue;
+        }
         run.check();
         let (servers, acquired) = (if has_three { "three" } else { "one" }, tally.acquisitions() - before.1);
         println!(
@@ -115,7 +125,8 @@ async fn play(seed: u64, time: Duration, acquisitions: u64) {
     assert!(missing.is_empty(), "BAD_LUCK_SEED={seed}: never happened: {missing:?}");
 }
 
-async fn play_round(run: &Arc<Run>, has_three: bool, length: Duration, rng: &mut Rng) {
+/// Plays a round. Returns how the servers disagree at its end, if they do.
+async fn play_round(run: &Arc<Run>, has_three: bool, length: Duration, rng: &mut Rng) -> Option<String> {
     let mut stage = Stage::set(has_three, run.registers()).await;
     *run.bystander.lock().unwrap() = Some(stage.bystander.clone());
     let mut crew = Crew::hire(run, &stage, rng);
@@ -134,6 +145,10 @@ async fn play_round(run: &Arc<Run>, has_three: bool, length: Duration, rng: &mut
     }
     let unserved = crew.end(BOUND).await;
     if !unserved.is_empty() {
+        let disagreement = stage.servers.disagreement().await;
+        if disagreement.is_some() {
+            return disagreement;
+        }
         for room in &run.rooms {
             println!(
                 "{}: {:?}",
@@ -142,10 +157,10 @@ async fn play_round(run: &Arc<Run>, has_three: bool, length: Duration, rng: &mut
             );
         }
         run.fault(format!("NOT SERVED within {BOUND:?} after the trouble: {unserved:#?}"));
-        return;
+        return None;
     }
     *run.bystander.lock().unwrap() = None;
-    stage.leave().await;
+    stage.leave().await
 }
 
 /// All tasks.

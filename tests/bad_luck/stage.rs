@@ -1,5 +1,6 @@
 //! The servers of a round, the clients that compete on them, and somebody who is not disturbed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
@@ -7,13 +8,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
 use zk_recipes::testing::{FaultProxy, TestingCluster, TestingServer, Traffic};
 use zk_recipes::{Client, RetryPolicy};
 use zookeeper_client as zk;
 
 use crate::SESSION_TIMEOUT;
 use crate::run::ROOT;
-use crate::support::{ephemerals_below, eventually};
+use crate::support::{BOUND, ephemerals_below, eventually, nodes_below};
 
 pub(crate) const CLIENTS: usize = 4;
 
@@ -202,7 +204,7 @@ impl Bystander {
             }
             number(zookeeper.get_data(register).await.ok()?.0)
         };
-        tokio::time::timeout(SESSION_TIMEOUT, reading).await.ok().flatten()
+        timeout(SESSION_TIMEOUT, reading).await.ok().flatten()
     }
 }
 
@@ -215,6 +217,39 @@ pub(crate) struct Stage {
     pub(crate) servers: Servers,
     pub(crate) members: Vec<Arc<Member>>,
     pub(crate) bystander: Arc<Bystander>,
+}
+
+impl Servers {
+    /// A node that one server shows and another does not, and goes on to.
+    ///
+    /// After some changes of the leader a ZooKeeper server keeps ephemeral nodes of a history that the others have
+    /// given up (ZOOKEEPER-5010, seen with 3.8): whoever asks that server waits for them for ever, and numbers are given
+    /// again. No client can help that.
+    pub(crate) async fn disagreement(&self) -> Option<String> {
+        let before = join_all(self.all().iter().map(nodes_of)).await;
+        sleep(SESSION_TIMEOUT * 2).await;
+        let after = join_all(self.all().iter().map(nodes_of)).await;
+        for (has, (then, now)) in before.iter().zip(&after).enumerate() {
+            let stays = then.iter().filter(|(path, czxid)| now.get(*path) == Some(czxid));
+            for (path, czxid) in stays {
+                let lacks = (0..before.len())
+                    .find(|server| !before[*server].contains_key(path) && !after[*server].contains_key(path));
+                if let Some(lacks) = lacks {
+                    return Some(format!(
+                        "server {has} has {path} of {czxid:#x}, and server {lacks} has not"
+                    ));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The nodes of the locks as one server shows them, each with the transaction that created it.
+async fn nodes_of(server: &TestingServer) -> BTreeMap<String, i64> {
+    let zookeeper = Bystander::connect(&server.connect_string()).await;
+    let nodes = nodes_below(&zookeeper, ROOT).await;
+    nodes.into_iter().map(|(path, stat)| (path, stat.czxid)).collect()
 }
 
 impl Stage {
@@ -231,16 +266,21 @@ impl Stage {
         Self { servers, members, bystander }
     }
 
-    /// Nothing is left of all tasks, while the clients live; and nothing of the clients when they are closed.
-    pub(crate) async fn leave(self) {
+    /// Nothing is left of all tasks, while the clients live; and nothing of the clients when they are closed. Returns how
+    /// the servers disagree if something is left.
+    pub(crate) async fn leave(self) -> Option<String> {
         let zookeeper = self.bystander.zookeeper().await;
-        eventually("no node is left", async || {
+        let nothing_left = eventually("no node is left", async || {
             ephemerals_below(&zookeeper, ROOT).await.is_empty().then_some(())
-        })
-        .await;
+        });
+        if timeout(BOUND / 2, nothing_left).await.is_err() {
+            let disagreement = self.servers.disagreement().await;
+            return Some(disagreement.expect("nothing is left"));
+        }
         self.no_watch_is_left("of the tasks").await;
         join_all(self.members.iter().map(|member| member.client.close())).await;
         self.no_watch_is_left("of the clients").await;
+        None
     }
 
     async fn no_watch_is_left(&self, whose: &str) {
