@@ -78,8 +78,9 @@ impl Janitor {
 
     /// Goes on for a while with what a caller has begun.
     pub(super) fn finish(&self, work: impl Future<Output: Send> + Send + 'static) {
-        // What fails and is tried again is for nobody.
-        self.post(Job::Finish(timeout(PATIENCE, work).map(drop).boxed()));
+        // What fails and is tried again is for nobody. The timer is that of the janitor's runtime: the caller may have none.
+        let finish = async move { drop(timeout(PATIENCE, work).await) };
+        self.post(Job::Finish(finish.boxed()));
     }
 
     fn post(&self, job: Job) {

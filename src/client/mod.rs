@@ -363,11 +363,16 @@ impl Client {
         self.attempt(session, request).await.unwrap_or(Err(zk::Error::ConnectionLoss))
     }
 
-    /// Whether there is a session that is connected and takes writes.
-    pub(crate) fn is_connected(&self) -> bool {
-        let status = self.core.link.status();
-        let status = status.borrow();
-        status.is_settled() && matches!(*status, Status::Live { .. })
+    /// Waits until there is no session to be had [under the retry policy](Self::session_under_policy), and returns why.
+    pub(crate) async fn outage(&self) -> Error {
+        let mut status = self.core.link.status();
+        loop {
+            // If it is never told again, that shows next.
+            let _ = status.wait_for(|status| !status.is_settled()).await;
+            if let Err(error) = self.session_under_policy().await {
+                return error;
+            }
+        }
     }
 
     /// That there was no connected session for this long, and why, as far as it is known at this moment.

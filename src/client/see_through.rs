@@ -16,6 +16,21 @@ pub(crate) struct SeeThrough<T: Send + 'static> {
 }
 
 impl Client {
+    /// Polls work of which somebody else may have to see to the rest: its timers are those of the client's runtime, and not
+    /// of the caller's, which may end before.
+    pub(crate) fn poll_at_home<F: Future + ?Sized>(
+        &self,
+        work: Pin<&mut F>,
+        context: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        if self.has_ended() {
+            // Nobody waits for it, and the timers of a runtime that is shut down must not be polled.
+            return Poll::Pending;
+        }
+        let _at_home = self.core.runtime.enter();
+        work.poll(context)
+    }
+
     /// Sees work through, once it was polled. What comes of it is dropped if nobody waits for it.
     ///
     /// # Cancel safety
@@ -33,10 +48,11 @@ impl<T: Send + 'static> Future for SeeThrough<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         self.is_begun = true;
-        let Some(work) = &mut self.work else { return Poll::Pending };
-        let done = work.as_mut().poll(context);
-        if done.is_ready() {
-            self.work = None;
+        // If it panics, it is gone: the janitor does not poll it again.
+        let Some(mut work) = self.work.take() else { return Poll::Pending };
+        let done = self.client.poll_at_home(work.as_mut(), context);
+        if done.is_pending() {
+            self.work = Some(work);
         }
         done
     }

@@ -36,9 +36,7 @@ impl Ticket {
         let mut entry = Box::new(lock.client().unless_closed(lock.enter(owner)).await?);
         let position = match &mut *entry {
             Entry::Queued(turn) => {
-                if let Some(place) = turn.seat_mut().place_mut() {
-                    place.may_idle();
-                }
+                turn.seat_mut().reserve();
                 turn.seat().position()
             }
             Entry::Granted(_) => 0,

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
+use super::caller::Caller;
 use super::seat::Seat;
 use crate::client::NodeForm;
 
@@ -21,6 +22,9 @@ const MOST: usize = 64;
 
 /// From so many contenders of this client on, places are kept.
 const CROWD: usize = 8;
+
+/// If none of those on the way has come anywhere for so long, they are waited for no more: nobody may be polling them.
+const STANDSTILL: Duration = Duration::from_secs(1);
 
 /// For how long. Others wait for a place that is kept, if it is the first.
 const MOMENT: Duration = Duration::from_millis(2);
@@ -35,8 +39,15 @@ type Kept = Mutex<VecDeque<(Instant, Seat)>>;
 #[derive(Debug, Default)]
 struct State {
     on_the_way: usize,
-    arrivals: u64,
-    /// By the number of their arrival.
+    /// Counts how often those on the way were written off.
+    round: u64,
+    /// Counts those of this round that were on the way.
+    ended: u64,
+    /// Counts those that have got into the queue.
+    arrived: u64,
+    /// Counts the callers that had to wait.
+    callers: u64,
+    /// By their numbers.
     waiting: BTreeMap<u64, Waiter>,
     seats: usize,
     kept: Weak<Kept>,
@@ -64,6 +75,7 @@ pub(crate) enum Pass {
 pub(crate) struct OnTheWay {
     // Not the queue itself, which would keep the client from being dropped.
     admission: Arc<Admission>,
+    round: u64,
 }
 
 /// Counts for a place that somebody has, until this is dropped.
@@ -76,33 +88,74 @@ struct Waiting<'a> {
     number: u64,
 }
 
+/// When this is dropped, the caller counts as one that has reached the queue if others have meanwhile: then it has waited
+/// for them, and not for the servers.
+pub(super) struct Arrivals<'a> {
+    admission: &'a Admission,
+    caller: &'a Caller,
+    before: u64,
+}
+
 impl Admission {
     /// Waits until this caller may enter the queue, or has the place of another one.
     ///
     /// # Cancel safety
     /// The caller waits no longer, and nothing is lost.
     pub(super) async fn admit(self: &Arc<Self>, form: &NodeForm, takes: bool) -> Pass {
-        if takes && let Some(seat) = self.take_kept(form) {
+        if !takes {
+            // It is not to find anybody before it that is nobody.
+            drop(self.take_all_kept());
+        } else if let Some(seat) = self.take_kept(form) {
             return Pass::TakeOver(seat);
         }
         loop {
-            let (waiting, given) = {
+            let (waiting, mut given) = {
                 let mut state = self.state();
                 if state.on_the_way < MOST && state.waiting.is_empty() {
-                    state.on_the_way += 1;
-                    return Pass::Enter(OnTheWay { admission: self.clone() });
+                    return Pass::Enter(self.on_the_way(&mut state));
                 }
                 let (pass, given) = oneshot::channel();
-                state.arrivals += 1;
-                let number = state.arrivals;
+                state.callers += 1;
+                let number = state.callers;
                 state.waiting.insert(number, Waiter { form: form.clone(), takes, pass });
                 (Waiting { admission: self, number }, given)
             };
-            let given = given.await;
+            let given = loop {
+                let ended = self.state().ended;
+                match timeout(STANDSTILL, &mut given).await {
+                    Ok(given) => break given,
+                    Err(_) => self.write_off(ended),
+                }
+            };
             drop(waiting);
             if let Ok(pass) = given {
                 return pass;
             }
+        }
+    }
+
+    fn on_the_way(self: &Arc<Self>, state: &mut State) -> OnTheWay {
+        state.on_the_way += 1;
+        OnTheWay { admission: self.clone(), round: state.round }
+    }
+
+    /// Counts those on the way no more, if none of them has come anywhere since so many had, and lets in as many others.
+    fn write_off(self: &Arc<Self>, ended: u64) {
+        let next: Vec<_> = {
+            let mut state = self.state();
+            if state.ended != ended {
+                return;
+            }
+            state.ended += 1;
+            state.round += 1;
+            state.on_the_way = 0;
+            let next = std::iter::from_fn(|| state.waiting.pop_first()).take(MOST).collect::<Vec<_>>();
+            next.into_iter().map(|(_, waiter)| (waiter, self.on_the_way(&mut state))).collect()
+        };
+        tracing::debug!("nobody has come into or out of a queue for {STANDSTILL:?}");
+        for (waiter, on_the_way) in next {
+            // As in the drop of `OnTheWay`.
+            let _ = waiter.pass.send(Pass::Enter(on_the_way));
         }
     }
 
@@ -115,9 +168,14 @@ impl Admission {
         }
     }
 
-    /// Whether others are to be waited for.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.state().on_the_way >= MOST
+    /// Somebody has got into the queue.
+    pub(super) fn arrived(&self) {
+        self.state().arrived += 1;
+    }
+
+    /// For a caller that waits for others.
+    pub(super) fn arrivals_for<'a>(&'a self, caller: &'a Caller) -> Arrivals<'a> {
+        Arrivals { admission: self, caller, before: self.state().arrived }
     }
 
     /// Gives a place to the first caller that waits for one like it; or returns it.
@@ -182,6 +240,12 @@ impl Admission {
         seats.remove(first).map(|(_, seat)| seat)
     }
 
+    /// All of them.
+    fn take_all_kept(&self) -> VecDeque<(Instant, Seat)> {
+        let kept = self.state().kept.upgrade();
+        kept.map_or_else(VecDeque::new, |kept| std::mem::take(&mut *lock(&kept)))
+    }
+
     /// Somebody has a place.
     pub(super) fn seated(self: &Arc<Self>) -> Seated {
         self.state().seats += 1;
@@ -196,8 +260,7 @@ impl Admission {
 impl OnTheWay {
     /// For a contender that leaves, which nobody can forbid.
     pub(super) fn leaving(admission: &Arc<Admission>) -> Self {
-        admission.state().on_the_way += 1;
-        Self { admission: admission.clone() }
+        admission.on_the_way(&mut admission.state())
     }
 }
 
@@ -205,15 +268,17 @@ impl Drop for OnTheWay {
     fn drop(&mut self) {
         let next = {
             let mut state = self.admission.state();
-            let next = if state.on_the_way > MOST { None } else { state.waiting.pop_first() };
-            if next.is_none() {
-                state.on_the_way -= 1;
+            if self.round != state.round {
+                return;
             }
-            next
+            state.ended += 1;
+            state.on_the_way -= 1;
+            let next = if state.on_the_way < MOST { state.waiting.pop_first() } else { None };
+            next.map(|(_, waiter)| (waiter, self.admission.on_the_way(&mut state)))
         };
-        if let Some((_, waiter)) = next {
+        if let Some((waiter, on_the_way)) = next {
             // If the caller has gone meanwhile, this is dropped, and it is the turn of the one behind.
-            let _ = waiter.pass.send(Pass::Enter(Self { admission: self.admission.clone() }));
+            let _ = waiter.pass.send(Pass::Enter(on_the_way));
         }
     }
 }
@@ -250,5 +315,13 @@ impl Drop for Waiting<'_> {
 impl Drop for Seated {
     fn drop(&mut self) {
         self.0.state().seats -= 1;
+    }
+}
+
+impl Drop for Arrivals<'_> {
+    fn drop(&mut self) {
+        if self.admission.state().arrived != self.before {
+            self.caller.reached();
+        }
     }
 }

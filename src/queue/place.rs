@@ -352,6 +352,7 @@ impl Place {
         front::watch_over(&self.internals, &self.line, rank);
         self.watch_while_idle();
         self.caller.reached();
+        self.internals.admission().arrived();
         Some((own, rank))
     }
 

@@ -1,7 +1,9 @@
 //! A place in a queue that may change hands, with whatever is under way for it.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
@@ -24,6 +26,8 @@ pub(crate) struct Seat {
     /// What was known of the place when it was last at rest.
     known: Option<Known>,
     pub(super) may_be_kept: bool,
+    /// Whether it is that of a ticket, which is for one caller.
+    is_reserved: bool,
     _counted: Seated,
 }
 
@@ -74,21 +78,33 @@ impl Seat {
     /// # Cancel safety
     /// The caller waits no longer.
     pub(crate) async fn pass(queue: &LockInternals, form: &NodeForm, caller: &Caller) -> Result<Pass> {
-        let admission = queue.admission();
-        if admission.is_crowded() && queue.client().is_connected() {
-            // Those who are waited for then are contenders, and not the servers.
-            caller.reached();
-        }
-        let mut pass = admission.admit(form, caller.may_wait()).await;
-        if let Pass::TakeOver(seat) = &mut pass {
-            caller.reached();
-            seat.may_be_kept = true;
-            if seat.place().is_some() {
-                // Nobody has looked after it since.
-                seat.look().await?;
+        let passing = async {
+            let mut pass = {
+                let _arrivals = queue.admission().arrivals_for(caller);
+                queue.admission().admit(form, caller.may_wait()).await
+            };
+            if let Pass::TakeOver(seat) = &mut pass {
+                seat.may_be_kept = true;
+                if seat.known.is_none() {
+                    // Whether it ever gets into the queue is up to the servers.
+                    seat.arrive().await?;
+                    caller.reached();
+                } else {
+                    caller.reached();
+                    if seat.place().is_some() {
+                        // Nobody has looked after it since.
+                        seat.look().await?;
+                    }
+                }
             }
+            Ok(pass)
+        };
+        tokio::select! {
+            biased;
+            pass = passing => pass,
+            // In an outage, a caller is not to wait for others to be told of it.
+            error = queue.client().outage() => Err(error),
         }
-        Ok(pass)
     }
 
     /// Enters a queue. The place has been told where it stands when this returns. The requests are sent at the first
@@ -115,7 +131,15 @@ impl Seat {
         // To leave, it is seen through.
         let (leave, _) = oneshot::channel();
         let state = State::Moving { moving: Box::pin(entering), leave };
-        let mut seat = Self { queue: queue.clone(), form, state, known: None, may_be_kept: true, _counted };
+        let mut seat = Self {
+            queue: queue.clone(),
+            form,
+            state,
+            known: None,
+            may_be_kept: true,
+            is_reserved: false,
+            _counted,
+        };
         seat.arrive().await?;
         Ok(seat)
     }
@@ -153,15 +177,26 @@ impl Seat {
     /// # Cancel safety
     /// As [`wait`](Self::wait).
     pub(crate) async fn arrive(&mut self) -> Result<()> {
-        if let State::Moving { moving, .. } = &mut self.state {
-            let moved = moving.await;
-            self.state = State::Gone;
-            if let Some(place) = moved? {
-                self.known = Some(Known { position: place.position(), czxid: place.czxid() });
-                self.state = State::Resting(place);
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        // If it panics, it is gone, and no other caller polls it again.
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Moving { mut moving, leave } => {
+                // Another caller may go on with it when the runtime of this one has ended.
+                let Poll::Ready(moved) = self.queue.client().poll_at_home(moving.as_mut(), context) else {
+                    self.state = State::Moving { moving, leave };
+                    return Poll::Pending;
+                };
+                if let Some(place) = moved? {
+                    self.known = Some(Known { position: place.position(), czxid: place.czxid() });
+                    self.state = State::Resting(place);
+                }
             }
+            state => self.state = state,
         }
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 
     /// The place, if nothing is under way.
@@ -204,6 +239,14 @@ impl Seat {
         self.known.and_then(|known| known.czxid)
     }
 
+    /// From now on, it is for one caller, who may not poll it for long. See [`Place::may_idle`].
+    pub(crate) fn reserve(&mut self) {
+        self.is_reserved = true;
+        if let Some(place) = self.place_mut() {
+            place.may_idle();
+        }
+    }
+
     pub(super) fn form(&self) -> &NodeForm {
         &self.form
     }
@@ -236,6 +279,7 @@ impl Seat {
     /// Gives the place to a caller that waits for one or, in a crowd, comes soon. Returns whether it did.
     fn is_given_away(&mut self) -> bool {
         match &self.state {
+            _ if self.is_reserved => return false,
             State::Resting(place) if place.node_name().is_none() || place.is_idle() => return false,
             // A grant is not kept waiting.
             State::Resting(place) => self.may_be_kept &= !place.is_granted(),
@@ -248,6 +292,7 @@ impl Seat {
             state: std::mem::replace(&mut self.state, State::Gone),
             known: self.known,
             may_be_kept: self.may_be_kept,
+            is_reserved: false,
             _counted: self.queue.admission().seated(),
         };
         let admission = self.queue.admission();
