@@ -21,6 +21,7 @@ mod model {
     pub(crate) mod lag;
     pub(crate) mod properties;
     pub(crate) mod queue;
+    pub(crate) mod seen;
     pub(crate) mod steps;
     pub(crate) mod task;
     pub(crate) mod world;

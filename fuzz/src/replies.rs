@@ -6,15 +6,16 @@ use std::sync::{Arc, LazyLock};
 use stateright::Model;
 
 use crate::model::games::{Faults, GAMES, Game};
-use crate::model::properties::{Queue, Seen};
+use crate::model::properties::{Queue, TO_BE_SEEN};
 use crate::model::queue::name::Kind::{Exclusive, Shared};
 use crate::model::queue::name::{MUTEX, READ_WRITE};
+use crate::model::seen::Seen;
 
 /// Past this, an input only plays on.
 const LONGEST: usize = 3000;
 
 static PLAYED: LazyLock<Vec<Queue>> = LazyLock::new(|| {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Seen::none_of(&TO_BE_SEEN));
     let large = [
         Game {
             names: &MUTEX,
