@@ -280,10 +280,11 @@ impl Seat {
     fn is_given_away(&mut self) -> bool {
         match &self.state {
             _ if self.is_reserved => return false,
-            State::Resting(place) if place.node_name().is_none() || place.is_idle() => return false,
-            // A grant is not kept waiting.
-            State::Resting(place) => self.may_be_kept &= !place.is_granted(),
-            State::Moving { .. } => {}
+            // The grant of a caller that has given up is for those behind it, of whatever client.
+            State::Resting(place) if place.is_granted() || place.is_idle() || place.node_name().is_none() => {
+                return false;
+            }
+            State::Resting(_) | State::Moving { .. } => {}
             State::Gone => return false,
         }
         let seat = Self {
