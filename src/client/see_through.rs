@@ -1,9 +1,11 @@
 //! Work that goes on when its caller gives up.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Client;
+use super::serving::is_shut_down;
 
 /// Work that has side effects at the servers. If this is dropped, the janitor goes on with it: what it made is then known
 /// by name, and removed by one request. Otherwise it would have to be looked for.
@@ -27,8 +29,14 @@ impl Client {
             // Nobody waits for it, and the timers of a runtime that is shut down must not be polled.
             return Poll::Pending;
         }
-        let _at_home = self.core.runtime.enter();
-        work.poll(context)
+        let runtime = &self.core.runtime;
+        let _at_home = runtime.enter();
+        // A timer panics if the runtime is shut down at this very moment.
+        match catch_unwind(AssertUnwindSafe(|| work.poll(context))) {
+            Ok(polled) => polled,
+            Err(_) if is_shut_down(runtime) => Poll::Pending,
+            Err(panic) => resume_unwind(panic),
+        }
     }
 
     /// Sees work through, once it was polled. What comes of it is dropped if nobody waits for it.

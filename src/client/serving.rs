@@ -5,8 +5,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 use zookeeper_client as zk;
 
 /// `zookeeper-client` serves a session in a task, on the runtime that connected. When that runtime is shut down the task
@@ -19,6 +21,7 @@ pub(super) struct Serving {
     runtime: Handle,
     alarm: Arc<Alarm>,
     next: Mutex<Next>,
+    state: zk::StateWatcher,
     /// How many changes of the state the alarm has told of.
     changes: AtomicU64,
 }
@@ -28,6 +31,9 @@ struct Alarm {
     /// Read by those who poll a watch.
     polling: RwLock<()>,
 }
+
+/// In which the task that serves a session ends when the session has ended.
+const FAREWELL: Duration = Duration::from_millis(100);
 
 /// It will ring before a watch panics.
 const SET: u8 = 0;
@@ -48,8 +54,8 @@ impl Serving {
     pub(super) fn new(state: zk::StateWatcher) -> Self {
         // The first look sets it.
         let alarm = Arc::new(Alarm { state: AtomicU8::new(RUNG), polling: RwLock::default() });
-        let next = Mutex::new(Next::after(state));
-        Self { runtime: Handle::current(), alarm, next, changes: AtomicU64::new(0) }
+        let next = Mutex::new(Next::after(state.clone()));
+        Self { runtime: Handle::current(), alarm, next, state, changes: AtomicU64::new(0) }
     }
 
     /// Polls a watch; `None` if that would panic.
@@ -106,8 +112,15 @@ impl Drop for Serving {
     fn drop(&mut self) {
         let next = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Next::Awaited(change) = std::mem::replace(next, Next::Never) {
-            // It must not be dropped while the state changes: see `session.rs`.
-            self.runtime.spawn(change);
+            // It must not be dropped while the state changes: see `session.rs`. Behind the last state it never ends.
+            let is_last = self.state.peek_state().is_terminated();
+            self.runtime.spawn(async move {
+                if is_last {
+                    let _ = timeout(FAREWELL, change).await;
+                } else {
+                    change.await;
+                }
+            });
         }
     }
 }
@@ -133,7 +146,7 @@ impl Wake for Alarm {
 }
 
 /// Whether the shutdown of a runtime has begun. It refuses new tasks before it drops the first of the old ones.
-fn is_shut_down(runtime: &Handle) -> bool {
+pub(super) fn is_shut_down(runtime: &Handle) -> bool {
     let task = runtime.spawn(std::future::pending::<()>());
     let refused = task.is_finished();
     task.abort();

@@ -10,22 +10,24 @@ pub(crate) struct Caller {
     /// Told when a contender of the caller is known to have been in its queue: from then on the caller waited for others,
     /// and not for the servers.
     reached: Option<Arc<AtomicBool>>,
+    /// Whether nobody wants a place any more.
+    has_gone: Arc<AtomicBool>,
 }
 
 impl Caller {
     /// It waits for as long as it takes.
     pub(crate) fn patient() -> Self {
-        Self { may_wait: true, reached: None }
+        Self { may_wait: true, reached: None, has_gone: Arc::default() }
     }
 
     /// It waits, and asks afterwards whether it has reached the queue.
     pub(crate) fn with_deadline() -> Self {
-        Self { may_wait: true, reached: Some(Arc::default()) }
+        Self { may_wait: true, reached: Some(Arc::default()), has_gone: Arc::default() }
     }
 
     /// It is to be told where it stands.
     pub(crate) fn asking() -> Self {
-        Self { may_wait: false, reached: None }
+        Self { may_wait: false, reached: None, has_gone: Arc::default() }
     }
 
     /// Whether it can do with a place of which it is not known yet where it stands.
@@ -37,6 +39,14 @@ impl Caller {
         if let Some(reached) = &self.reached {
             reached.store(true, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn goes(&self) {
+        self.has_gone.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_gone(&self) -> bool {
+        self.has_gone.load(Ordering::Relaxed)
     }
 
     pub(crate) fn has_reached(&self) -> bool {

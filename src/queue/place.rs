@@ -254,6 +254,10 @@ impl Place {
     async fn drive(&mut self, mut action: Action) -> Result<()> {
         let mut is_confirmed = false;
         loop {
+            if self.caller.has_gone() {
+                // What is sent is known by now. Nothing more is sent for nobody.
+                return Ok(());
+            }
             let outcome = match &action {
                 Action::Requeue | Action::Create if !self.returns => return Ok(()),
                 Action::Requeue => {

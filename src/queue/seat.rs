@@ -23,6 +23,8 @@ pub(crate) struct Seat {
     queue: Arc<LockInternals>,
     form: NodeForm,
     state: State,
+    /// For whom it is entered.
+    caller: Caller,
     /// What was known of the place when it was last at rest.
     known: Option<Known>,
     pub(super) may_be_kept: bool,
@@ -120,7 +122,7 @@ impl Seat {
         on_the_way: OnTheWay,
     ) -> Result<Self> {
         let entering = {
-            let (queue, form) = (queue.clone(), form.clone());
+            let (queue, form, caller) = (queue.clone(), form.clone(), caller.clone());
             async move {
                 let place = Place::enter(&queue, session, form, caller).await;
                 drop(on_the_way);
@@ -135,6 +137,7 @@ impl Seat {
             queue: queue.clone(),
             form,
             state,
+            caller,
             known: None,
             may_be_kept: true,
             is_reserved: false,
@@ -291,6 +294,7 @@ impl Seat {
             queue: self.queue.clone(),
             form: self.form.clone(),
             state: std::mem::replace(&mut self.state, State::Gone),
+            caller: self.caller.clone(),
             known: self.known,
             may_be_kept: self.may_be_kept,
             is_reserved: false,
@@ -311,6 +315,7 @@ impl Seat {
         if let State::Moving { moving, .. } = std::mem::replace(&mut self.state, State::Gone)
             && self.known.is_none()
         {
+            self.caller.goes();
             self.queue.client().finish(moving);
         }
     }
