@@ -30,9 +30,13 @@ async fn watched(guard: LockGuard, server: &TestingServer) -> LockGuard {
 #[tokio::test]
 async fn the_first_node_of_a_queue_gives_nothing_to_a_later_session() {
     let mut server = TestingServer::start().await.unwrap();
-    let [holder, other] = connect_many(&server).await;
-    let short = Client::builder().session_timeout(Duration::from_secs(3));
-    let waiter = short.connect(&server.connect_string()).await.unwrap();
+    let connect = async |session_timeout| {
+        let builder = Client::builder().session_timeout(Duration::from_secs(session_timeout));
+        builder.connect(&server.connect_string()).await.unwrap()
+    };
+    // They are to hold over the outage.
+    let (holder, other) = (connect(30).await, connect(30).await);
+    let waiter = connect(3).await;
     let old_session = session_id(&waiter).await;
     let held = mutex(&holder).acquire().await.unwrap();
     let waiting = acquire_in_task(&mutex(&waiter));
@@ -145,7 +149,7 @@ async fn a_wait_that_was_given_up_leaves_no_watch() {
         for _ in 0..5 {
             assert!(lock.try_acquire_for(Duration::from_millis(200)).await.unwrap().is_none(), "{kind:?}");
             let waiter = in_task(lock.clone());
-            watches_with_holders(&server, 2).await;
+            watches_with_holders(&server, 1 + kind.nodes() as u64).await;
             waiter.abort();
             watches_with_holders(&server, 1).await;
         }
@@ -285,7 +289,7 @@ async fn closing_ends_every_wait() {
         let client = connect(&server).await;
         let lock = kind.unlimited(&client);
         let waiter = in_task(lock.clone());
-        watches_with_holders(&server, 2).await;
+        watches_with_holders(&server, 1 + kind.nodes() as u64).await;
         within(client.close()).await;
         assert_eq!(within(waiter).await.unwrap().unwrap_err(), Error::Closed, "{kind:?}");
         assert_eq!(within(lock.acquire()).await.unwrap_err(), Error::Closed, "{kind:?}");
