@@ -1,9 +1,12 @@
 //! The ZooKeeper session as a long-lived thing.
 
 mod acl;
+mod adopted;
 mod builder;
 mod causes;
 mod clock;
+mod connection;
+mod dialer;
 mod extensions;
 mod hosts;
 mod janitor;
@@ -198,7 +201,8 @@ impl Client {
         Ok(Self { core: Arc::new(core) })
     }
 
-    /// The state of the connection, now and from now on: always the latest, never a queue of old ones.
+    /// The state of the connection, now and from now on: always the latest, never a queue of old ones. The first
+    /// [`changed`](watch::Receiver::changed) is the present state.
     ///
     /// ```no_run
     /// # async fn example(client: zk_recipes::Client) {
@@ -209,7 +213,31 @@ impl Client {
     /// # }
     /// ```
     pub fn connection_state(&self) -> watch::Receiver<ConnectionState> {
-        self.core.link.state()
+        let mut state = self.core.link.state();
+        state.mark_changed();
+        state
+    }
+
+    /// Waits until there is a connection that takes writes, at most for the
+    /// [connection timeout](ClientBuilder::connection_timeout). For clients that were made by
+    /// [`connect_lazily`](Self::connect_lazily); all other calls wait for it by themselves.
+    ///
+    /// ```no_run
+    /// # async fn example() -> zk_recipes::Result<()> {
+    /// let client = zk_recipes::Client::connect_lazily("zk1:2181,zk2:2181,zk3:2181")?;
+    /// client.wait_connected().await?;
+    /// assert!(client.connection_state().borrow().is_connected());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`zookeeper`](Self::zookeeper).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn wait_connected(&self) -> Result<()> {
+        self.unless_closed(self.session()).await.map(|_| ())
     }
 
     /// The present session, for requests of one's own: chroot of the connect string included, namespace not.
@@ -230,8 +258,8 @@ impl Client {
     /// Nothing is lost.
     pub async fn zookeeper(&self) -> Result<zk::Client> {
         let session = self.unless_closed(self.session()).await?;
-        let zookeeper = session.zookeeper().map_err(|_| Error::Closed)?;
-        Ok((*zookeeper).clone())
+        let zookeeper = session.zookeeper().await;
+        zookeeper.map_err(|source| Error::ZooKeeper { operation: "connect to", path: "/".into(), source })
     }
 
     /// The data of this client's nodes. See [`ClientBuilder::identity`].
@@ -319,7 +347,7 @@ impl Client {
             return Err(Error::Closed);
         }
         match &*status.borrow() {
-            Status::Live { session, writable: true } if session.is_caught_up() => return Ok(session.clone()),
+            Status::Live { session, writable: true } if session.is_connected() => return Ok(session.clone()),
             Status::Live { .. } | Status::Connecting { .. } => {}
             Status::Unauthenticated => return Err(Error::AuthFailed { hosts: self.hosts() }),
             Status::Over { source } => return Err(Error::SessionOver { source: source.clone() }),

@@ -13,7 +13,7 @@ use super::internals::LockInternals;
 use super::line::Connection;
 use super::name::{Kind, LEASES, MUTEX};
 use super::permits::{self, Action, Count, Event};
-use super::place::Place;
+use super::place::{PAUSE, Place};
 use super::seat::Seat;
 use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
@@ -249,6 +249,10 @@ impl Applicant {
             let event = match outcome {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => Event::SessionOver,
+                Err(error) if self.place.is_safe() && error.is_retryable() => {
+                    tokio::time::sleep(PAUSE).await;
+                    Event::Failed
+                }
                 Err(error) => {
                     self.failures.pause_after(error, self.leases.client().retry_policy()).await?;
                     Event::Failed

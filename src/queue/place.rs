@@ -1,6 +1,7 @@
 //! A place in a queue: drives a contender over a session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join, join3};
 use tokio::sync::{Notify, watch};
@@ -22,6 +23,9 @@ use super::permits::{Entry, Passage};
 use super::position;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, Health, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
+
+/// After a request that failed for want of a connection. The next one waits for a connection.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// A contender in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
@@ -175,6 +179,12 @@ impl Place {
         self.has_waited
     }
 
+    /// Whether it has waited, and keeps its place for as long as its session lives, however often requests fail: then the
+    /// retry policy does not count.
+    pub(crate) fn is_safe(&self) -> bool {
+        self.has_waited && self.node_name().is_some()
+    }
+
     /// It waits in its queue, so that past failures and losses are over.
     pub(crate) fn waits(&mut self) {
         self.has_waited = true;
@@ -290,6 +300,10 @@ impl Place {
             let event = match outcome {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => Event::SessionOver,
+                Err(error) if self.is_safe() && error.is_retryable() => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
                 Err(error) => {
                     self.failures.pause_after(error, self.internals.client().retry_policy()).await?;
                     continue;
