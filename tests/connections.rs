@@ -112,7 +112,10 @@ async fn each_state_is_told_once_and_the_first_one_is_the_present_one() {
     client.close().await;
     use ConnectionState::*;
     let told = within(states).await.unwrap();
-    assert_eq!(told, [Connected, Suspended, Reconnected, Suspended, Reconnected, Suspended, Reconnected, Closed]);
+    assert_eq!(
+        told,
+        [Connected, Suspended, Reconnected, Suspended, Reconnected, Suspended, Reconnected, Closed]
+    );
 }
 
 /// It breaks with its first request.
@@ -136,6 +139,55 @@ async fn a_connection_that_is_lost_as_soon_as_it_is_made_is_none() {
         within(state.wait_for(|state| *state == LockState::Held)).await.unwrap();
     }
     guard.release().await.unwrap();
+}
+
+/// Panics at the next change of a connection.
+#[derive(Clone, Default)]
+struct Bomb(Arc<AtomicBool>);
+
+impl tracing::Subscriber for Bomb {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("zk_recipes::client")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let is_of_supervisor = event.metadata().target().ends_with("supervisor");
+        assert!(!(is_of_supervisor && self.0.swap(false, SeqCst)), "a subscriber that panics");
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Whatever may panic there: a subscriber, the runtime, a defect.
+#[tokio::test]
+async fn a_panic_of_the_task_that_serves_a_client_closes_it() {
+    let bomb = Bomb::default();
+    let _subscriber = tracing::subscriber::set_default(bomb.clone());
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (holding, client) = (connect(&server).await, connect_through(&proxy).await);
+    let held = mutex(&holding).acquire().await.unwrap();
+    let waiter = acquire_in_task(&mutex(&client));
+    let own = InterProcessMutex::new(&client, "/locks/own").unwrap().acquire().await.unwrap();
+    queue_of(&bystander(&server).await, "/locks/a", 2).await;
+    bomb.0.store(true, SeqCst);
+    proxy.cut();
+    assert_eq!(within(waiter).await.unwrap().unwrap_err(), zk_recipes::Error::Closed);
+    assert_eq!(within(own.lost()).await, LossReason::Closed);
+    becomes(&client, |state| state == ConnectionState::Closed).await;
+    assert!(client.is_closed());
+    assert_eq!(mutex(&client).acquire().await.unwrap_err(), zk_recipes::Error::Closed);
+    held.release().await.unwrap();
 }
 
 // --- How soon there is another ---
@@ -174,7 +226,8 @@ async fn it_is_back_as_soon_as_a_server_is_however_long_that_was_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_does_not_keep_it_from_the_others() {
     let server = TestingServer::start().await.unwrap();
-    let (silent, other) = (FaultProxy::start(&server).await.unwrap(), FaultProxy::start(&server).await.unwrap());
+    let (silent, other) =
+        (FaultProxy::start(&server).await.unwrap(), FaultProxy::start(&server).await.unwrap());
     let hosts = format!("{},{}", silent.connect_string(), other.connect_string());
     let client = Client::connect(&hosts).await.unwrap();
     silent.set_traffic(Traffic::black_hole());
@@ -214,7 +267,8 @@ async fn after_an_outage_beyond_the_session_it_does_not_wait_for_its_own_old_ses
 async fn thousands_of_holds_survive_a_cut_of_half_their_validity() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(&server).await.unwrap();
-    let client = Client::builder().session_timeout(ms(15_000)).connect(&proxy.connect_string()).await.unwrap();
+    let client =
+        Client::builder().session_timeout(ms(15_000)).connect(&proxy.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let count = std::env::var("HOLDS").ok().and_then(|count| count.parse().ok()).unwrap_or(3000);
     let guards = hold_many(&client, count, 60).await;
@@ -285,7 +339,8 @@ async fn a_shorter_session_timeout_is_heard_of() {
     let builder = TestingServer::builder().session_timeout_bounds(ms(500), Duration::from_secs(30));
     let mut server = builder.start().await.unwrap();
     let proxy = FaultProxy::start(&server).await.unwrap();
-    let client = Client::builder().session_timeout(ms(15_000)).connect(&proxy.connect_string()).await.unwrap();
+    let client =
+        Client::builder().session_timeout(ms(15_000)).connect(&proxy.connect_string()).await.unwrap();
     let guard = mutex(&client).acquire().await.unwrap();
     let cfg = server.data_dir().parent().unwrap().join("zoo.cfg");
     let text = std::fs::read_to_string(&cfg).unwrap();

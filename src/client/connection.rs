@@ -154,7 +154,10 @@ impl Drop for Serving {
 ///
 /// # Cancel safety
 /// No connection is left behind.
-pub(super) async fn connect(connector: zk::Connector, hosts: &str) -> Result<(zk::Client, Serving), zk::Error> {
+pub(super) async fn connect(
+    connector: zk::Connector,
+    hosts: &str,
+) -> Result<(zk::Client, Serving), zk::Error> {
     let catcher = Catcher::default();
     let mut connecting = Box::pin(connector.connect(hosts));
     let zookeeper = std::future::poll_fn(|cx| {

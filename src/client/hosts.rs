@@ -79,7 +79,6 @@ impl Hosts {
     }
 }
 
-
 /// As `host:port`.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -240,15 +240,18 @@ impl Client {
         self.unless_closed(self.session()).await.map(|_| ())
     }
 
-    /// The present session, for requests of one's own: chroot of the connect string included, namespace not.
+    /// The present connection of the session, for requests of your own: chroot of the connect string included, namespace
+    /// not. What it reads shows all that this client has heard of, and so all that was written under a lock before the
+    /// lock was granted to it.
     ///
-    /// What it is asked then shows all that this client has heard of, and so all that was written under a lock before
-    /// the lock was granted to it. For a handle that is kept this cannot be promised beyond the present connection:
-    /// after another one was made, it may ask a server that lags behind, until
-    /// [`connection_state`](Self::connection_state) says [`Reconnected`](ConnectionState::Reconnected). Ask for the
-    /// session anew each time, or `sync` before you read.
+    /// Ask for it anew each time: it is good for one connection. When that is lost, its requests fail with
+    /// [`ConnectionLoss`](zk::Error::ConnectionLoss), also after this client has connected again, and a watch that was set
+    /// by it must not be awaited any more: `zookeeper-client` panics. For watches that outlast a connection, make a
+    /// `zookeeper-client` of your own, and share its session with this library by
+    /// [`from_zookeeper`](Self::from_zookeeper); its handle is the one that you gave, and goes on after a reconnect. After
+    /// one, `sync` before you read by it: it may then ask a server that lags behind.
     ///
-    /// The session cannot end while a clone of it is kept: drop it before [`close`](Self::close).
+    /// The session cannot end while the present connection is kept: drop it before [`close`](Self::close).
     ///
     /// # Errors
     /// [`Error::NotConnected`] when there is no connected session within the connection timeout;
@@ -257,9 +260,12 @@ impl Client {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn zookeeper(&self) -> Result<zk::Client> {
-        let session = self.unless_closed(self.session()).await?;
-        let zookeeper = session.zookeeper().await;
-        zookeeper.map_err(|source| Error::ZooKeeper { operation: "connect to", path: "/".into(), source })
+        let getting = async {
+            let session = self.session().await?;
+            // Or it was over right after that.
+            session.zookeeper().await.map_err(|_| self.not_connected(Duration::ZERO))
+        };
+        self.unless_closed(getting).await
     }
 
     /// The data of this client's nodes. See [`ClientBuilder::identity`].

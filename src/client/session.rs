@@ -52,6 +52,8 @@ pub(super) enum Line {
     Connected(Arc<Connection>),
     /// The connection of that number is over, and there is no other yet.
     Down(u64),
+    /// A session of somebody else goes on, but is not followed any more. What is left to be done takes its chances.
+    Left(Arc<Connection>),
     Over,
 }
 
@@ -143,6 +145,11 @@ impl Session {
         });
     }
 
+    /// The client is closed, the session is not.
+    pub(super) fn leave(&self, connection: Connection) {
+        self.line.send_replace(Line::Left(Arc::new(connection)));
+    }
+
     /// The session is over, or to end at the server: it does when the requests under way are answered.
     pub(super) fn end(&self) {
         // Dropped without the lock.
@@ -152,7 +159,7 @@ impl Session {
     /// Whether the session is known to be over.
     pub(crate) fn is_over(&self) -> bool {
         match &*self.line.borrow() {
-            Line::Connected(connection) => connection.state().is_terminated(),
+            Line::Connected(connection) | Line::Left(connection) => connection.state().is_terminated(),
             Line::Down(_) => false,
             Line::Over => true,
         }
@@ -163,6 +170,7 @@ impl Session {
     pub(crate) fn connection(&self) -> u64 {
         let number = match &*self.line.borrow() {
             Line::Connected(connection) => 2 * connection.number() + u64::from(!connection.is_alive()),
+            Line::Left(connection) => 2 * connection.number() + 1,
             Line::Down(number) => 2 * number + 1,
             Line::Over => u64::from(u32::MAX),
         };
@@ -210,6 +218,7 @@ impl Session {
         loop {
             match &*line.borrow_and_update() {
                 Line::Connected(connection) if connection.is_alive() => return Ok(connection.clone()),
+                Line::Left(connection) => return Ok(connection.clone()),
                 Line::Connected(_) | Line::Down(_) => {}
                 Line::Over => return Err(zk::Error::SessionExpired),
             }
@@ -230,6 +239,7 @@ impl Session {
     fn present(&self) -> Option<Arc<Connection>> {
         match &*self.line.borrow() {
             Line::Connected(connection) if connection.is_alive() => Some(connection.clone()),
+            Line::Left(connection) => Some(connection.clone()),
             _ => None,
         }
     }
@@ -380,10 +390,12 @@ impl Session {
         match Probe::of(self.validity.keep_alive()) {
             Probe::Read => self.hear_on(zookeeper).await,
             Probe::Sync => self.sync_on(zookeeper, "/").await,
-            Probe::Check => match self.commit_on(zookeeper, &[Write::Check { path: "/", version: None }]).await {
-                Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. }) => Ok(()),
-                Err(zk::MultiWriteError::RequestFailed { source }) => Err(source),
-            },
+            Probe::Check => {
+                match self.commit_on(zookeeper, &[Write::Check { path: "/", version: None }]).await {
+                    Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. }) => Ok(()),
+                    Err(zk::MultiWriteError::RequestFailed { source }) => Err(source),
+                }
+            }
         }
     }
 

@@ -121,9 +121,16 @@ pub(crate) async fn supervise(
             let id = zookeeper.session_id().0;
             let validity = Validity::new(zookeeper.session_timeout(), terms, Moment::now(), false);
             let session = Arc::new(Session::new(1, id, validity));
-            let over = closed.run_until_cancelled(follow(&session, adopted(&session, zookeeper, &link))).await;
-            session.end();
-            over.map_or(by_closing, |source| (ConnectionState::Lost, source))
+            let adopted = Arc::new(Adopted::new(&zookeeper));
+            let following = follow(&session, follow_adopted(&session, &zookeeper, &adopted, &link));
+            match closed.run_until_cancelled(following).await {
+                Some(source) => (ConnectionState::Lost, source),
+                None => {
+                    let number = adopted.changes();
+                    session.leave(Connection::new(number, zookeeper, Server::Adopted(adopted)));
+                    by_closing
+                }
+            }
         }
     };
     ending.is_due = true;
@@ -192,8 +199,6 @@ impl Supervisor {
             let validity = Validity::new(zookeeper.session_timeout(), self.terms, dialed.since, true);
             let session = Arc::new(Session::new(epoch, zookeeper.session_id().0, validity));
             let end = follow(&session, self.keep(&session, dialed)).await;
-            session.end();
-            session.validity().publish(Health::Lapsed);
             match end {
                 End::Closed => return,
                 // Servers may give a session first and refuse a password by SASL then; the next one will fare no better.
@@ -217,21 +222,20 @@ impl Supervisor {
             for host in self.dialer.round() {
                 match self.dialer.dial(&host, None, patience).await {
                     Ok(dialed) => return dialed,
-                    Err(error) => {
-                        tracing::debug!(host, %error, "cannot connect yet");
-                        let is_refused = error == zk::Error::AuthFailed;
-                        self.link.status.send_replace(match error {
-                            zk::Error::AuthFailed => Status::Unauthenticated,
-                            failure => Status::Connecting { failure: Some(failure) },
-                        });
-                        if is_refused {
-                            sleep(REFUSED_PAUSE).await;
-                        }
+                    Err(zk::Error::AuthFailed) => {
+                        self.link.status.send_replace(Status::Unauthenticated);
+                        sleep(REFUSED_PAUSE).await;
                     }
+                    Err(error) => self.failed(&host, error),
                 }
             }
             patience.pause().await;
         }
+    }
+
+    fn failed(&self, host: &str, error: zk::Error) {
+        tracing::debug!(host, %error, "cannot connect yet");
+        self.link.status.send_replace(Status::Connecting { failure: Some(error) });
     }
 
     /// Ends a session that was given up, if the servers still have it: what is left of it, others and we would wait for.
@@ -248,7 +252,7 @@ impl Supervisor {
                         }
                     }
                     Err(zk::Error::SessionExpired | zk::Error::AuthFailed) => return,
-                    Err(error) => tracing::debug!(host, %error, "cannot connect yet"),
+                    Err(error) => self.failed(&host, error),
                 }
             }
             patience.pause().await;
@@ -347,17 +351,25 @@ impl Supervisor {
     }
 }
 
-/// Keeps a session confirmed for as long as it is kept by somebody.
+/// Keeps a session confirmed for as long as it is kept by somebody, and ends it then.
 async fn follow<T>(session: &Session, kept: impl Future<Output = T>) -> T {
-    tokio::select! {
+    let ended = tokio::select! {
         ended = kept => ended,
         never = pulse::beat(session) => match never {},
-    }
+    };
+    session.end();
+    // After that, so that those who hear of it see it.
+    session.validity().publish(Health::Lapsed);
+    ended
 }
 
 /// Follows a session of somebody else until it is over; answers how it ended.
-async fn adopted(session: &Arc<Session>, zookeeper: zk::Client, link: &Link) -> zk::Error {
-    let adopted = Arc::new(Adopted::new(&zookeeper));
+async fn follow_adopted(
+    session: &Arc<Session>,
+    zookeeper: &zk::Client,
+    adopted: &Arc<Adopted>,
+    link: &Link,
+) -> zk::Error {
     let mut states = States::of(zookeeper.state_watcher());
     let mut state = ConnectionState::Connected;
     let mut is_first = true;
@@ -368,7 +380,7 @@ async fn adopted(session: &Arc<Session>, zookeeper: zk::Client, link: &Link) -> 
                 // Nobody holds by the session before its first connection.
                 if !std::mem::replace(&mut is_first, false) {
                     let catching_up = async {
-                        while session.confirm_on(&zookeeper).await.is_err() {
+                        while session.confirm_on(zookeeper).await.is_err() {
                             sleep(PAUSE).await;
                         }
                     };

@@ -6,7 +6,7 @@ use zk_recipes::{Error, InterProcessMutex};
 use zookeeper_client::{self as zk, SaslOptions};
 
 use crate::installed::Generation;
-use crate::stage::{builder, lock_once, server};
+use crate::stage::{builder, hold_over_a_restart, lock_once, server};
 use crate::support::within;
 
 pub(crate) async fn sasl_takes_the_right_password_only(generation: Generation) {
@@ -16,7 +16,7 @@ pub(crate) async fn sasl_takes_the_right_password_only(generation: Generation) {
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     fs::write(&jaas, format!("Server {{ {module} required user_alice=\"right\" user_bob=\"bobs\"; }};"))
         .unwrap();
-    let server = server
+    let mut server = server
         .property("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
         .system_property("java.security.auth.login.config", jaas.to_str().unwrap())
         .start()
@@ -31,6 +31,8 @@ pub(crate) async fn sasl_takes_the_right_password_only(generation: Generation) {
     lock_once(&alice, "/alice/lock").await;
     let (acl, _) = alice.zookeeper().await.unwrap().get_acl("/alice/lock").await.unwrap();
     assert_eq!(acl, [zk::Acl::new(zk::Permission::ALL, zk::AuthId::new("sasl", "alice"))]);
+
+    hold_over_a_restart(&alice, "/alice/lock", &mut server).await;
 
     let bob = within(user("bob", "bobs").connect(&hosts)).await.unwrap();
     let mutex = InterProcessMutex::new(&bob, "/alice/lock").unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use zk_recipes::testing::{TestingServer, TestingServerBuilder};
-use zk_recipes::{Client, ClientBuilder, InterProcessMutex, RetryPolicy};
+use zk_recipes::{Client, ClientBuilder, ConnectionState, InterProcessMutex, LockState, RetryPolicy};
 
 use crate::installed::{Generation, Peers};
 use crate::pki::Identity;
@@ -88,4 +88,17 @@ pub(crate) async fn lock_once(client: &Client, path: &str) {
     let guard = within(mutex.acquire()).await.unwrap();
     assert!(guard.is_valid());
     within(guard.release()).await.unwrap();
+}
+
+/// Each connection of a session is made and authenticated anew, so that a hold outlasts those before.
+pub(crate) async fn hold_over_a_restart(client: &Client, path: &str, server: &mut TestingServer) {
+    let guard = within(InterProcessMutex::new(client, path).unwrap().acquire()).await.unwrap();
+    let mut state = client.connection_state();
+    server.kill().await.unwrap();
+    within(state.wait_for(|state| *state == ConnectionState::Suspended)).await.unwrap();
+    server.restart().await.unwrap();
+    within(state.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
+    within(guard.watch_state().wait_for(|state| *state == LockState::Held)).await.unwrap();
+    within(guard.release()).await.unwrap();
+    lock_once(client, path).await;
 }
