@@ -166,8 +166,11 @@ pub(super) async fn connect(
         connecting.as_mut().poll(cx)
     })
     .await?;
-    let task = catcher.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let serving = Serving { task, state: zookeeper.state_watcher(), gate: Arc::default() };
+    let Some(task) = catcher.0.into_inner().unwrap_or_else(PoisonError::into_inner) else {
+        tracing::error!("zookeeper-client spawns by other means than spawns-core 1; take version 0.11.2");
+        return Err(zk::Error::Unimplemented);
+    };
+    let serving = Serving { task: Some(task), state: zookeeper.state_watcher(), gate: Arc::default() };
     Ok((zookeeper, serving))
 }
 

@@ -41,12 +41,12 @@ pub(super) struct Patience {
 impl Patience {
     /// To connect a session again.
     pub(super) fn growing(session_timeout: Duration) -> Self {
-        Self { now: session_timeout / 10, ..Self::most(session_timeout) }
+        Self { now: session_timeout / 10, most: session_timeout * 2 / 5, pause: MIN_PAUSE }
     }
 
-    /// To make a session: one that its server makes too late is left behind.
+    /// To make a session: one that its server makes too late is left behind. Servers may grant more than was asked for.
     pub(super) fn most(session_timeout: Duration) -> Self {
-        let most = session_timeout * 2 / 5;
+        let most = (session_timeout * 2 / 5).max(Duration::from_secs(1));
         Self { now: most, most, pause: MIN_PAUSE }
     }
 

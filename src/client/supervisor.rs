@@ -199,19 +199,19 @@ impl Supervisor {
             let validity = Validity::new(zookeeper.session_timeout(), self.terms, dialed.since, true);
             let session = Arc::new(Session::new(epoch, zookeeper.session_id().0, validity));
             let end = follow(&session, self.keep(&session, dialed)).await;
+            let mut status = Status::Connecting { failure: None };
             match end {
                 End::Closed => return,
                 // Servers may give a session first and refuse a password by SASL then; the next one will fare no better.
-                End::AuthFailed => {
-                    self.link.publish(ConnectionState::Lost, Status::Unauthenticated);
-                    if self.closed.run_until_cancelled(sleep(REFUSED_PAUSE)).await.is_none() {
-                        return;
-                    }
-                }
+                End::AuthFailed => status = Status::Unauthenticated,
                 End::GivenUp(session) => left_behind = Some(session),
                 End::Expired | End::Disconnected => {}
             }
-            self.link.publish(ConnectionState::Lost, Status::Connecting { failure: None });
+            let is_refused = matches!(status, Status::Unauthenticated);
+            self.link.publish(ConnectionState::Lost, status);
+            if is_refused && self.closed.run_until_cancelled(sleep(REFUSED_PAUSE)).await.is_none() {
+                return;
+            }
         }
     }
 
@@ -267,7 +267,9 @@ impl Supervisor {
             _ => ConnectionState::Reconnected,
         };
         let mut dialed = first;
-        for number in 1.. {
+        let mut number = 0;
+        loop {
+            number += 1;
             let Dialed { zookeeper, serving, .. } = dialed;
             let server = Server::Own(serving.gate().clone());
             let connection = Arc::new(Connection::new(number, zookeeper, server));
@@ -290,7 +292,6 @@ impl Supervisor {
                 Some(Ok(Ok(dialed))) => dialed,
             };
         }
-        End::Expired
     }
 
     /// Serves a connection until it, or its session, is over.

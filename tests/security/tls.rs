@@ -5,7 +5,7 @@ use zookeeper_client::TlsOptions;
 
 use crate::installed::Generation;
 use crate::pki::{Ca, Identity};
-use crate::stage::{PATIENCE, TlsServer, builder, hold_over_a_restart, lock_once, server};
+use crate::stage::{PATIENCE, TlsServer, builder, hold_over_a_cut, lock_once, server};
 use crate::support::within;
 use crate::wiretap::Wiretap;
 
@@ -43,12 +43,12 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 pub(crate) async fn locks_work_over_mutual_tls_and_nothing_is_sent_in_the_clear(generation: Generation) {
     let Some(server) = server(generation) else { return };
     let ca = Ca::new("ca");
-    let mut server = TlsServer::start(server, &ca.server("localhost"), &ca.pem).await;
+    let server = TlsServer::start(server, &ca.server("localhost"), &ca.pem).await;
     let tap = Wiretap::to(server.secure_port).await;
     let client = client(options(&ca, Some(&ca.client("alice")))).creator_only();
     let client = within(client.connect(&format!("tcp+tls://localhost:{}", tap.port))).await.unwrap();
     lock_once(&client, "/locks/encrypted").await;
-    hold_over_a_restart(&client, "/locks/encrypted", &mut server.server).await;
+    hold_over_a_cut(&client, "/locks/encrypted", &tap).await;
     tap.assert_encrypted();
     let sent = tap.sent().concat();
     assert!(sent.len() > 500, "it went another way");
