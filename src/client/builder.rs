@@ -228,7 +228,7 @@ impl ClientBuilder {
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
         let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
         let session_timeout = self.session_timeout;
-        self.start(origin, Source::Own { dialer: Dialer::new(connector, hosts), session_timeout })
+        self.start(origin, Source::Own { dialer: Box::new(Dialer::new(connector, hosts)), session_timeout })
     }
 
     /// Makes a client on a session that somebody else owns. It is not made again when it expires, and not

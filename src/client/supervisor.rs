@@ -90,7 +90,7 @@ impl Link {
 /// Where sessions come from.
 pub(crate) enum Source {
     /// Made by us, and again after each expiry.
-    Own { dialer: Dialer, session_timeout: Duration },
+    Own { dialer: Box<Dialer>, session_timeout: Duration },
     /// Made and ended by somebody else.
     Adopted(zk::Client),
 }
@@ -162,7 +162,7 @@ impl Drop for Ending {
 
 /// Makes the sessions of a client, and their connections.
 struct Supervisor {
-    dialer: Dialer,
+    dialer: Box<Dialer>,
     /// That is asked for.
     session_timeout: Duration,
     terms: Terms,
