@@ -9,7 +9,7 @@ use spawns_core::{Spawn, Task};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
-use super::adopted::Adopted;
+use super::serving;
 
 /// What requests are made on. It lives for one connection: a session that is connected again gets another.
 pub(super) struct Connection {
@@ -22,10 +22,10 @@ pub(super) struct Connection {
 /// Who serves a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Server {
-    /// A task of ours, see [`Serving`].
+    /// A task of ours, see [`Service`].
     Own(Arc<Gate>),
     /// A task of `zookeeper-client`, which connects again by itself: a session of somebody else.
-    Adopted(Arc<Adopted>),
+    Adopted(Arc<serving::Serving>),
 }
 
 impl Connection {
@@ -50,7 +50,7 @@ impl Connection {
         self.state() == SessionState::SyncConnected
             && match &self.server {
                 Server::Own(gate) => !gate.is_closed(),
-                Server::Adopted(adopted) => adopted.changes() == self.number,
+                Server::Adopted(serving) => serving.changes() == self.number,
             }
     }
 
@@ -65,7 +65,7 @@ impl Server {
     pub(super) fn while_it_lasts<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
         match self {
             Self::Own(gate) => gate.while_open(poll),
-            Self::Adopted(adopted) => adopted.while_it_lasts(poll),
+            Self::Adopted(serving) => serving.while_it_lasts(poll),
         }
     }
 }
@@ -109,13 +109,13 @@ impl Gate {
 ///
 /// The future is the one that `zookeeper-client` would spawn: it serves a connection and, when that is lost, makes the
 /// next one. It is dropped the moment it says that the connection is lost, before it can.
-pub(super) struct Serving {
+pub(super) struct Service {
     task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     state: zk::StateWatcher,
     gate: Arc<Gate>,
 }
 
-impl Serving {
+impl Service {
     pub(super) fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
@@ -128,7 +128,7 @@ impl Serving {
     }
 }
 
-impl Future for Serving {
+impl Future for Service {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -141,7 +141,7 @@ impl Future for Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for Service {
     fn drop(&mut self) {
         self.end();
     }
@@ -157,7 +157,7 @@ impl Drop for Serving {
 pub(super) async fn connect(
     connector: zk::Connector,
     hosts: &str,
-) -> Result<(zk::Client, Serving), zk::Error> {
+) -> Result<(zk::Client, Service), zk::Error> {
     let catcher = Catcher::default();
     let mut connecting = Box::pin(connector.connect(hosts));
     let zookeeper = std::future::poll_fn(|cx| {
@@ -170,7 +170,7 @@ pub(super) async fn connect(
         tracing::error!("zookeeper-client spawns by other means than spawns-core 1; take version 0.11.2");
         return Err(zk::Error::Unimplemented);
     };
-    let serving = Serving { task: Some(task), state: zookeeper.state_watcher(), gate: Arc::default() };
+    let serving = Service { task: Some(task), state: zookeeper.state_watcher(), gate: Arc::default() };
     Ok((zookeeper, serving))
 }
 

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use zookeeper_client as zk;
 
 use super::clock::Moment;
-use super::connection::{self, Serving};
+use super::connection::{self, Service};
 use super::hosts::Hosts;
 
 /// Between one pass over the servers and the next: half of it at least. They double up to a bound, so that a server that
@@ -24,7 +24,7 @@ pub(crate) struct Dialer {
 /// A connection that is established.
 pub(super) struct Dialed {
     pub(super) zookeeper: zk::Client,
-    pub(super) serving: Serving,
+    pub(super) serving: Service,
     /// Since when it was made.
     pub(super) since: Moment,
 }

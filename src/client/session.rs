@@ -435,7 +435,7 @@ impl Session {
     }
 
     /// The names of those ephemeral nodes of this session in `parent` that are wanted, with all that was done before this
-    /// call. Whoever may create there can give a node any name, so only its session tells whose it is.
+    /// call. A user who may create there can give a node any name, so only its session tells whose it is.
     pub(crate) async fn own_nodes(
         &self,
         parent: &str,
@@ -517,7 +517,7 @@ impl Session {
         }
     }
 
-    /// Watches a node for its creation, its deletion or a change of the data. Answers whether it exists.
+    /// Watches a node for its creation, its deletion or a change of the data. Returns whether it exists.
     pub(crate) async fn watch_existence(&self, path: &str) -> Result<(bool, Watcher), zk::Error> {
         let connection = self.connected().await?;
         let (stat, watcher) = connection.zookeeper().check_and_watch_stat(path).await.map_err(lost)?;

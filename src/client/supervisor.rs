@@ -9,11 +9,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
-use super::adopted::{Adopted, States};
+use super::adopted::States;
 use super::clock::Moment;
-use super::connection::{Connection, Server, Serving};
+use super::connection::{Connection, Server, Service};
 use super::dialer::{Dialed, Dialer, Patience};
 use super::pulse;
+use super::serving;
 use super::session::Session;
 use super::state::ConnectionState;
 use super::validity::{Health, Terms, Validity};
@@ -73,7 +74,7 @@ impl Link {
         self.state.subscribe()
     }
 
-    /// Whoever sees the status sees that state, or a later one.
+    /// A task that sees the status sees that state, or a later one.
     fn publish(&self, state: ConnectionState, status: Status) {
         let mut before = state;
         let is_news = |last: &mut ConnectionState| {
@@ -121,13 +122,13 @@ pub(crate) async fn supervise(
             let id = zookeeper.session_id().0;
             let validity = Validity::new(zookeeper.session_timeout(), terms, Moment::now(), false);
             let session = Arc::new(Session::new(1, id, validity));
-            let adopted = Arc::new(Adopted::new(&zookeeper));
-            let following = follow(&session, follow_adopted(&session, &zookeeper, &adopted, &link));
+            let serving = Arc::new(serving::Serving::new(zookeeper.state_watcher()));
+            let following = follow(&session, follow_adopted(&session, &zookeeper, &serving, &link));
             match closed.run_until_cancelled(following).await {
                 Some(source) => (ConnectionState::Lost, source),
                 None => {
-                    let number = adopted.changes();
-                    session.leave(Connection::new(number, zookeeper, Server::Adopted(adopted)));
+                    let number = serving.changes();
+                    session.leave(Connection::new(number, zookeeper, Server::Adopted(serving)));
                     by_closing
                 }
             }
@@ -295,7 +296,7 @@ impl Supervisor {
     }
 
     /// Serves a connection until it, or its session, is over.
-    async fn serve(&self, session: &Session, connection: Arc<Connection>, serving: Serving) -> End {
+    async fn serve(&self, session: &Session, connection: Arc<Connection>, serving: Service) -> End {
         let gate = serving.gate().clone();
         // A task of its own, which is woken by nothing else.
         tokio::spawn(serving);
@@ -364,18 +365,18 @@ async fn follow<T>(session: &Session, kept: impl Future<Output = T>) -> T {
     ended
 }
 
-/// Follows a session of somebody else until it is over; answers how it ended.
+/// Follows a session of somebody else until it is over; returns how it ended.
 async fn follow_adopted(
     session: &Arc<Session>,
     zookeeper: &zk::Client,
-    adopted: &Arc<Adopted>,
+    serving: &Arc<serving::Serving>,
     link: &Link,
 ) -> zk::Error {
     let mut states = States::of(zookeeper.state_watcher());
     let mut state = ConnectionState::Connected;
     let mut is_first = true;
     loop {
-        let number = adopted.changes();
+        let number = serving.changes();
         let (public, writable) = match zookeeper.state() {
             SessionState::SyncConnected => {
                 // Nobody holds by the session before its first connection.
@@ -390,7 +391,7 @@ async fn follow_adopted(
                         () = catching_up => {}
                     }
                 }
-                let server = Server::Adopted(adopted.clone());
+                let server = Server::Adopted(serving.clone());
                 session.connect(Arc::new(Connection::new(number, zookeeper.clone(), server)));
                 (std::mem::replace(&mut state, ConnectionState::Reconnected), true)
             }
