@@ -133,7 +133,8 @@ impl LockGuard {
     }
 
     /// The state of the lock, now and from now on: always the latest. The first [`changed`](watch::Receiver::changed) is
-    /// the present state. See [`lost`](Self::lost) about the watch that it sets. After a pause of the process it lags behind [`is_valid`](Self::is_valid) for a moment.
+    /// the present state. See [`lost`](Self::lost) about the watch that it sets. After a pause of the process it lags
+    /// behind [`is_valid`](Self::is_valid) for a moment.
     ///
     /// ```no_run
     /// # async fn example(guard: zk_recipes::LockGuard) {

@@ -249,7 +249,7 @@ impl Applicant {
             let event = match outcome {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => Event::SessionOver,
-                Err(error) if self.place.is_safe() && error.is_retryable() => {
+                Err(error) if error.is_retryable() && self.seat.place().is_some_and(Place::is_safe) => {
                     tokio::time::sleep(PAUSE).await;
                     Event::Failed
                 }
