@@ -215,8 +215,8 @@ async fn it_is_back_as_soon_as_a_server_is_however_long_that_was_away() {
         becomes(&client, ConnectionState::is_connected).await;
         let late = back.elapsed();
         println!("{endpoints} servers away for {outage} ms: connected {late:?} after their return");
-        // 200 ms, and as much again for a busy machine.
-        assert!(late < ms(400), "{late:?} after {outage} ms");
+        // 200 ms, and more for a busy machine.
+        assert!(late < ms(1000), "{late:?} after {outage} ms");
         assert!(guard.is_valid(), "{:?}", guard.loss());
         guard.release().await.unwrap();
     }
