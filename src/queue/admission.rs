@@ -3,7 +3,7 @@
 //!
 //! Without a bound, callers that give up sooner than the servers answer fill the queue with nodes that nobody wants any
 //! more, each of which has to be created and deleted, and listed by all others. And in a crowd, a place that is given up
-//! is kept for a moment: whoever gives up mostly comes back.
+//! is kept for a moment: callers that give up mostly come back.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,11 +23,11 @@ const MOST: usize = 64;
 /// From so many contenders of this client on, places are kept.
 const CROWD: usize = 8;
 
+/// For how long a place is kept. Others wait for it meanwhile, if it is the first.
+const MOMENT: Duration = Duration::from_millis(2);
+
 /// If none of those on the way has come anywhere for so long, they are waited for no more: nobody may be polling them.
 const STANDSTILL: Duration = Duration::from_secs(1);
-
-/// For how long. Others wait for a place that is kept, if it is the first.
-const MOMENT: Duration = Duration::from_millis(2);
 
 /// Of one queue and one client.
 #[derive(Debug, Default)]
