@@ -90,7 +90,9 @@ async fn play(seed: u64, time: Duration, acquisitions: u64) {
     for round in 0_u32.. {
         let is_enough = round >= 2 && started.elapsed() >= time && tally.acquisitions() >= acquisitions;
         // Some things happen by chance; it plays on for them, for a while.
-        if is_enough && (tally.missing().is_empty() || round >= MOST_ROUNDS_FOR_CHANCE) {
+        // What luck did is reported at the end.
+        let is_missing = tally.missing().iter().any(|what| !what.starts_with("luck: "));
+        if is_enough && (!is_missing || round >= MOST_ROUNDS_FOR_CHANCE) {
             break;
         }
         let has_three = round % 2 == 1;
