@@ -170,18 +170,22 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
 #[tokio::test]
 async fn the_node_of_an_old_session_is_never_granted() {
     let mut server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let short = Client::builder().session_timeout(Duration::from_secs(2));
-    let client = short.connect(&server.connect_string()).await.unwrap();
+    let client = short.connect(&proxy.connect_string()).await.unwrap();
     let lock = mutex(&client);
     let owner = Owner::new();
     let old = lock.acquire_as(&owner).await.unwrap();
     let waiting = lock.enqueue().await.unwrap();
     server.kill().await.unwrap();
     state_is(&client, ConnectionState::Lost).await;
+    // The client would end its old session, if it could.
+    let ending = proxy.intercept(Request::Other(-11), Fate::LoseRequest);
     server.restart().await.unwrap();
     // The waiter enters again, behind its own old node and that of the old hold.
     let zookeeper = bystander(&server).await;
     let waiter = tokio::spawn(waiting.acquired());
+    within(ending.happened()).await;
     queue_of(&zookeeper, LOCK, 3).await;
     assert!(!waiter.is_finished());
     let guard = within(waiter).await.unwrap().unwrap();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use zookeeper_client::{self as zk, Acl};
 
 use super::acl::AclProvider;
+use super::dialer::Dialer;
 use super::keep_alive::KeepAlive;
 use super::retry::RetryPolicy;
 use super::supervisor::Source;
@@ -226,7 +227,8 @@ impl ClientBuilder {
         self.validate_identity()?;
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
         let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
-        self.start(origin, Source::Own { connector: Box::new(connector), hosts })
+        let session_timeout = self.session_timeout;
+        self.start(origin, Source::Own { dialer: Box::new(Dialer::new(connector, hosts)), session_timeout })
     }
 
     /// Makes a client on a session that somebody else owns. It is not made again when it expires, and not

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::hosts::{Hosts, Server};
-use super::supervisor::Link;
+use super::link::Link;
 use crate::host_failure::{ConnectFailure, HostFailure};
 
 /// How long a connection may take to come about before it is asked why it does not, at most.

@@ -52,6 +52,13 @@ pub(crate) fn validate(connect_string: &str, has_tls_options: bool) -> Result<Ho
 }
 
 impl Hosts {
+    /// A connect string for each server, with its scheme, as `zookeeper-client` reads it.
+    pub(crate) fn one_by_one(&self) -> Vec<String> {
+        let scheme = |server: &Server| if server.is_encrypted { "tcp+tls" } else { "tcp" };
+        let one = |server| format!("{}://{server}{}", scheme(server), self.chroot);
+        self.servers.iter().map(one).collect()
+    }
+
     /// The address of this machine that faces the first server, as text; empty if it cannot be told.
     ///
     /// Curator's default node data is the local address, too.
@@ -69,18 +76,6 @@ impl Hosts {
             Ok(Some(local)) => local.ip().to_string().into_bytes(),
             Ok(None) | Err(_) => Vec::new(),
         }
-    }
-}
-
-/// With the scheme of each server, as `zookeeper-client` reads it.
-impl fmt::Display for Hosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, server) in self.servers.iter().enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            let scheme = if server.is_encrypted { "tcp+tls" } else { "tcp" };
-            write!(f, "{comma}{scheme}://{server}")?;
-        }
-        f.write_str(&self.chroot)
     }
 }
 
@@ -188,12 +183,16 @@ mod tests {
         for (hosts, read) in [
             ("localhost", "tcp://localhost:2181"),
             ("localhost:2181", "tcp://localhost:2181"),
-            ("zk1:2181,zk2:2182,zk3/apps/orders", "tcp://zk1:2181,tcp://zk2:2182,tcp://zk3:2181/apps/orders"),
-            ("[::1]:2181,[fe80::1%eth0]", "tcp://[::1]:2181,tcp://[fe80::1%eth0]:2181"),
-            ("tcp://zk1:2181,zk2:2281/apps", "tcp://zk1:2181,tcp://zk2:2281/apps"),
+            (
+                "zk1:2181,zk2:2182,zk3/apps/orders",
+                "tcp://zk1:2181/apps/orders tcp://zk2:2182/apps/orders tcp://zk3:2181/apps/orders",
+            ),
+            ("[::1]:2181,[fe80::1%eth0]", "tcp://[::1]:2181 tcp://[fe80::1%eth0]:2181"),
+            ("tcp://zk1:2181,zk2:2281/apps", "tcp://zk1:2181/apps tcp://zk2:2281/apps"),
             ("zk-1.example_net:", "tcp://zk-1.example_net:2181"),
         ] {
-            assert_eq!(validate(hosts, false).map(|hosts| hosts.to_string()).as_deref(), Ok(read), "{hosts}");
+            let one_by_one = validate(hosts, false).map(|hosts| hosts.one_by_one().join(" "));
+            assert_eq!(one_by_one.as_deref(), Ok(read), "{hosts}");
         }
     }
 
@@ -201,7 +200,8 @@ mod tests {
     fn with_options_for_encryption_everything_is_encrypted() {
         let read = validate("zk1,tcp+tls://zk2:2281,[::1]:2282/apps", true).unwrap();
         assert!(read.servers.iter().all(|server| server.is_encrypted));
-        assert_eq!(read.to_string(), "tcp+tls://zk1:2181,tcp+tls://zk2:2281,tcp+tls://[::1]:2282/apps");
+        let one_by_one = ["tcp+tls://zk1:2181/apps", "tcp+tls://zk2:2281/apps", "tcp+tls://[::1]:2282/apps"];
+        assert_eq!(read.one_by_one(), one_by_one);
         let error = validate("zk1,tcp://zk2", true).unwrap_err().to_string();
         assert!(error.contains("tcp://zk2") && error.contains("tcp+tls://"), "{error}");
         let error = validate("tcp+tls://zk1", false).unwrap_err().to_string();

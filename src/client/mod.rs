@@ -1,14 +1,18 @@
 //! The ZooKeeper session as a long-lived thing.
 
 mod acl;
+mod adopted;
 mod builder;
 mod causes;
 mod clock;
+mod connection;
+mod dialer;
 mod extensions;
 mod hosts;
 mod janitor;
 mod keep_alive;
 mod leaving;
+mod link;
 mod node;
 mod node_data;
 mod parents;
@@ -45,6 +49,7 @@ use self::hosts::Hosts;
 use self::janitor::Janitor;
 pub use self::keep_alive::KeepAlive;
 use self::leaving::Leaving;
+use self::link::{Link, Status};
 pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm, OwnWatch};
 pub(crate) use self::node_data::{REVOKE_REQUEST, validate as validate_node_data};
 pub(crate) use self::retry::Failures;
@@ -52,7 +57,7 @@ pub use self::retry::RetryPolicy;
 pub(crate) use self::session::{Session, Watcher};
 pub(crate) use self::size::of_write;
 pub use self::state::ConnectionState;
-use self::supervisor::{Link, Source, Status};
+use self::supervisor::Source;
 use self::validity::Terms;
 pub(crate) use self::validity::{Dependant, Health};
 pub(crate) use self::write::Write;
@@ -198,7 +203,8 @@ impl Client {
         Ok(Self { core: Arc::new(core) })
     }
 
-    /// The state of the connection, now and from now on: always the latest, never a queue of old ones.
+    /// The state of the connection, now and from now on: always the latest, never a queue of old ones. The first
+    /// [`changed`](watch::Receiver::changed) is the present state.
     ///
     /// ```no_run
     /// # async fn example(client: zk_recipes::Client) {
@@ -209,18 +215,45 @@ impl Client {
     /// # }
     /// ```
     pub fn connection_state(&self) -> watch::Receiver<ConnectionState> {
-        self.core.link.state()
+        let mut state = self.core.link.state();
+        state.mark_changed();
+        state
     }
 
-    /// The present session, for requests of one's own: chroot of the connect string included, namespace not.
+    /// Waits until there is a connection that takes writes, at most for the
+    /// [connection timeout](ClientBuilder::connection_timeout). For clients that were made by
+    /// [`connect_lazily`](Self::connect_lazily); all other calls wait for it by themselves.
     ///
-    /// What it is asked then shows all that this client has heard of, and so all that was written under a lock before
-    /// the lock was granted to it. For a handle that is kept this cannot be promised beyond the present connection:
-    /// after another one was made, it may ask a server that lags behind, until
-    /// [`connection_state`](Self::connection_state) says [`Reconnected`](ConnectionState::Reconnected). Ask for the
-    /// session anew each time, or `sync` before you read.
+    /// ```no_run
+    /// # async fn example() -> zk_recipes::Result<()> {
+    /// let client = zk_recipes::Client::connect_lazily("zk1:2181,zk2:2181,zk3:2181")?;
+    /// client.wait_connected().await?;
+    /// assert!(client.connection_state().borrow().is_connected());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
-    /// The session cannot end while a clone of it is kept: drop it before [`close`](Self::close).
+    /// # Errors
+    /// As [`zookeeper`](Self::zookeeper).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn wait_connected(&self) -> Result<()> {
+        self.unless_closed(self.session()).await.map(|_| ())
+    }
+
+    /// The present connection of the session, for requests of your own: chroot of the connect string included, namespace
+    /// not. What it reads shows all that this client has heard of, and so all that was written under a lock before the
+    /// lock was granted to it.
+    ///
+    /// Ask for it anew each time: it is good for one connection. When that is lost, its requests fail with
+    /// [`ConnectionLoss`](zk::Error::ConnectionLoss), also after this client has connected again, and a watch that was set
+    /// by it must not be awaited any more: `zookeeper-client` panics. For watches that outlast a connection, make a
+    /// `zookeeper-client` of your own, and share its session with this library by
+    /// [`from_zookeeper`](Self::from_zookeeper); its handle is the one that you gave, and goes on after a reconnect. After
+    /// one, `sync` before you read by it: it may then ask a server that lags behind.
+    ///
+    /// The session cannot end while the present connection is kept: drop it before [`close`](Self::close).
     ///
     /// # Errors
     /// [`Error::NotConnected`] when there is no connected session under the [retry policy](RetryPolicy);
@@ -230,8 +263,9 @@ impl Client {
     /// Nothing is lost.
     pub async fn zookeeper(&self) -> Result<zk::Client> {
         let session = self.unless_closed(self.session_under_policy()).await?;
-        let zookeeper = session.zookeeper().map_err(|_| Error::Closed)?;
-        Ok((*zookeeper).clone())
+        // Or it was over right after that.
+        let zookeeper = self.unless_closed(self.attempt_one(&session, session.zookeeper()).map(Ok)).await?;
+        zookeeper.map_err(|_| self.not_connected(self.core.config.connection_timeout))
     }
 
     /// The data of this client's nodes. See [`ClientBuilder::identity`].
@@ -319,7 +353,7 @@ impl Client {
             return Err(Error::Closed);
         }
         match &*status.borrow() {
-            Status::Live { session, writable: true } if session.is_caught_up() => return Ok(session.clone()),
+            Status::Live { session, writable: true } if session.is_connected() => return Ok(session.clone()),
             Status::Live { .. } | Status::Connecting { .. } => {}
             Status::Unauthenticated => return Err(Error::AuthFailed { hosts: self.hosts() }),
             Status::Over { source } => return Err(Error::SessionOver { source: source.clone() }),

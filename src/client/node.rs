@@ -241,7 +241,7 @@ impl EphemeralNode {
         };
         let stat = self.session.stat(&format!("{}/{name}", self.parent)).await?;
         self.state = match stat {
-            Some(stat) if stat.ephemeral_owner == self.session.id()? => {
+            Some(stat) if stat.ephemeral_owner == self.session.id() => {
                 State::Exists { name, czxid: Some(stat.czxid) }
             }
             // Deleted, and perhaps made again by somebody else.

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// place of pings: what is confirmed later counts in full only if something was heard shortly before.
 pub(super) async fn beat(session: &Session) -> Infallible {
     let validity = session.validity();
-    let mut states = session.states();
+    let mut line = session.line();
     let mut beat = None;
     let mut beat_after = Moment::now();
     loop {
@@ -40,7 +40,7 @@ pub(super) async fn beat(session: &Session) -> Infallible {
                     beat_after = Moment::now() + PAUSE;
                 }
             }
-            Ok(()) = states.changed() => {}
+            _ = line.changed() => {}
         }
     }
 }

@@ -5,8 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use futures_util::FutureExt;
 use futures_util::future::{join, try_join_all};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use zookeeper_client::{self as zk, Acl, Acls, CreateMode, EventType, SessionState};
+use zookeeper_client::{self as zk, Acl, Acls, CreateMode, EventType};
 
 use super::clock::Moment;
-use super::serving::Serving;
+use super::connection::{Connection, Server};
 use super::signs::{Probe, Sign};
 use super::size;
 use super::validity::{Health, Validity};
@@ -32,20 +31,30 @@ const TOO_LARGE: zk::Error = zk::Error::BadArguments(&"it is larger than the ser
 
 /// A session, from its establishment on. Its epoch tells it from earlier and later ones of the same client.
 ///
+/// It has one connection after the other, or none for a while. Requests are made on the present one, and wait for it: at
+/// the longest until the session is over. A connection becomes the present one when its server has caught up, so that
+/// whatever is read on it shows all that the client has heard of before.
+///
 /// What its [validity](Validity) goes by are the answers to requests that a majority of the servers has committed. It
 /// is the leader that lets sessions expire; but reads and pings are also answered by a server that the leader hears
 /// no longer, and `sync` by a leader that the others have replaced.
 #[derive(Debug)]
 pub(crate) struct Session {
     epoch: u64,
+    id: i64,
     validity: Arc<Validity>,
-    state: zk::StateWatcher,
-    states: watch::Receiver<SessionState>,
-    serving: Arc<Serving>,
-    /// The last connection whose server is known to have caught up.
-    caught_up: AtomicU64,
-    /// Taken when the session is ended: the session lives as long as anybody has this handle.
-    zookeeper: RwLock<Option<Arc<zk::Client>>>,
+    line: watch::Sender<Line>,
+}
+
+/// How a session stands.
+#[derive(Clone, Debug)]
+pub(super) enum Line {
+    Connected(Arc<Connection>),
+    /// The connection of that number is over, and there is no other yet.
+    Down(u64),
+    /// A session of somebody else goes on, but is not followed any more. What is left to be done takes its chances.
+    Left(Arc<Connection>),
+    Over,
 }
 
 /// An ephemeral node to be created.
@@ -67,19 +76,20 @@ pub(crate) struct Created {
     pub(crate) czxid: Option<i64>,
 }
 
-/// Tells of a change, or of the end of the session. Dropping it takes the watch back.
+/// Tells of a change, or of the end of the connection: then it is to be set again. Dropping it takes the watch back.
 pub(crate) struct Watcher {
     event: Pin<Box<dyn Future<Output = EventType> + Send + Sync>>,
-    serving: Arc<Serving>,
+    /// Not the connection, whose session could not be ended then.
+    server: Server,
     seen: Option<EventType>,
 }
 
 impl Watcher {
-    fn new(watcher: zk::OneshotWatcher, serving: &Arc<Serving>) -> Self {
+    fn new(watcher: zk::OneshotWatcher, connection: &Connection) -> Self {
         // For an adopted session that is served by another runtime than the client's.
         let event = AssertUnwindSafe(watcher.changed()).catch_unwind();
         let event = event.map(|event| event.map_or(EventType::Session, |event| event.event_type));
-        Self { event: Box::pin(event), serving: serving.clone(), seen: None }
+        Self { event: Box::pin(event), server: connection.server().clone(), seen: None }
     }
 
     /// Waits for what it tells.
@@ -90,8 +100,8 @@ impl Watcher {
         if let Some(seen) = self.seen {
             return seen;
         }
-        let Self { event, serving, .. } = self;
-        let event = poll_fn(|cx| match serving.while_it_lasts(|| event.as_mut().poll(cx)) {
+        let Self { event, server, .. } = self;
+        let event = poll_fn(|cx| match server.while_it_lasts(|| event.as_mut().poll(cx)) {
             Some(polled) => polled,
             None => Poll::Ready(EventType::Session),
         })
@@ -113,71 +123,83 @@ impl fmt::Debug for Watcher {
 }
 
 impl Session {
-    /// On the runtime that the session is served on.
-    pub(crate) fn new(epoch: u64, zookeeper: zk::Client, validity: Validity) -> Self {
-        let state = zookeeper.state_watcher();
-        let states = tell_states(state.clone());
-        let zookeeper = RwLock::new(Some(Arc::new(zookeeper)));
-        let serving = Arc::new(Serving::new(state.clone()));
-        // Of the first connection, since nobody holds by this session yet.
-        let caught_up = AtomicU64::new(epoch << 32);
-        Self { epoch, validity: Arc::new(validity), state, states, serving, caught_up, zookeeper }
+    pub(crate) fn new(epoch: u64, id: i64, validity: Validity) -> Self {
+        Self { epoch, id, validity: Arc::new(validity), line: watch::Sender::new(Line::Down(0)) }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
+    /// From now on, requests are made on that connection. Its number is above those of all before.
+    pub(super) fn connect(&self, connection: Arc<Connection>) {
+        self.line.send_replace(Line::Connected(connection));
+    }
+
+    /// The present connection is over, and there will be another.
+    pub(super) fn disconnect(&self) {
+        self.line.send_modify(|line| {
+            if let Line::Connected(connection) = line {
+                *line = Line::Down(connection.number());
+            }
+        });
+    }
+
+    /// The client is closed, the session is not.
+    pub(super) fn leave(&self, connection: Connection) {
+        self.line.send_replace(Line::Left(Arc::new(connection)));
+    }
+
+    /// The session is over, or to end at the server: it does when the requests under way are answered.
+    pub(super) fn end(&self) {
+        // Dropped without the lock.
+        let _last = self.line.send_replace(Line::Over);
+    }
+
     /// Whether the session is known to be over.
     pub(crate) fn is_over(&self) -> bool {
-        self.state.peek_state().is_terminated() || self.handle().is_none()
+        match &*self.line.borrow() {
+            Line::Connected(connection) | Line::Left(connection) => connection.state().is_terminated(),
+            Line::Down(_) => false,
+            Line::Over => true,
+        }
     }
 
     /// Tells the present connection from all others of the client: another answer means that there was another one in
     /// between, or none. What was heard on the way, in answers and events, was heard before this tells of the next.
     pub(crate) fn connection(&self) -> u64 {
-        self.epoch << 32 | self.serving.changes()
+        let number = match &*self.line.borrow() {
+            Line::Connected(connection) => 2 * connection.number() + u64::from(!connection.is_alive()),
+            Line::Left(connection) => 2 * connection.number() + 1,
+            Line::Down(number) => 2 * number + 1,
+            Line::Over => u64::from(u32::MAX),
+        };
+        self.epoch << 32 | number
     }
 
-    /// Whether the server of the present connection shows all that the client has heard of on earlier ones.
-    ///
-    /// A session may be taken by a server that lags behind the one before. It refuses clients that have seen a later
-    /// transaction in an answer; but what was told by an event does not count for that. So a holder that was granted by
-    /// an event might read what was written before the lock was released to it.
-    pub(crate) fn is_caught_up(&self) -> bool {
-        self.caught_up.load(Ordering::SeqCst) == self.connection()
+    /// Whether there is a connection to make requests on.
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(&*self.line.borrow(), Line::Connected(connection) if connection.is_alive())
     }
 
-    /// Has the server of the present connection catch up, again and again until it has.
-    pub(crate) async fn catch_up(&self) {
-        while !self.is_caught_up() && self.confirm().await.is_err() {
-            sleep(PAUSE).await;
-        }
+    /// Hears of each connection that comes or goes.
+    pub(super) fn line(&self) -> watch::Receiver<Line> {
+        self.line.subscribe()
     }
 
     /// Waits until the session is known to be over.
     pub(crate) async fn ended(&self) {
-        let mut states = self.states();
-        // Without a task that tells them, the runtime is shut down.
-        while !self.is_over() && states.changed().await.is_ok() {}
+        // The sender is ours.
+        let _ = self.line.subscribe().wait_for(|line| matches!(line, Line::Over)).await;
     }
 
     /// Waits until there has been no connection for this long, at a stretch.
     pub(crate) async fn without_connection(&self, patience: Duration) {
-        let mut states = self.states();
-        let is_connected = |state: &SessionState| *state == SessionState::SyncConnected;
-        loop {
-            let reconnected = async {
-                if states.wait_for(is_connected).await.is_err() {
-                    // The session is over.
-                    std::future::pending::<()>().await;
-                }
-            };
-            if timeout(patience, reconnected).await.is_err() {
-                return;
-            }
-            // If it is over, that is seen above.
-            let _ = states.wait_for(|state| !is_connected(state)).await;
+        let mut line = self.line.subscribe();
+        let takes_requests = |line: &Line| matches!(line, Line::Connected(_) | Line::Left(_));
+        // The sender is ours.
+        while timeout(patience, line.wait_for(takes_requests)).await.is_ok() {
+            let _ = line.wait_for(|line| !takes_requests(line)).await;
         }
     }
 
@@ -191,33 +213,51 @@ impl Session {
 
     /// How sure it is at this moment that the session lives.
     pub(crate) fn health(&self) -> Health {
-        let is_connected = self.state.peek_state() == SessionState::SyncConnected;
-        self.validity.health(is_connected && self.is_caught_up())
+        self.validity.health(self.is_connected())
     }
 
-    /// Its states, told until it is over.
-    pub(crate) fn states(&self) -> watch::Receiver<SessionState> {
-        self.states.clone()
+    /// The present connection; waited for until there is one, or the session is over.
+    ///
+    /// # Errors
+    /// [`SessionExpired`](zk::Error::SessionExpired): it is over.
+    async fn connected(&self) -> Result<Arc<Connection>, zk::Error> {
+        if let Some(connection) = self.present() {
+            return Ok(connection);
+        }
+        let mut line = self.line.subscribe();
+        loop {
+            match &*line.borrow_and_update() {
+                Line::Connected(connection) if connection.is_alive() => return Ok(connection.clone()),
+                Line::Left(connection) => return Ok(connection.clone()),
+                Line::Connected(_) | Line::Down(_) => {}
+                Line::Over => return Err(zk::Error::SessionExpired),
+            }
+            // The sender is ours.
+            let _ = line.changed().await;
+        }
     }
 
-    /// The handle that all requests go through.
-    pub(crate) fn zookeeper(&self) -> Result<Arc<zk::Client>, zk::Error> {
-        self.handle().clone().ok_or(zk::Error::ClientClosed)
+    /// The handle of the present connection.
+    ///
+    /// # Errors
+    /// As every request.
+    pub(crate) async fn zookeeper(&self) -> Result<zk::Client, zk::Error> {
+        Ok(self.connected().await?.zookeeper().clone())
     }
 
-    fn handle(&self) -> RwLockReadGuard<'_, Option<Arc<zk::Client>>> {
-        self.zookeeper.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets go of the session: it ends at the server when the requests under way are answered.
-    pub(crate) fn end(&self) {
-        let zookeeper = self.zookeeper.write().unwrap_or_else(PoisonError::into_inner).take();
-        drop(zookeeper);
+    /// The present connection, if there is one.
+    fn present(&self) -> Option<Arc<Connection>> {
+        match &*self.line.borrow() {
+            Line::Connected(connection) if connection.is_alive() => Some(connection.clone()),
+            Line::Left(connection) => Some(connection.clone()),
+            _ => None,
+        }
     }
 
     /// Creates an ephemeral node.
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
-        let zookeeper = self.zookeeper()?;
+        let connection = self.connected().await?;
+        let zookeeper = connection.zookeeper();
         let (path, data, acl) = (&*node.path, node.data, &*node.acl);
         let create = Write::Create { path, data, mode: node.mode(), acl };
         if !size::fits([size::of_write(&create)], zookeeper.path()) {
@@ -269,7 +309,15 @@ impl Session {
         &self,
         writes: &[Write<'_>],
     ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
-        let zookeeper = self.zookeeper()?;
+        let connection = self.connected().await?;
+        self.commit_on(connection.zookeeper(), writes).await
+    }
+
+    async fn commit_on(
+        &self,
+        zookeeper: &zk::Client,
+        writes: &[Write<'_>],
+    ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
         if !size::fits(writes.iter().map(size::of_write), zookeeper.path()) {
             return Err(zk::MultiWriteError::RequestFailed { source: TOO_LARGE });
         }
@@ -279,7 +327,12 @@ impl Session {
             added.map_err(|source| zk::MultiWriteError::OperationFailed { index, source })?;
         }
         let sent = Moment::now();
-        let results = writer.commit().await;
+        let results = writer.commit().await.map_err(|error| match error {
+            zk::MultiWriteError::RequestFailed { source } => {
+                zk::MultiWriteError::RequestFailed { source: lost(source) }
+            }
+            error => error,
+        });
         // Also one that is refused is committed, as a transaction that does nothing: by the leader, since what the
         // operations find depends on those before.
         if matches!(results, Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. })) {
@@ -295,32 +348,36 @@ impl Session {
         data: &[u8],
         acl: &[Acl],
     ) -> Result<(), zk::Error> {
-        let zookeeper = self.zookeeper()?;
+        let connection = self.connected().await?;
         let sent = Moment::now();
         let options = CreateMode::Persistent.with_acls(Acls::new(acl));
-        self.written(sent, zookeeper.create(path, data, &options).await).map(|_| ())
+        self.written(sent, connection.zookeeper().create(path, data, &options).await).map(|_| ())
     }
 
     /// Creates a container node without data. That it exists already is no failure.
     pub(crate) async fn create_container(&self, path: &str, acl: &[Acl]) -> Result<(), zk::Error> {
-        let zookeeper = self.zookeeper()?;
+        let connection = self.connected().await?;
         let sent = Moment::now();
         let options = CreateMode::Container.with_acls(Acls::new(acl));
-        match self.written(sent, zookeeper.create(path, &[], &options).await) {
+        match self.written(sent, connection.zookeeper().create(path, &[], &options).await) {
             Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<String>, zk::Error> {
-        self.zookeeper()?.list_children(path).await
+        self.connected().await?.zookeeper().list_children(path).await.map_err(lost)
     }
 
     /// Brings the server of this session up to date with the leader: as the leader knows it, which may have been
     /// replaced. [`confirm`](Self::confirm) brings it up to date with the ensemble.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), zk::Error> {
+        self.sync_on(self.connected().await?.zookeeper(), path).await
+    }
+
+    async fn sync_on(&self, zookeeper: &zk::Client, path: &str) -> Result<(), zk::Error> {
         let sent = Moment::now();
-        self.zookeeper()?.sync(path).await?;
+        zookeeper.sync(path).await.map_err(lost)?;
         self.validity.answered(Probe::Sync.sign(self.validity.keep_alive()), sent);
         Ok(())
     }
@@ -334,17 +391,22 @@ impl Session {
     /// # Errors
     /// That nothing is proven.
     pub(crate) async fn confirm(&self) -> Result<(), zk::Error> {
-        let on = self.connection();
+        let connection = self.connected().await?;
+        self.confirm_on(connection.zookeeper()).await
+    }
+
+    /// The same on a connection that may not be the present one yet.
+    pub(super) async fn confirm_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
         match Probe::of(self.validity.keep_alive()) {
-            Probe::Read => self.hear().await?,
-            Probe::Sync => self.sync("/").await?,
-            Probe::Check => match self.commit(&[Write::Check { path: "/", version: None }]).await {
-                Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. }) => {}
-                Err(zk::MultiWriteError::RequestFailed { source }) => return Err(source),
-            },
+            Probe::Read => self.hear_on(zookeeper).await,
+            Probe::Sync => self.sync_on(zookeeper, "/").await,
+            Probe::Check => {
+                match self.commit_on(zookeeper, &[Write::Check { path: "/", version: None }]).await {
+                    Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. }) => Ok(()),
+                    Err(zk::MultiWriteError::RequestFailed { source }) => Err(source),
+                }
+            }
         }
-        self.caught_up.fetch_max(on, Ordering::SeqCst);
-        Ok(())
     }
 
     /// [Confirms](Self::confirm) the session until it is valid. After a silence of more than two thirds of its timeout that
@@ -364,8 +426,12 @@ impl Session {
 
     /// Lets a server hear from the session, and notes that it has. It takes no right, and the chroot need not exist.
     pub(crate) async fn hear(&self) -> Result<(), zk::Error> {
+        self.hear_on(self.connected().await?.zookeeper()).await
+    }
+
+    async fn hear_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
         let sent = Moment::now();
-        self.stat("/").await?;
+        zookeeper.check_stat("/").await.map_err(lost)?;
         self.validity.answered(Probe::Read.sign(self.validity.keep_alive()), sent);
         Ok(())
     }
@@ -375,7 +441,7 @@ impl Session {
         if is_committed(&answer) {
             self.validity.answered(Sign::Confirmed, sent);
         }
-        answer
+        answer.map_err(lost)
     }
 
     /// The names of those ephemeral nodes of this session in `parent` that are wanted, with all that was done before this
@@ -385,15 +451,16 @@ impl Session {
         parent: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<String>, zk::Error> {
-        let zookeeper = self.zookeeper()?;
+        let connection = self.connected().await?;
+        let zookeeper = connection.zookeeper();
         // After a reconnect the present server may lag behind the one that took a create, or follow a leader that the others
         // have replaced. `join` polls in this order, and the first poll sends; outside of the block the call would.
         let listing = async { zookeeper.list_ephemerals(parent).await };
-        let (confirmed, own) = join(self.confirm(), listing).await;
+        let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
         confirmed?;
         let own = match own {
             Err(zk::Error::Unimplemented) => return self.own_children(parent, is_wanted).await,
-            own => own?,
+            own => own.map_err(lost)?,
         };
         let names = own.iter().filter_map(|path| path.strip_prefix(parent)?.strip_prefix('/'));
         Ok(names.filter(|name| !name.contains('/') && is_wanted(name)).map(str::to_owned).collect())
@@ -407,7 +474,7 @@ impl Session {
     ) -> Result<Vec<String>, zk::Error> {
         /// How many are asked about in one round trip.
         const AT_ONCE: usize = 100;
-        let id = self.id()?;
+        let id = self.id;
         let mut names = match self.list(parent).await {
             Err(zk::Error::NoNode) => Vec::new(),
             listed => listed?,
@@ -427,22 +494,23 @@ impl Session {
     }
 
     /// The number that the servers know the session by.
-    pub(crate) fn id(&self) -> Result<i64, zk::Error> {
-        Ok(self.zookeeper()?.session_id().0)
+    pub(crate) fn id(&self) -> i64 {
+        self.id
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
-        self.zookeeper()?.check_stat(path).await
+        self.connected().await?.zookeeper().check_stat(path).await.map_err(lost)
     }
 
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat), zk::Error> {
-        self.zookeeper()?.get_data(path).await
+        self.connected().await?.zookeeper().get_data(path).await.map_err(lost)
     }
 
     /// Reads the data of a node, and watches it for its deletion or a change of the data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
-        let (data, stat, watcher) = self.zookeeper()?.get_and_watch_data(path).await?;
-        Ok((data, stat, Watcher::new(watcher, &self.serving)))
+        let connection = self.connected().await?;
+        let (data, stat, watcher) = connection.zookeeper().get_and_watch_data(path).await.map_err(lost)?;
+        Ok((data, stat, Watcher::new(watcher, &connection)))
     }
 
     /// The same without the `Stat`, again and again while there is no connection.
@@ -461,61 +529,55 @@ impl Session {
 
     /// Watches a node for its creation, its deletion or a change of the data. Returns whether it exists.
     pub(crate) async fn watch_existence(&self, path: &str) -> Result<(bool, Watcher), zk::Error> {
-        let (stat, watcher) = self.zookeeper()?.check_and_watch_stat(path).await?;
-        Ok((stat.is_some(), Watcher::new(watcher, &self.serving)))
+        let connection = self.connected().await?;
+        let (stat, watcher) = connection.zookeeper().check_and_watch_stat(path).await.map_err(lost)?;
+        Ok((stat.is_some(), Watcher::new(watcher, &connection)))
     }
 
     pub(crate) async fn set_data(&self, path: &str, data: &[u8]) -> Result<(), zk::Error> {
-        let zookeeper = self.zookeeper()?;
+        let connection = self.connected().await?;
         let sent = Moment::now();
-        self.written(sent, zookeeper.set_data(path, data, None).await).map(|_| ())
+        self.written(sent, connection.zookeeper().set_data(path, data, None).await).map(|_| ())
     }
 
     /// Lists children and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
-        let (children, watcher) = self.zookeeper()?.list_and_watch_children(path).await?;
-        Ok((children, Watcher::new(watcher, &self.serving)))
+        let connection = self.connected().await?;
+        let (children, watcher) = connection.zookeeper().list_and_watch_children(path).await.map_err(lost)?;
+        Ok((children, Watcher::new(watcher, &connection)))
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
-        self.send_delete(path).await
+        let connection = self.connected().await?;
+        let sent = Moment::now();
+        self.written(sent, connection.zookeeper().delete(path, None).await)
     }
 
-    /// Sends a delete before it returns; the future is for the reply.
+    /// Sends a delete before it returns, if there is a connection; the future is for the reply.
     pub(crate) fn send_delete(
-        &self,
+        self: &Arc<Self>,
         path: &str,
     ) -> Pin<Box<dyn Future<Output = Result<(), zk::Error>> + Send + Sync>> {
-        let validity = self.validity.clone();
+        let session = self.clone();
+        let Some(connection) = self.present() else {
+            let path = path.to_owned();
+            return Box::pin(async move { session.delete(&path).await });
+        };
         let sent = Moment::now();
-        match self.zookeeper() {
-            Ok(zookeeper) => {
-                let deleting = zookeeper.delete(path, None);
-                let noting = deleting.inspect(move |answer| {
-                    if is_committed(answer) {
-                        validity.answered(Sign::Confirmed, sent);
-                    }
-                });
-                Box::pin(noting)
-            }
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+        let deleting = connection.zookeeper().delete(path, None);
+        Box::pin(deleting.map(move |answer| session.written(sent, answer)))
     }
 }
 
-/// Tells the states of a session, from a task of its own.
-///
-/// In `asyncs-sync` 0.4, by which `zookeeper-client` tells them, a waiter that is dropped while another thread changes the
-/// state writes into that thread's stack. So nobody else waits there, and this one waits to the end.
-fn tell_states(mut watcher: zk::StateWatcher) -> watch::Receiver<SessionState> {
-    let (states, receiver) = watch::channel(watcher.state());
-    tokio::spawn(async move {
-        while !states.borrow().is_terminated() {
-            let state = watcher.changed().await;
-            states.send_replace(state);
+/// What became of a request that was not answered. One that the end of the connection has overtaken on its way to the
+/// task that serves it is told nothing, and `zookeeper-client` takes that for a mistake of its own.
+fn lost(error: zk::Error) -> zk::Error {
+    match error {
+        zk::Error::UnexpectedError(reason) if reason.ends_with("expect response, but got none") => {
+            zk::Error::ConnectionLoss
         }
-    });
-    receiver
+        error => error,
+    }
 }
 
 /// Whether a majority of the servers has committed the write that was answered so. What the leader finds to be

@@ -109,6 +109,18 @@ impl Signs {
         }
     }
 
+    /// The servers grant another timeout from a connection on that was made since that time. Sooner they may have counted
+    /// by the new one, later not by the old one any more.
+    pub(crate) fn renegotiated(&mut self, timeout: u64, margin: u64, since: u64) {
+        (self.timeout, self.margin) = (timeout, margin);
+        self.until = self.until.min(since + timeout - margin);
+    }
+
+    /// When something was heard for the last time.
+    pub(crate) fn last_heard(&self) -> u64 {
+        self.last_heard.max(self.last_confirmed)
+    }
+
     /// For how long a follower keeps what it has heard to itself, at most: half a tick, and by default servers grant no
     /// session of less than two ticks.
     pub(crate) fn report(&self) -> u64 {
@@ -222,6 +234,28 @@ mod tests {
         assert!(until > TIMEOUT - 10 + TIMEOUT * 2 / 3 - TIMEOUT / 14, "{signs:?}");
         signs.answered(Confirmed, TIMEOUT / 2, TIMEOUT / 2);
         assert_eq!(signs.until(), until);
+    }
+
+    #[test]
+    fn a_shorter_timeout_ends_it_sooner_and_a_longer_one_not_before_an_answer() {
+        let mut signs = signs();
+        signs.answered(Confirmed, TIMEOUT / 2, TIMEOUT / 2);
+        let until = signs.until();
+        let since = TIMEOUT / 2 + BEAT;
+        signs.renegotiated(TIMEOUT * 2, TIMEOUT * 2 / 3, since);
+        assert_eq!(signs.until(), until);
+        signs.renegotiated(BEAT, BEAT / 3, since);
+        assert_eq!(signs.until(), since + BEAT - BEAT / 3);
+        for sent in (since..since + TIMEOUT).step_by(60) {
+            signs.answered(Confirmed, sent, sent);
+            assert!(signs.until() <= sent + BEAT - BEAT / 3);
+        }
+        assert!(signs.until() > since + TIMEOUT);
+        signs.renegotiated(TIMEOUT, TIMEOUT / 3, since + TIMEOUT);
+        for sent in (since + TIMEOUT..since + 3 * TIMEOUT).step_by(60) {
+            signs.answered(Confirmed, sent, sent);
+        }
+        assert!(signs.until() > since + 3 * TIMEOUT + TIMEOUT / 2);
     }
 
     #[test]

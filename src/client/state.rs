@@ -27,9 +27,4 @@ impl ConnectionState {
     pub fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::Reconnected | Self::ReadOnly)
     }
-
-    /// Whether a server answers and takes writes.
-    pub(crate) fn is_writable(self) -> bool {
-        matches!(self, Self::Connected | Self::Reconnected)
-    }
 }

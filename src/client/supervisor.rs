@@ -1,92 +1,36 @@
 //! Follows the session of a client, and makes a new one when it has expired.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
+use super::adopted;
 use super::clock::Moment;
-use super::hosts::Hosts;
+use super::connection::{Connection, Server, Service};
+use super::dialer::{Dialed, Dialer, Patience};
+use super::link::{Link, Status};
 use super::pulse;
+use super::serving;
 use super::session::Session;
 use super::state::ConnectionState;
 use super::validity::{Health, Terms, Validity};
-use crate::host_failure::HostFailure;
 
-/// Pauses between attempts to make a session.
-const MIN_PAUSE: Duration = Duration::from_millis(50);
-const MAX_PAUSE: Duration = Duration::from_secs(1);
-
-/// What a client has of a session at this moment.
-#[derive(Clone, Debug)]
-pub(crate) enum Status {
-    /// No session, but one is being made.
-    Connecting { failure: Option<zk::Error> },
-    /// No session, because the servers refuse the client's authentication. It is tried on.
-    Unauthenticated,
-    /// A session, connected or not. A new connection is not writable before its server has caught up.
-    Live { session: Arc<Session>, writable: bool },
-    /// The session is over, and there will be no other.
-    Over { source: zk::Error },
-}
-
-impl Status {
-    /// Whether there is nothing to wait for: a session that takes writes, or that there will be none.
-    pub(crate) fn is_settled(&self) -> bool {
-        match self {
-            Self::Connecting { .. } => false,
-            // The end of a session shows in the session first.
-            Self::Live { session, writable } => *writable && !session.is_over() && session.is_caught_up(),
-            Self::Unauthenticated | Self::Over { .. } => true,
-        }
-    }
-}
-
-/// Tells everybody how the session fares.
-#[derive(Debug)]
-pub(crate) struct Link {
-    status: watch::Sender<Status>,
-    state: watch::Sender<ConnectionState>,
-    /// What is known about the servers while there is no connected session.
-    pub(super) causes: watch::Sender<Vec<HostFailure>>,
-}
-
-impl Link {
-    pub(crate) fn new() -> Self {
-        let (status, _) = watch::channel(Status::Connecting { failure: None });
-        let (state, _) = watch::channel(ConnectionState::Suspended);
-        Self { status, state, causes: watch::Sender::default() }
-    }
-
-    pub(crate) fn status(&self) -> watch::Receiver<Status> {
-        self.status.subscribe()
-    }
-
-    pub(crate) fn state(&self) -> watch::Receiver<ConnectionState> {
-        self.state.subscribe()
-    }
-
-    fn publish(&self, state: ConnectionState, status: Status) {
-        self.status.send_replace(status);
-        let before = self.state.send_replace(state);
-        if before != state {
-            tracing::info!(?before, now = ?state, "connection state changed");
-        }
-    }
-}
+/// Between attempts to authenticate.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where sessions come from.
 pub(crate) enum Source {
     /// Made by us, and again after each expiry.
-    Own { connector: Box<zk::Connector>, hosts: Arc<Hosts> },
+    Own { dialer: Box<Dialer>, session_timeout: Duration },
     /// Made and ended by somebody else.
     Adopted(zk::Client),
 }
 
-/// Runs until `closed`, or until an adopted session is over. Cancels `closed` when it is dropped before, and `ended`
-/// when the session is let go of.
+/// Runs until `closed`, or until an adopted session is over. Cancels `ended` when the session is let go of.
 pub(crate) async fn supervise(
     source: Source,
     terms: Terms,
@@ -96,125 +40,261 @@ pub(crate) async fn supervise(
     ended: CancellationToken,
 ) {
     let _ended = ended.drop_guard();
-    // When the runtime is shut down, this is dropped where it stands: nobody will make a session any more.
-    let dropped = closed.clone().drop_guard();
+    let mut ending = Ending { link: link.clone(), closed: closed.clone(), is_due: false };
     let by_closing = (ConnectionState::Closed, zk::Error::ClientClosed);
     let (state, source) = match source {
-        Source::Own { connector, hosts } => {
+        Source::Own { dialer, session_timeout } => {
             if identity.get().is_none() {
-                let address = hosts.local_address().await;
+                let address = dialer.hosts().local_address().await;
                 identity.get_or_init(|| address);
             }
-            let hosts = hosts.to_string();
-            let mut epoch = 0;
-            loop {
-                let connecting = connect(&connector, &hosts, &link);
-                let Some((zookeeper, since)) = closed.run_until_cancelled(connecting).await else { break };
-                epoch += 1;
-                let validity = Validity::new(zookeeper.session_timeout(), terms, since, true);
-                let session = Arc::new(Session::new(epoch, zookeeper, validity));
-                let Some(ended) = closed.run_until_cancelled(follow(&session, &link)).await else {
-                    end(&session).await;
-                    break;
-                };
-                if ended != zk::Error::AuthFailed {
-                    link.publish(ConnectionState::Lost, Status::Connecting { failure: None });
-                    continue;
-                }
-                // Servers may give a session first and refuse a password by SASL then; the next one will fare no better.
-                link.publish(ConnectionState::Lost, Status::Unauthenticated);
-                if closed.run_until_cancelled(tokio::time::sleep(MAX_PAUSE)).await.is_none() {
-                    break;
-                }
-            }
+            let supervisor = Supervisor { dialer, session_timeout, terms, link: link.clone(), closed };
+            supervisor.run().await;
             by_closing
         }
         Source::Adopted(zookeeper) => {
+            let id = zookeeper.session_id().0;
             let validity = Validity::new(zookeeper.session_timeout(), terms, Moment::now(), false);
-            let session = Arc::new(Session::new(1, zookeeper, validity));
-            let over = closed.run_until_cancelled(follow(&session, &link)).await;
-            over.map_or(by_closing, |source| (ConnectionState::Lost, source))
-        }
-    };
-    link.publish(state, Status::Over { source });
-    dropped.disarm();
-}
-
-/// Tries until there is a session. It was established after the time that comes with it.
-async fn connect(connector: &zk::Connector, hosts: &str, link: &Link) -> (zk::Client, Moment) {
-    let mut pause = MIN_PAUSE;
-    loop {
-        let since = Moment::now();
-        // One pass over the servers per attempt: our own pauses are shorter than those of the connector,
-        // so that a server that comes back is found soon.
-        match connector.clone().with_fail_eagerly().connect(hosts).await {
-            Ok(zookeeper) => return (zookeeper, since),
-            Err(error) => {
-                tracing::debug!(hosts, %error, "cannot connect yet");
-                link.status.send_replace(match error {
-                    zk::Error::AuthFailed => Status::Unauthenticated,
-                    failure => Status::Connecting { failure: Some(failure) },
-                });
+            let session = Arc::new(Session::new(1, id, validity));
+            let serving = Arc::new(serving::Serving::new(zookeeper.state_watcher()));
+            let following = follow(&session, adopted::follow(&session, &zookeeper, &serving, &link));
+            match closed.run_until_cancelled(following).await {
+                Some(source) => (ConnectionState::Lost, source),
+                None => {
+                    let number = serving.changes();
+                    session.leave(Connection::new(number, zookeeper, Server::Adopted(serving)));
+                    by_closing
+                }
             }
         }
-        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-        pause = (pause * 2).min(MAX_PAUSE);
+    };
+    ending.is_due = true;
+    link.publish(state, Status::Over { source });
+}
+
+/// Closes the client if nobody will make a session any more, though it was not closed: because its runtime is shut down, or
+/// because of a panic.
+struct Ending {
+    link: Arc<Link>,
+    closed: CancellationToken,
+    is_due: bool,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.is_due {
+            return;
+        }
+        self.closed.cancel();
+        if std::thread::panicking() {
+            tracing::error!("the task that serves the client has panicked; the client is closed");
+        }
+        let over = Status::Over { source: zk::Error::ClientClosed };
+        // A second panic would end the process.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.link.publish(ConnectionState::Closed, over)));
     }
 }
 
-/// Follows a session until it is over; returns how it ended.
-async fn follow(session: &Arc<Session>, link: &Link) -> zk::Error {
+/// Makes the sessions of a client, and their connections.
+struct Supervisor {
+    dialer: Box<Dialer>,
+    /// That is asked for.
+    session_timeout: Duration,
+    terms: Terms,
+    link: Arc<Link>,
+    closed: CancellationToken,
+}
+
+/// What became of a session or a connection.
+enum End {
+    /// The client was closed.
+    Closed,
+    /// The connection is lost.
+    Disconnected,
+    /// The session was given up, since no server could be reached for so long. The servers may have it still.
+    GivenUp(zk::SessionInfo),
+    /// The session is over.
+    Expired,
+    /// The servers refuse the authentication.
+    AuthFailed,
+}
+
+impl Supervisor {
+    async fn run(&self) {
+        let mut left_behind = None;
+        for epoch in 1.. {
+            let connecting = async {
+                if let Some(session) = left_behind.take() {
+                    self.bury(session).await;
+                }
+                self.establish().await
+            };
+            let Some(dialed) = self.closed.run_until_cancelled(connecting).await else { return };
+            let zookeeper = &dialed.zookeeper;
+            let validity = Validity::new(zookeeper.session_timeout(), self.terms, dialed.since, true);
+            let session = Arc::new(Session::new(epoch, zookeeper.session_id().0, validity));
+            let end = follow(&session, self.keep(&session, dialed)).await;
+            let mut status = Status::Connecting { failure: None };
+            match end {
+                End::Closed => return,
+                // Servers may give a session first and refuse a password by SASL then; the next one will fare no better.
+                End::AuthFailed => status = Status::Unauthenticated,
+                End::GivenUp(session) => left_behind = Some(session),
+                End::Expired | End::Disconnected => {}
+            }
+            let is_refused = matches!(status, Status::Unauthenticated);
+            self.link.publish(ConnectionState::Lost, status);
+            if is_refused && self.closed.run_until_cancelled(sleep(REFUSED_PAUSE)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Tries until there is a session.
+    async fn establish(&self) -> Dialed {
+        let mut patience = Patience::most(self.session_timeout);
+        loop {
+            for host in self.dialer.round() {
+                match self.dialer.dial(&host, None, patience).await {
+                    Ok(dialed) => return dialed,
+                    Err(zk::Error::AuthFailed) => {
+                        self.link.status.send_replace(Status::Unauthenticated);
+                        sleep(REFUSED_PAUSE).await;
+                    }
+                    Err(error) => self.failed(&host, error),
+                }
+            }
+            patience.pause().await;
+        }
+    }
+
+    fn failed(&self, host: &str, error: zk::Error) {
+        tracing::debug!(host, %error, "cannot connect yet");
+        self.link.status.send_replace(Status::Connecting { failure: Some(error) });
+    }
+
+    /// Ends a session that was given up, if the servers still have it: what is left of it, others and we would wait for.
+    async fn bury(&self, session: zk::SessionInfo) {
+        let mut patience = Patience::growing(self.session_timeout);
+        loop {
+            for host in self.dialer.round() {
+                match self.dialer.dial(&host, Some(&session), patience).await {
+                    Ok(Dialed { zookeeper, serving, .. }) => {
+                        // The last handle: the session is ended.
+                        drop(zookeeper);
+                        if timeout(patience.get(), serving).await.is_ok() {
+                            return;
+                        }
+                    }
+                    Err(zk::Error::SessionExpired | zk::Error::AuthFailed) => return,
+                    Err(error) => self.failed(&host, error),
+                }
+            }
+            patience.pause().await;
+        }
+    }
+
+    /// Keeps a session connected until it is over.
+    async fn keep(&self, session: &Arc<Session>, first: Dialed) -> End {
+        let info = first.zookeeper.session().clone();
+        let mut state = match session.epoch() {
+            1 => ConnectionState::Connected,
+            _ => ConnectionState::Reconnected,
+        };
+        let mut dialed = first;
+        let mut number = 0;
+        loop {
+            number += 1;
+            let Dialed { zookeeper, serving, .. } = dialed;
+            let server = Server::Own(serving.gate().clone());
+            let connection = Arc::new(Connection::new(number, zookeeper, server));
+            session.connect(connection.clone());
+            self.link.publish(state, Status::Live { session: session.clone(), writable: true });
+            state = ConnectionState::Reconnected;
+            match self.serve(session, connection, serving).await {
+                End::Disconnected => {}
+                end => return end,
+            }
+            session.disconnect();
+            let status = Status::Live { session: session.clone(), writable: false };
+            self.link.publish(ConnectionState::Suspended, status);
+            let left = session.validity().given_up_at().since(Moment::now());
+            let connecting = timeout(left, self.reconnect(session, &info));
+            dialed = match self.closed.run_until_cancelled(connecting).await {
+                None => return End::Closed,
+                Some(Err(_)) => return End::GivenUp(info),
+                Some(Ok(Err(end))) => return end,
+                Some(Ok(Ok(dialed))) => dialed,
+            };
+        }
+    }
+
+    /// Serves a connection until it, or its session, is over.
+    async fn serve(&self, session: &Session, connection: Arc<Connection>, serving: Service) -> End {
+        let gate = serving.gate().clone();
+        // A task of its own, which is woken by nothing else.
+        tokio::spawn(serving);
+        if self.closed.run_until_cancelled(gate.ended()).await.is_none() {
+            // The handles are dropped, so that the session is ended: when the requests under way are answered.
+            session.end();
+            drop(connection);
+            gate.ended().await;
+            return End::Closed;
+        }
+        match connection.state() {
+            SessionState::Expired => End::Expired,
+            SessionState::AuthFailed => End::AuthFailed,
+            // Nobody has closed it; so it was overtaken by the end of its runtime.
+            _ => End::Disconnected,
+        }
+    }
+
+    /// Tries until the session is connected again, to a server that shows all that the client has heard of.
+    ///
+    /// # Errors
+    /// That the session is over.
+    async fn reconnect(&self, session: &Session, info: &zk::SessionInfo) -> Result<Dialed, End> {
+        let mut patience = Patience::growing(session.timeout());
+        loop {
+            for host in self.dialer.round() {
+                let mut dialed = match self.dialer.dial(&host, Some(info), patience).await {
+                    Ok(dialed) => dialed,
+                    Err(zk::Error::SessionExpired) => return Err(End::Expired),
+                    Err(zk::Error::AuthFailed) => return Err(End::AuthFailed),
+                    Err(error) => {
+                        tracing::debug!(host, %error, "cannot connect again yet");
+                        continue;
+                    }
+                };
+                session.validity().renegotiated(dialed.zookeeper.session_timeout(), dialed.since);
+                // A server that lags behind, or that the others have left, would show the past.
+                let confirmed = timeout(patience.get(), session.confirm_on(&dialed.zookeeper));
+                let is_confirmed = tokio::select! {
+                    confirmed = confirmed => matches!(confirmed, Ok(Ok(()))),
+                    () = &mut dialed.serving => false,
+                };
+                if is_confirmed {
+                    return Ok(dialed);
+                }
+                match dialed.zookeeper.state() {
+                    SessionState::Expired => return Err(End::Expired),
+                    SessionState::AuthFailed => return Err(End::AuthFailed),
+                    _ => tracing::debug!(host, "connected again, but lost it at once"),
+                }
+            }
+            patience.pause().await;
+        }
+    }
+}
+
+/// Keeps a session confirmed for as long as it is kept by somebody, and ends it then.
+async fn follow<T>(session: &Session, kept: impl Future<Output = T>) -> T {
     let ended = tokio::select! {
-        ended = publish_states(session, link) => ended,
+        ended = kept => ended,
         never = pulse::beat(session) => match never {},
     };
+    session.end();
+    // After that, so that those who hear of it see it.
     session.validity().publish(Health::Lapsed);
     ended
-}
-
-/// Publishes the states of a session until it is over; returns how it ended.
-async fn publish_states(session: &Arc<Session>, link: &Link) -> zk::Error {
-    let mut states = session.states();
-    let mut connected = match session.epoch() {
-        1 => ConnectionState::Connected,
-        _ => ConnectionState::Reconnected,
-    };
-    loop {
-        let state = *states.borrow_and_update();
-        if state == SessionState::SyncConnected && !session.is_caught_up() {
-            link.publish(
-                ConnectionState::Suspended,
-                Status::Live { session: session.clone(), writable: false },
-            );
-            tokio::select! {
-                Ok(()) = states.changed() => continue,
-                () = session.catch_up() => session.validity().publish(session.health()),
-            }
-        }
-        let public = match state {
-            SessionState::SyncConnected => std::mem::replace(&mut connected, ConnectionState::Reconnected),
-            SessionState::ConnectedReadOnly => ConnectionState::ReadOnly,
-            SessionState::Disconnected => ConnectionState::Suspended,
-            SessionState::Expired => return zk::Error::SessionExpired,
-            SessionState::AuthFailed => return zk::Error::AuthFailed,
-            SessionState::Closed => return zk::Error::ClientClosed,
-        };
-        link.publish(public, Status::Live { session: session.clone(), writable: public.is_writable() });
-        if states.changed().await.is_err() {
-            // Its runtime is shut down.
-            return zk::Error::ClientClosed;
-        }
-    }
-}
-
-/// Lets go of a session, and waits for the server's confirmation if a server is there to give it.
-async fn end(session: &Session) {
-    let mut states = session.states();
-    let state = *states.borrow_and_update();
-    let connected = matches!(state, SessionState::SyncConnected | SessionState::ConnectedReadOnly);
-    session.end();
-    // Without a connection there is nobody to tell: the session expires by itself.
-    if connected {
-        let _ = states.changed().await;
-    }
 }

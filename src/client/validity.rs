@@ -30,6 +30,12 @@ pub(crate) struct Terms {
     pub(super) keep_alive: KeepAlive,
 }
 
+impl Terms {
+    fn margin_of(self, timeout: Duration) -> Duration {
+        self.margin.unwrap_or(timeout / 3).min(longest_margin(timeout))
+    }
+}
+
 /// The clock of one session.
 ///
 /// Of a request that was answered it is known when it was sent, and it cannot have reached the servers before. From
@@ -37,9 +43,9 @@ pub(crate) struct Terms {
 /// with delay and for clocks that do not run alike.
 #[derive(Debug)]
 pub(crate) struct Validity {
-    /// The session timeout.
-    timeout: Duration,
-    keep_alive: KeepAlive,
+    terms: Terms,
+    /// The session timeout, in nanoseconds.
+    timeout: AtomicU64,
     /// When the clock began. All other times are in nanoseconds from then on.
     start: Moment,
     signs: Mutex<Signs>,
@@ -57,11 +63,10 @@ impl Validity {
     /// A clock that begins at that time, with a session that was established after it or, if it is not `vouched`
     /// for, at some time before.
     pub(crate) fn new(timeout: Duration, terms: Terms, start: Moment, vouched: bool) -> Self {
-        let margin = terms.margin.unwrap_or(timeout / 3).min(longest_margin(timeout));
-        let signs = Signs::new(nanos(timeout), nanos(margin), vouched);
+        let signs = Signs::new(nanos(timeout), nanos(terms.margin_of(timeout)), vouched);
         Self {
-            timeout,
-            keep_alive: terms.keep_alive,
+            terms,
+            timeout: AtomicU64::new(nanos(timeout)),
             start,
             until: AtomicU64::new(signs.until()),
             suspect_at: AtomicU64::new(signs.suspect_at()),
@@ -73,11 +78,29 @@ impl Validity {
     }
 
     pub(super) fn timeout(&self) -> Duration {
-        self.timeout
+        Duration::from_nanos(self.timeout.load(SeqCst))
     }
 
     pub(super) fn keep_alive(&self) -> KeepAlive {
-        self.keep_alive
+        self.terms.keep_alive
+    }
+
+    /// The session goes on, on a connection that was made since that time, with the timeout that its server grants.
+    pub(super) fn renegotiated(&self, timeout: Duration, since: Moment) {
+        if timeout != self.timeout() {
+            tracing::info!(before = ?self.timeout(), now = ?timeout, "the servers have changed the session timeout");
+            self.timeout.store(nanos(timeout), SeqCst);
+            let margin = nanos(self.terms.margin_of(timeout));
+            let mut signs = self.signs();
+            signs.renegotiated(nanos(timeout), margin, nanos(since.since(self.start)));
+            self.read(&signs);
+        }
+    }
+
+    /// When a session is given up of which nothing is heard: later than the servers do, unless they were away as well.
+    pub(super) fn given_up_at(&self) -> Moment {
+        let last_heard = self.signs().last_heard();
+        self.at(last_heard) + self.timeout() * 7 / 5
     }
 
     /// A request that was sent at that time is answered now.
@@ -85,6 +108,10 @@ impl Validity {
         let mut signs = self.signs();
         let now = Moment::now().since(self.start);
         signs.answered(sign, nanos(sent.since(self.start)), nanos(now));
+        self.read(&signs);
+    }
+
+    fn read(&self, signs: &Signs) {
         self.until.store(signs.until(), SeqCst);
         self.suspect_at.store(signs.suspect_at(), SeqCst);
     }

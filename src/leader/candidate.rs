@@ -246,7 +246,9 @@ impl Handle {
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<LeaderState> {
-        self.shared.state.clone()
+        let mut state = self.shared.state.clone();
+        state.mark_changed();
+        state
     }
 
     pub(super) fn leadership(&self) -> Option<Leadership> {

@@ -16,7 +16,8 @@ macro_rules! candidate {
                 self.handle.leadership()
             }
 
-            /// How the candidate stands, now and from now on: always the latest. The channel ends when it is closed.
+            /// How the candidate stands, now and from now on: always the latest. The first
+            /// [`changed`](watch::Receiver::changed) is the present state. The channel ends when it is closed.
             ///
             /// ```no_run
             /// use zk_recipes::LeaderState;

@@ -83,14 +83,16 @@ impl LeaderObserver {
         self.internals.client().unless_closed(participants).await
     }
 
-    /// Who leads, now and from now on: always the latest. The channel ends with the client.
+    /// Who leads, now and from now on: always the latest. The first [`changed`](watch::Receiver::changed) is what is
+    /// known then, which is nothing at first. The channel ends with the client.
     ///
     /// Each change of the leader costs a list and a read, and a watch on the leader's node; candidates that come and go
     /// cost nothing. While the connection is lost, the last one stays for as long as
     /// [`connection_timeout`](crate::ClientBuilder::connection_timeout) says, and is unknown then. That somebody leads
     /// here does not say that it knows it already, or that it still believes so.
     pub fn watch(&self) -> watch::Receiver<Observation> {
-        let (sender, receiver) = watch::channel(Observation::Unknown(None));
+        let (sender, mut receiver) = watch::channel(Observation::Unknown(None));
+        receiver.mark_changed();
         let internals = self.internals.clone();
         let client = internals.client().clone();
         client.spawn(async move {

@@ -132,8 +132,9 @@ impl LockGuard {
         }
     }
 
-    /// The state of the lock, now and from now on: always the latest. See [`lost`](Self::lost) about the watch that it
-    /// sets. After a pause of the process it lags behind [`is_valid`](Self::is_valid) for a moment.
+    /// The state of the lock, now and from now on: always the latest. The first [`changed`](watch::Receiver::changed) is
+    /// the present state. See [`lost`](Self::lost) about the watch that it sets. After a pause of the process it lags
+    /// behind [`is_valid`](Self::is_valid) for a moment.
     ///
     /// ```no_run
     /// # async fn example(guard: zk_recipes::LockGuard) {
@@ -144,13 +145,15 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn watch_state(&self) -> watch::Receiver<LockState> {
-        match &self.held {
+        let mut state = match &self.held {
             Held::One(hold) => hold.node().watch_state(),
             Held::All(members) => {
                 let states = members.iter().map(Self::watch_state).collect();
                 merged(self.nodes()[0].client(), states)
             }
-        }
+        };
+        state.mark_changed();
+        state
     }
 
     /// Does work for as long as the lock is held. At the loss the work is dropped, where it awaits, and this ends.

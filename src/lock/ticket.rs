@@ -62,7 +62,8 @@ impl Ticket {
         Ok(position_of(own, &queue).unwrap_or(queue.len()))
     }
 
-    /// Follows the position while [`acquired`](Self::acquired) is awaited. It is zero when that returns the lock.
+    /// Follows the position while [`acquired`](Self::acquired) is awaited. It is zero when that returns the lock. The first
+    /// [`changed`](watch::Receiver::changed) is the present one.
     ///
     /// Each change in the queue then costs a request of this client, and of each other client that follows.
     /// The sender is gone when the wait is over; if it was given up or has failed, without a zero.
@@ -81,7 +82,9 @@ impl Ticket {
     /// # }
     /// ```
     pub fn watch_position(&self) -> watch::Receiver<usize> {
-        self.positions.subscribe()
+        let mut position = self.positions.subscribe();
+        position.mark_changed();
+        position
     }
 
     /// Waits for this contender's turn.

@@ -58,6 +58,8 @@ pub(crate) fn sight(watcher: &mut Watcher) -> Sight {
     match watcher.seen() {
         None => Sight::There,
         Some(EventType::NodeDeleted) => Sight::Gone,
+        // It ended with its connection, and tells nothing of the node.
+        Some(EventType::Session) => Sight::Unwatched,
         Some(_) => Sight::Changed,
     }
 }

@@ -6,8 +6,9 @@ use zk_recipes::{Error, InterProcessMutex};
 use zookeeper_client::{self as zk, SaslOptions};
 
 use crate::installed::Generation;
-use crate::stage::{builder, lock_once, server};
+use crate::stage::{builder, hold_over_a_cut, lock_once, server};
 use crate::support::within;
+use crate::wiretap::Wiretap;
 
 pub(crate) async fn sasl_takes_the_right_password_only(generation: Generation) {
     let Some(server) = server(generation) else { return };
@@ -27,10 +28,13 @@ pub(crate) async fn sasl_takes_the_right_password_only(generation: Generation) {
         builder().sasl(SaslOptions::digest_md5(name, password)).creator_only()
     };
 
-    let alice = within(user("alice", "right").connect(&hosts)).await.unwrap();
+    let tap = Wiretap::to(server.port()).await;
+    let alice = within(user("alice", "right").connect(&format!("127.0.0.1:{}", tap.port))).await.unwrap();
     lock_once(&alice, "/alice/lock").await;
     let (acl, _) = alice.zookeeper().await.unwrap().get_acl("/alice/lock").await.unwrap();
     assert_eq!(acl, [zk::Acl::new(zk::Permission::ALL, zk::AuthId::new("sasl", "alice"))]);
+
+    hold_over_a_cut(&alice, "/alice/lock", &tap).await;
 
     let bob = within(user("bob", "bobs").connect(&hosts)).await.unwrap();
     let mutex = InterProcessMutex::new(&bob, "/alice/lock").unwrap();

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use zk_recipes::testing::{TestingServer, TestingServerBuilder};
-use zk_recipes::{Client, ClientBuilder, InterProcessMutex, RetryPolicy};
+use zk_recipes::{Client, ClientBuilder, ConnectionState, InterProcessMutex, LockState, RetryPolicy};
 
 use crate::installed::{Generation, Peers};
 use crate::pki::Identity;
 use crate::support::{BOUND, within};
+use crate::wiretap::Wiretap;
 
 /// How long those wait that must fail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
@@ -88,4 +89,17 @@ pub(crate) async fn lock_once(client: &Client, path: &str) {
     let guard = within(mutex.acquire()).await.unwrap();
     assert!(guard.is_valid());
     within(guard.release()).await.unwrap();
+}
+
+/// Each connection of a session is made and authenticated anew, so that a hold outlasts those before.
+pub(crate) async fn hold_over_a_cut(client: &Client, path: &str, tap: &Wiretap) {
+    let guard = within(InterProcessMutex::new(client, path).unwrap().acquire()).await.unwrap();
+    let mut state = client.connection_state();
+    let connections = tap.sent().len();
+    tap.cut();
+    within(state.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
+    within(guard.watch_state().wait_for(|state| *state == LockState::Held)).await.unwrap();
+    within(guard.release()).await.unwrap();
+    lock_once(client, path).await;
+    assert!(tap.sent().len() > connections);
 }

@@ -5,7 +5,7 @@ use zookeeper_client::TlsOptions;
 
 use crate::installed::Generation;
 use crate::pki::{Ca, Identity};
-use crate::stage::{PATIENCE, TlsServer, builder, lock_once, server};
+use crate::stage::{PATIENCE, TlsServer, builder, hold_over_a_cut, lock_once, server};
 use crate::support::within;
 use crate::wiretap::Wiretap;
 
@@ -48,6 +48,7 @@ pub(crate) async fn locks_work_over_mutual_tls_and_nothing_is_sent_in_the_clear(
     let client = client(options(&ca, Some(&ca.client("alice")))).creator_only();
     let client = within(client.connect(&format!("tcp+tls://localhost:{}", tap.port))).await.unwrap();
     lock_once(&client, "/locks/encrypted").await;
+    hold_over_a_cut(&client, "/locks/encrypted", &tap).await;
     tap.assert_encrypted();
     let sent = tap.sent().concat();
     assert!(sent.len() > 500, "it went another way");

@@ -12,6 +12,7 @@ pub(crate) struct Wiretap {
     pub(crate) port: u16,
     sent: Arc<Mutex<Vec<Vec<u8>>>>,
     task: AbortHandle,
+    pumps: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 impl Wiretap {
@@ -20,6 +21,8 @@ impl Wiretap {
         let port = listener.local_addr().unwrap().port();
         let sent: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
         let notes = sent.clone();
+        let pumps: Arc<Mutex<Vec<AbortHandle>>> = Arc::default();
+        let running = pumps.clone();
         let accepting = async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { continue };
@@ -31,13 +34,19 @@ impl Wiretap {
                 let (from_client, to_client) = client.into_split();
                 let (from_server, to_server) = server.into_split();
                 let notes = notes.clone();
-                tokio::spawn(pump(from_client, to_server, move |bytes| {
+                let there = tokio::spawn(pump(from_client, to_server, move |bytes| {
                     notes.lock().unwrap()[connection].extend_from_slice(bytes);
                 }));
-                tokio::spawn(pump(from_server, to_client, |_| ()));
+                let back = tokio::spawn(pump(from_server, to_client, |_| ()));
+                running.lock().unwrap().extend([there.abort_handle(), back.abort_handle()]);
             }
         };
-        Self { port, sent, task: tokio::spawn(accepting).abort_handle() }
+        Self { port, sent, task: tokio::spawn(accepting).abort_handle(), pumps }
+    }
+
+    /// Cuts all connections.
+    pub(crate) fn cut(&self) {
+        self.pumps.lock().unwrap().drain(..).for_each(|pump| pump.abort());
     }
 
     /// What was sent on each connection so far.

@@ -1,0 +1,78 @@
+//! A session of somebody else, which `zookeeper-client` connects again by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+use zookeeper_client::{self as zk, SessionState};
+
+use super::connection::{Connection, Server};
+use super::link::{Link, Status};
+use super::serving::Serving;
+use super::session::Session;
+use super::state::ConnectionState;
+
+/// Between attempts to have its server catch up.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Follows it until it is over; returns how it ended. On the runtime that it is served on.
+pub(super) async fn follow(
+    session: &Arc<Session>,
+    zookeeper: &zk::Client,
+    serving: &Arc<Serving>,
+    link: &Link,
+) -> zk::Error {
+    let mut states = tell_states(zookeeper.state_watcher());
+    let mut state = ConnectionState::Connected;
+    let mut is_first = true;
+    loop {
+        let number = serving.changes();
+        let told = *states.borrow_and_update();
+        let (public, writable) = match told {
+            SessionState::SyncConnected => {
+                // Nobody holds by the session before its first connection.
+                if !std::mem::replace(&mut is_first, false) {
+                    let catching_up = async {
+                        while session.confirm_on(zookeeper).await.is_err() {
+                            sleep(PAUSE).await;
+                        }
+                    };
+                    tokio::select! {
+                        Ok(()) = states.changed() => continue,
+                        () = catching_up => {}
+                    }
+                }
+                let server = Server::Adopted(serving.clone());
+                session.connect(Arc::new(Connection::new(number, zookeeper.clone(), server)));
+                (std::mem::replace(&mut state, ConnectionState::Reconnected), true)
+            }
+            SessionState::ConnectedReadOnly => (ConnectionState::ReadOnly, false),
+            SessionState::Disconnected => (ConnectionState::Suspended, false),
+            SessionState::Expired => return zk::Error::SessionExpired,
+            SessionState::AuthFailed => return zk::Error::AuthFailed,
+            SessionState::Closed => return zk::Error::ClientClosed,
+        };
+        link.publish(public, Status::Live { session: session.clone(), writable });
+        if states.changed().await.is_err() {
+            // Its runtime is shut down.
+            return zk::Error::ClientClosed;
+        }
+        session.disconnect();
+    }
+}
+
+/// Tells the states of a session, from a task of its own.
+///
+/// In `asyncs-sync` 0.4, by which `zookeeper-client` tells them, a waiter that is dropped while another thread changes the
+/// state writes into that thread's stack. So nobody else waits there, and this one waits to the end.
+fn tell_states(mut watcher: zk::StateWatcher) -> watch::Receiver<SessionState> {
+    let (states, receiver) = watch::channel(watcher.state());
+    tokio::spawn(async move {
+        while !states.borrow().is_terminated() {
+            let state = watcher.changed().await;
+            states.send_replace(state);
+        }
+    });
+    receiver
+}

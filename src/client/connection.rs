@@ -1,0 +1,186 @@
+//! One connection of a session, from the end of its handshake to its end.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::{Context, Poll};
+
+use spawns_core::{Spawn, Task};
+use tokio_util::sync::CancellationToken;
+use zookeeper_client::{self as zk, SessionState};
+
+use super::serving;
+
+/// What requests are made on. It lives for one connection: a session that is connected again gets another.
+pub(super) struct Connection {
+    /// Tells it from all others of its session.
+    number: u64,
+    zookeeper: zk::Client,
+    server: Server,
+}
+
+/// Who serves a connection.
+#[derive(Clone, Debug)]
+pub(super) enum Server {
+    /// A task of ours, see [`Service`].
+    Own(Arc<Gate>),
+    /// A task of `zookeeper-client`, which connects again by itself: a session of somebody else.
+    Adopted(Arc<serving::Serving>),
+}
+
+impl Connection {
+    pub(super) fn new(number: u64, zookeeper: zk::Client, server: Server) -> Self {
+        Self { number, zookeeper, server }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn zookeeper(&self) -> &zk::Client {
+        &self.zookeeper
+    }
+
+    pub(super) fn state(&self) -> SessionState {
+        self.zookeeper.state()
+    }
+
+    /// Whether nothing has ended it so far.
+    pub(super) fn is_alive(&self) -> bool {
+        self.state() == SessionState::SyncConnected
+            && match &self.server {
+                Server::Own(gate) => !gate.is_closed(),
+                Server::Adopted(serving) => serving.changes() == self.number,
+            }
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Server {
+    /// Polls a watch that was set on the connection; `None` if the connection has ended, and with it the watch: to poll it
+    /// would panic.
+    pub(super) fn while_it_lasts<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
+        match self {
+            Self::Own(gate) => gate.while_open(poll),
+            Self::Adopted(serving) => serving.while_it_lasts(poll),
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// Lets watches be polled for as long as their connection is served.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// Read by those who poll a watch.
+    is_closed: RwLock<bool>,
+    ended: CancellationToken,
+}
+
+impl Gate {
+    /// Waits until the connection has ended, and all its requests and watches have been told.
+    pub(super) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.is_closed.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn while_open<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
+        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        (!*is_closed).then(poll)
+    }
+
+    /// Waits for those who poll a watch.
+    fn close(&self) {
+        *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+}
+
+/// Serves one connection until it ends. Dropping it ends the connection, but not the session.
+///
+/// The future is the one that `zookeeper-client` would spawn: it serves a connection and, when that is lost, makes the
+/// next one. It is dropped the moment it says that the connection is lost, before it can.
+pub(super) struct Service {
+    task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    state: zk::StateWatcher,
+    gate: Arc<Gate>,
+}
+
+impl Service {
+    pub(super) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// Nobody polls a watch any more when it is dropped, which would panic; those who wait for one are woken by that.
+    fn end(&mut self) {
+        self.gate.close();
+        self.task = None;
+        self.gate.ended.cancel();
+    }
+}
+
+impl Future for Service {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let is_over = self.task.as_mut().is_none_or(|task| task.as_mut().poll(cx).is_ready());
+        if !is_over && self.state.peek_state() == SessionState::SyncConnected {
+            return Poll::Pending;
+        }
+        self.end();
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Connects, and hands out the future that serves the connection.
+///
+/// # Errors
+/// As [`zk::Connector::connect`].
+///
+/// # Cancel safety
+/// No connection is left behind.
+pub(super) async fn connect(
+    connector: zk::Connector,
+    hosts: &str,
+) -> Result<(zk::Client, Service), zk::Error> {
+    let catcher = Catcher::default();
+    let mut connecting = Box::pin(connector.connect(hosts));
+    let zookeeper = std::future::poll_fn(|cx| {
+        // What it spawns within a poll is the serving future.
+        let _scope = spawns_core::enter(&catcher);
+        connecting.as_mut().poll(cx)
+    })
+    .await?;
+    let Some(task) = catcher.0.into_inner().unwrap_or_else(PoisonError::into_inner) else {
+        tracing::error!("zookeeper-client spawns by other means than spawns-core 1; take version 0.11.2");
+        return Err(zk::Error::Unimplemented);
+    };
+    let serving = Service { task: Some(task), state: zookeeper.state_watcher(), gate: Arc::default() };
+    Ok((zookeeper, serving))
+}
+
+/// Keeps the future of the task that is spawned.
+#[derive(Default)]
+struct Catcher(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl Spawn for Catcher {
+    fn spawn(&self, task: Task) {
+        let caught = Some(Box::into_pin(task.future));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = caught;
+    }
+}
