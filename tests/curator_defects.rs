@@ -213,7 +213,6 @@ async fn past_the_last_number_a_semaphore_has_no_more_permits() {
 
 // CURATOR-264: a create that comes to an end after it was looked for, at another server, leaves an orphan.
 #[tokio::test]
-#[ignore = "an open defect: in some runs, most on a busy machine, the late node stays; the cause is not known yet"]
 async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
     let cluster = TestingCluster::start(3).await.unwrap();
     let leader = cluster.leader().await.unwrap();
