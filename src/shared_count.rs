@@ -85,6 +85,11 @@ impl SharedCount {
         &self.path
     }
 
+    /// The same count for what works in the background, and does not keep the client open.
+    pub(crate) fn detached(&self) -> Self {
+        Self { client: self.client.detached(), ..self.clone() }
+    }
+
     /// Whether it is read and changed by this client.
     pub(crate) fn is_of(&self, client: &Client) -> bool {
         self.client.is_same(client)

@@ -63,12 +63,6 @@ fn settings_can_be_printed_without_their_secrets() {
     assert!(printed.contains("billing-7") && !printed.contains("secret"), "{printed}");
 }
 
-#[test]
-fn a_client_outside_of_a_runtime_is_refused() {
-    let error = Client::connect_lazily(NOBODY).unwrap_err();
-    assert!(matches!(error, Error::InvalidArgument { argument: "runtime", .. }), "{error}");
-}
-
 #[tokio::test]
 async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
     let mut server = TestingServer::start().await.unwrap();
@@ -411,7 +405,7 @@ fn no_guard_panics_when_its_runtime_ends() {
         for within_a_task in [true, false] {
             let runtime = runtime();
             let kept = runtime.block_on(async {
-                let mutex = mutex(&connect(&server).await);
+                let mutex = mutex(&connect_here(&server).await);
                 // So that the path is watched.
                 for _ in 0..3 {
                     mutex.acquire().await.unwrap().release().await.unwrap();
@@ -446,7 +440,7 @@ fn no_waiter_on_another_runtime_panics_when_that_of_the_client_ends() {
             let holder = InterProcessMutex::new(&holding, &path).unwrap();
             let held = others.block_on(holder.acquire()).unwrap();
             let runtime = runtime();
-            let client = runtime.block_on(connect(&server));
+            let client = runtime.block_on(connect_here(&server));
             let mutex = InterProcessMutex::new(&client, &path).unwrap();
             let waiters: Vec<_> = (0..10)
                 .map(|_| {

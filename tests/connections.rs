@@ -175,7 +175,11 @@ async fn a_panic_of_the_task_that_serves_a_client_closes_it() {
     let _subscriber = tracing::subscriber::set_default(bomb.clone());
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(&server).await.unwrap();
-    let (holding, client) = (connect(&server).await, connect_through(&proxy).await);
+    // With a single one, `tracing` asks that of whichever thread is the first to log something whether it wants to hear it.
+    let _another = tracing::Dispatch::new(bomb.clone());
+    let holding = connect_here(&server).await;
+    let here = tokio::runtime::Handle::current();
+    let client = Client::builder().runtime(here).connect(&proxy.connect_string()).await.unwrap();
     let held = mutex(&holding).acquire().await.unwrap();
     let waiter = acquire_in_task(&mutex(&client));
     let own = InterProcessMutex::new(&client, "/locks/own").unwrap().acquire().await.unwrap();

@@ -337,6 +337,7 @@ fn a_caller_elsewhere_hears_that_the_runtime_of_the_client_is_gone() {
         };
         let client = home.block_on(async {
             let c = Client::builder()
+                .runtime(tokio::runtime::Handle::current())
                 .session_timeout(Duration::from_secs(20))
                 .connection_timeout(10000 * MS)
                 .retry_policy(RetryPolicy::forever(3000 * MS))

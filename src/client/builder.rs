@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use zookeeper_client::{self as zk, Acl};
 
 use super::acl::AclProvider;
 use super::dialer::Dialer;
+use super::home::Home;
 use super::keep_alive::KeepAlive;
 use super::retry::RetryPolicy;
 use super::supervisor::Source;
@@ -17,6 +19,7 @@ use crate::error::{Error, Result};
 
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(15);
 const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
+const DEFAULT_DROP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The settings of a [`Client`], and the ways to make one.
 ///
@@ -42,6 +45,8 @@ pub struct ClientBuilder {
     connector: zk::Connector,
     session_timeout: Duration,
     connection_timeout: Duration,
+    drop_timeout: Duration,
+    runtime: Option<Handle>,
     terms: Terms,
     namespace: String,
     identity: Option<Vec<u8>>,
@@ -59,6 +64,8 @@ impl ClientBuilder {
             connector: zk::Client::connector(),
             session_timeout: DEFAULT_SESSION_TIMEOUT,
             connection_timeout: DEFAULT_CONNECTION_TIMEOUT,
+            drop_timeout: DEFAULT_DROP_TIMEOUT,
+            runtime: None,
             terms: Terms::default(),
             namespace: String::new(),
             identity: None,
@@ -84,6 +91,38 @@ impl ClientBuilder {
     /// Bounds [`connect`](Self::connect), and each attempt under the [retry policy](Self::retry_policy).
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
+        self
+    }
+
+    /// For how long the drop of the last handle waits, and blocks its thread, until the servers have ended the session.
+    /// 500 ms by default, and mostly a few milliseconds; it does not wait when there is no connection. Zero for not
+    /// waiting at all.
+    ///
+    /// What is dropped at the end of a program is given back for that: otherwise the process might be gone before it is
+    /// sent, and its locks would stay taken for the session timeout. [`Client::close`] waits without blocking.
+    pub fn drop_timeout(mut self, timeout: Duration) -> Self {
+        self.drop_timeout = timeout;
+        self
+    }
+
+    /// Has the client live on this tokio runtime, rather than on the thread that all clients of the process share. It needs
+    /// I/O and timers enabled.
+    ///
+    /// Then the session is lost when that runtime has no time for it, as when all of its threads are blocked for longer
+    /// than the session timeout; when it is shut down, the client is closed; and a last handle that is dropped within
+    /// it does not wait for the [end of the session](Self::drop_timeout).
+    ///
+    /// ```no_run
+    /// use tokio::runtime::Handle;
+    ///
+    /// # async fn example() -> zk_recipes::Result<()> {
+    /// let builder = zk_recipes::Client::builder().runtime(Handle::current());
+    /// let client = builder.connect("zk1:2181,zk2:2181,zk3:2181").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -212,7 +251,7 @@ impl ClientBuilder {
     /// No client is left behind.
     pub async fn connect(self, connect_string: &str) -> Result<Client> {
         let client = self.connect_lazily(connect_string)?;
-        client.session().await?;
+        client.wait_connected().await?;
         Ok(client)
     }
 
@@ -220,30 +259,39 @@ impl ClientBuilder {
     /// [`Suspended`](crate::ConnectionState::Suspended).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, or outside of a
-    /// tokio runtime.
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense.
     pub fn connect_lazily(self, connect_string: &str) -> Result<Client> {
         let hosts = Arc::new(hosts::validate(connect_string, self.is_encrypted)?);
         self.validate_identity()?;
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
         let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
         let session_timeout = self.session_timeout;
-        self.start(origin, Source::Own { dialer: Box::new(Dialer::new(connector, hosts)), session_timeout })
+        let home = self.runtime.clone().map_or_else(Home::shared, |runtime| Ok(Home::of(runtime)))?;
+        self.start(
+            origin,
+            home,
+            Source::Own { dialer: Box::new(Dialer::new(connector, hosts)), session_timeout },
+        )
     }
 
     /// Makes a client on a session that somebody else owns. It is not made again when it expires, and not
     /// ended by [`Client::close`]. The settings of the session itself, its timeout, authentication and
-    /// encryption, are the owner's and are ignored here. Call it on the runtime that the session was made on.
+    /// encryption, are the owner's and are ignored here. Call it on the runtime that the session was made on: the client
+    /// lives there, too.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, or outside of a
     /// tokio runtime.
     pub fn from_zookeeper(self, zookeeper: zk::Client) -> Result<Client> {
         let origin = Origin::Adopted { chroot: zookeeper.path().to_owned() };
-        self.start(origin, Source::Adopted(zookeeper))
+        let runtime = Handle::try_current().map_err(|_| Error::InvalidArgument {
+            argument: "runtime",
+            reason: "a session lives on a tokio runtime; call it within that".into(),
+        })?;
+        self.start(origin, Home::of(runtime), Source::Adopted(zookeeper))
     }
 
-    fn start(self, origin: Origin, source: Source) -> Result<Client> {
+    fn start(self, origin: Origin, home: Home, source: Source) -> Result<Client> {
         self.validate(&source)?;
         if let Origin::Own { connect_string: hosts, .. } = &origin
             && self.is_authenticated
@@ -264,9 +312,10 @@ impl ClientBuilder {
             acls: self.acls,
             retry: self.retry,
             connection_timeout: self.connection_timeout,
+            drop_timeout: self.drop_timeout,
             terms: self.terms,
         };
-        Client::start(config, self.identity, source)
+        Ok(Client::start(config, home, self.identity, source))
     }
 
     /// Of a session of its own: that of somebody else has the identities that its owner gave it.
@@ -325,6 +374,7 @@ impl fmt::Debug for ClientBuilder {
         f.debug_struct("ClientBuilder")
             .field("session_timeout", &self.session_timeout)
             .field("connection_timeout", &self.connection_timeout)
+            .field("drop_timeout", &self.drop_timeout)
             .field("validity_margin", &self.terms.margin)
             .field("keep_alive", &self.terms.keep_alive)
             .field("namespace", &self.namespace)

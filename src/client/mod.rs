@@ -8,6 +8,7 @@ mod clock;
 mod connection;
 mod dialer;
 mod extensions;
+mod home;
 mod hosts;
 mod janitor;
 mod keep_alive;
@@ -17,6 +18,7 @@ mod node;
 mod node_data;
 mod parents;
 mod path;
+mod presence;
 mod pulse;
 mod retry;
 mod see_through;
@@ -35,16 +37,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::context::TokioContext;
 use tokio_util::future::FutureExt as _;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use zookeeper_client::{self as zk, Acl};
 
 use self::acl::AclProvider;
 pub use self::builder::ClientBuilder;
 use self::extensions::Extensions;
+use self::home::Home;
 use self::hosts::Hosts;
 use self::janitor::Janitor;
 pub use self::keep_alive::KeepAlive;
@@ -52,6 +56,7 @@ use self::leaving::Leaving;
 use self::link::{Link, Status};
 pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm, OwnWatch};
 pub(crate) use self::node_data::{REVOKE_REQUEST, validate as validate_node_data};
+pub(crate) use self::presence::Presence;
 pub(crate) use self::retry::Failures;
 pub use self::retry::RetryPolicy;
 pub(crate) use self::session::{Session, Watcher};
@@ -65,9 +70,13 @@ use crate::error::{Error, Result};
 
 /// A connection to ZooKeeper that outlives its sessions: when one expires, another is made.
 ///
-/// A cheap handle on a shared client; clone it freely. When the last handle and everything made from it is
-/// dropped, the session ends. [`close`](Self::close) ends it at once. A client lives on the tokio runtime
-/// that it was made on, which needs its timers enabled; when that is shut down, the client is closed.
+/// A cheap handle on a shared client; clone it freely. [`close`](Self::close) ends its session. So does the drop of the last
+/// handle and of everything made from it: locks, guards, candidates. That drop waits until the servers have ended the
+/// session, for up to the [drop timeout](ClientBuilder::drop_timeout), so that a program that just ends leaves no lock
+/// behind. `std::process::exit` and signals drop nothing: leave `main` instead.
+///
+/// A client lives on a thread of its own, which all clients of a process share: its session goes on while the caller
+/// blocks, and may be used from any runtime, or from none. [`ClientBuilder::runtime`] has it live elsewhere.
 ///
 /// It stands for Curator's `CuratorFramework`.
 ///
@@ -84,6 +93,8 @@ use crate::error::{Error, Result};
 #[must_use = "if unused, the client is closed at once"]
 pub struct Client {
     core: Arc<Core>,
+    /// `None` for what works in the background.
+    presence: Option<Arc<Presence>>,
 }
 
 #[derive(Debug)]
@@ -92,13 +103,12 @@ struct Core {
     identity: Arc<OnceLock<Vec<u8>>>,
     link: Arc<Link>,
     janitor: Janitor,
-    runtime: Handle,
+    home: Home,
     extensions: Extensions,
     leaving: Arc<Leaving>,
     closed: CancellationToken,
     /// Cancelled when the session was let go of.
     ended: CancellationToken,
-    _close_on_drop: DropGuard,
 }
 
 #[derive(Debug)]
@@ -109,6 +119,7 @@ struct Config {
     acls: AclProvider,
     retry: RetryPolicy,
     connection_timeout: Duration,
+    drop_timeout: Duration,
     terms: Terms,
 }
 
@@ -158,11 +169,8 @@ impl Client {
         Self::builder().from_zookeeper(zookeeper)
     }
 
-    fn start(config: Config, identity: Option<Vec<u8>>, source: Source) -> Result<Self> {
-        let Ok(runtime) = Handle::try_current() else {
-            let reason = "a client needs a running tokio runtime; make it within one".into();
-            return Err(Error::InvalidArgument { argument: "runtime", reason });
-        };
+    fn start(config: Config, home: Home, identity: Option<Vec<u8>>, source: Source) -> Self {
+        let _at_home = home.runtime().enter();
         let link = Arc::new(Link::new());
         let closed = CancellationToken::new();
         let ended = CancellationToken::new();
@@ -187,20 +195,31 @@ impl Client {
             }
             Origin::Adopted { .. } => drop(tokio::spawn(supervising)),
         }
-        let _close_on_drop = closed.clone().drop_guard();
-        let core = Core {
+        let janitor = Janitor::start();
+        drop(_at_home);
+        let core = Arc::new(Core {
             config,
             identity,
             link,
-            janitor: Janitor::start(),
-            runtime,
+            janitor,
+            home,
             extensions: Extensions::default(),
             leaving: Arc::default(),
             closed,
             ended,
-            _close_on_drop,
-        };
-        Ok(Self { core: Arc::new(core) })
+        });
+        let presence = Some(Arc::new(Presence::new(core.clone())));
+        Self { core, presence }
+    }
+
+    /// The same client for what works in the background, and does not keep it open.
+    pub(crate) fn detached(&self) -> Self {
+        Self { core: self.core.clone(), presence: None }
+    }
+
+    /// Keeps the client open, unless this is [detached](Self::detached).
+    pub(crate) fn presence(&self) -> Option<Arc<Presence>> {
+        self.presence.clone()
     }
 
     /// The state of the connection, now and from now on: always the latest, never a queue of old ones. The first
@@ -287,19 +306,11 @@ impl Client {
     /// # Cancel safety
     /// The client is closed from the first poll on, whatever becomes of the rest.
     pub async fn close(&self) {
+        self.core.begin_to_close();
+        self.core.closed.cancelled().await;
         let patience = self.core.config.connection_timeout;
-        if self.core.leaving.ask() {
-            self.core.closed.cancel();
-        } else {
-            let (leaving, closed) = (self.core.leaving.clone(), self.core.closed.clone());
-            self.spawn(async move {
-                leaving.wait(patience).await;
-                closed.cancel();
-            });
-            self.core.closed.cancelled().await;
-        }
         // A server that does not answer will end the session by itself.
-        let _ = tokio::time::timeout(patience, self.core.ended.cancelled()).await;
+        let _ = self.at_home(async { timeout(patience, self.core.ended.cancelled()).await }).await;
     }
 
     /// Whether [`close`](Self::close) was called.
@@ -334,13 +345,19 @@ impl Client {
         self.core.closed.clone()
     }
 
+    /// Runs an operation whose timers are those of the client's runtime: the caller may have none.
+    pub(crate) fn at_home<F: Future>(&self, operation: F) -> TokioContext<F> {
+        TokioContext::new(operation, self.core.home.runtime().clone())
+    }
+
     /// Runs an operation that ends with [`Error::Closed`] as soon as the client is closed.
     pub(crate) fn unless_closed<T>(
         &self,
         operation: impl Future<Output = Result<T>>,
     ) -> impl Future<Output = Result<T>> {
         // Without an async block, which would take up the operation's room twice.
-        operation.with_cancellation_token(&self.core.closed).map(|done| done.unwrap_or(Err(Error::Closed)))
+        let unless_closed = operation.with_cancellation_token(&self.core.closed);
+        self.at_home(unless_closed).map(|done| done.unwrap_or(Err(Error::Closed)))
     }
 
     /// A session that is connected and takes writes, waited for at most for the connection timeout.
@@ -348,7 +365,7 @@ impl Client {
         let connection_timeout = self.core.config.connection_timeout;
         let mut status = self.core.link.status();
         // Whether in time or too late, what counts is how it stands afterwards.
-        let _ = tokio::time::timeout(connection_timeout, status.wait_for(Status::is_settled)).await;
+        let _ = timeout(connection_timeout, status.wait_for(Status::is_settled)).await;
         if self.has_ended() {
             return Err(Error::Closed);
         }
@@ -476,7 +493,7 @@ impl Client {
 
     /// Runs a task on the client's runtime, wherever the caller is.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.core.runtime.spawn(task);
+        self.core.home.runtime().spawn(task);
     }
 
     /// The addresses of the servers that can be talked to without encryption; `None` if the session is adopted.
@@ -525,5 +542,21 @@ impl Client {
 
     fn janitor(&self) -> &Janitor {
         &self.core.janitor
+    }
+}
+
+impl Core {
+    /// Closes the client when the work of its leaders has ended.
+    fn begin_to_close(&self) {
+        if self.leaving.ask() {
+            self.closed.cancel();
+            return;
+        }
+        let (leaving, closed) = (self.leaving.clone(), self.closed.clone());
+        let patience = self.config.connection_timeout;
+        self.home.runtime().spawn(async move {
+            leaving.wait(patience).await;
+            closed.cancel();
+        });
     }
 }

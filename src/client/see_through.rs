@@ -29,7 +29,7 @@ impl Client {
             // Nobody waits for it, and the timers of a runtime that is shut down must not be polled.
             return Poll::Pending;
         }
-        let runtime = &self.core.runtime;
+        let runtime = self.core.home.runtime();
         let _at_home = runtime.enter();
         // A timer panics if the runtime is shut down at this very moment.
         match catch_unwind(AssertUnwindSafe(|| work.poll(context))) {

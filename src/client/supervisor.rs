@@ -1,9 +1,11 @@
 //! Follows the session of a client, and makes a new one when it has expired.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
@@ -18,6 +20,9 @@ use super::serving;
 use super::session::Session;
 use super::state::ConnectionState;
 use super::validity::{Health, Terms, Validity};
+
+/// How often all servers are asked to end a session that was given up.
+const BURIALS: u32 = 3;
 
 /// Between attempts to authenticate.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
@@ -123,17 +128,15 @@ impl Supervisor {
     async fn run(&self) {
         let mut left_behind = None;
         for epoch in 1.. {
-            let connecting = async {
-                if let Some(session) = left_behind.take() {
-                    self.bury(session).await;
-                }
-                self.establish().await
-            };
-            let Some(dialed) = self.closed.run_until_cancelled(connecting).await else { return };
+            let Some(dialed) = self.closed.run_until_cancelled(self.establish()).await else { return };
             let zookeeper = &dialed.zookeeper;
             let validity = Validity::new(zookeeper.session_timeout(), self.terms, dialed.since, true);
             let session = Arc::new(Session::new(epoch, zookeeper.session_id().0, validity));
-            let end = follow(&session, self.keep(&session, dialed)).await;
+            let mut keeping = pin!(follow(&session, self.keep(&session, dialed)));
+            let end = tokio::select! {
+                end = &mut keeping => end,
+                Some(()) = OptionFuture::from(left_behind.take().map(|session| self.bury(session))) => keeping.await,
+            };
             let mut status = Status::Connecting { failure: None };
             match end {
                 End::Closed => return,
@@ -174,9 +177,12 @@ impl Supervisor {
     }
 
     /// Ends a session that was given up, if the servers still have it: what is left of it, others and we would wait for.
+    ///
+    /// Only when there is a new one, and not for long: a server that hears each attempt, and is not heard, would keep the
+    /// session for as long as they go on.
     async fn bury(&self, session: zk::SessionInfo) {
         let mut patience = Patience::growing(self.session_timeout);
-        loop {
+        for _ in 0..BURIALS {
             for host in self.dialer.round() {
                 match self.dialer.dial(&host, Some(&session), patience).await {
                     Ok(Dialed { zookeeper, serving, .. }) => {
@@ -187,7 +193,7 @@ impl Supervisor {
                         }
                     }
                     Err(zk::Error::SessionExpired | zk::Error::AuthFailed) => return,
-                    Err(error) => self.failed(&host, error),
+                    Err(error) => tracing::debug!(host, %error, "cannot end the session that was given up"),
                 }
             }
             patience.pause().await;

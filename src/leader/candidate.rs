@@ -18,7 +18,7 @@ use super::state::LeaderState;
 use crate::client::{Client, Failures, validate_node_data};
 use crate::error::{Error, LossReason, Result};
 use crate::lock::{Contending, Entry, LockGuard, Owner, Participant, Reentrant, Revoker, granted};
-use crate::queue::{Kind, LockInternals, Names};
+use crate::queue::{Kind, Names};
 
 /// Many times what a change of the leader takes. It is also how often a selector whose work ends at once can lead.
 const REST: Duration = Duration::from_millis(10);
@@ -70,7 +70,7 @@ impl Candidate {
         options: &LeaderOptions,
         conduct: impl FnOnce(Self) -> F,
     ) -> Result<Handle> {
-        let lock = Reentrant::new(LockInternals::of(client, path, names)?, Kind::Exclusive);
+        let lock = Reentrant::new(client, path, names, Kind::Exclusive)?;
         if let Some(id) = options.given_id() {
             validate_node_data("id", id.as_bytes())?;
         }
@@ -81,7 +81,7 @@ impl Candidate {
         let present = Arc::new(Present(Mutex::new(LeaderState::Waiting)));
         let (has_left, left) = watch::channel(None);
         let candidate = Self {
-            lock: lock.clone(),
+            lock: lock.detached(),
             grace: options.work_grace(),
             state: sender,
             present: present.clone(),
@@ -252,7 +252,11 @@ impl Handle {
     }
 
     pub(super) fn leadership(&self) -> Option<Leadership> {
-        self.shared.present.state().leadership().cloned()
+        self.shared.present.state().leadership().map(|leadership| self.handed_out(leadership))
+    }
+
+    fn handed_out(&self, leadership: &Leadership) -> Leadership {
+        leadership.with_presence(self.lock().client().presence())
     }
 
     /// Waits until it leads.
@@ -265,7 +269,7 @@ impl Handle {
                     LeaderState::Failed(error) if !error.is_retryable() => return Err(error.clone()),
                     state => {
                         if let Some(leadership) = state.leadership() {
-                            return Ok(leadership.clone());
+                            return Ok(self.handed_out(leadership));
                         }
                     }
                 }

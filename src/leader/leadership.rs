@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::steps::Steps;
+use crate::client::Presence;
 use crate::error::{Error, LossReason, Result};
 use crate::lock::{LockGuard, LockState, Transaction, election_of_latch, request_to_latch};
 
@@ -45,6 +46,8 @@ const TO_BE_DROPPED: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Leadership {
     term: Arc<Term>,
+    /// If it was handed to the user: behind the work, which ends first.
+    _presence: Option<Arc<Presence>>,
 }
 
 struct Term {
@@ -72,7 +75,12 @@ impl Leadership {
             stay: Mutex::new(Some(stay)),
             resigned: watch::Sender::new(None),
         };
-        Self { term: Arc::new(term) }
+        Self { term: Arc::new(term), _presence: None }
+    }
+
+    /// The same for the user, whose work keeps the client open.
+    pub(super) fn with_presence(&self, presence: Option<Arc<Presence>>) -> Self {
+        Self { term: self.term.clone(), _presence: presence }
     }
 
     /// A number that grows with every term: hand it to what the leader writes to, and have that refuse numbers smaller

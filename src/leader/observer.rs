@@ -34,6 +34,7 @@ use crate::queue::{ANY_LOCK, Kind, LockInternals};
 #[derive(Clone, Debug)]
 #[must_use = "an observer does nothing until it is asked"]
 pub struct LeaderObserver {
+    client: Client,
     internals: Arc<LockInternals>,
 }
 
@@ -55,7 +56,7 @@ impl LeaderObserver {
     /// # Errors
     /// [`Error::InvalidPath`].
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        Ok(Self { internals: LockInternals::of(client, path, &ANY_LOCK)? })
+        Ok(Self { client: client.clone(), internals: LockInternals::of(client, path, &ANY_LOCK)? })
     }
 
     /// Who leads, by a fresh look.
@@ -68,7 +69,7 @@ impl LeaderObserver {
     /// Nothing is changed by it.
     pub async fn leader(&self) -> Result<Option<Participant>> {
         let holder = participant::holder(&self.internals, Kind::Exclusive);
-        self.internals.client().unless_closed(holder).await
+        self.client.unless_closed(holder).await
     }
 
     /// Everybody who stands for election, in order: the leader first.
@@ -80,7 +81,7 @@ impl LeaderObserver {
     /// Nothing is changed by it.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         let participants = participant::of(&self.internals, Some(Kind::Exclusive));
-        self.internals.client().unless_closed(participants).await
+        self.client.unless_closed(participants).await
     }
 
     /// Who leads, now and from now on: always the latest. The first [`changed`](watch::Receiver::changed) is what is

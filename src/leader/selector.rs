@@ -1,12 +1,12 @@
 //! A candidate that does a piece of work while it leads.
 
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::runtime;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
@@ -60,8 +60,8 @@ pub struct LeaderSelector {
     queueing: Arc<Queueing>,
 }
 
-/// What is done in each term.
-type Work = Box<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>;
+/// What is done in each term, on the runtime of whoever started it. Nobody waits for the lock: there is one term at a time.
+type Work = Arc<Mutex<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>>;
 
 /// Whether it goes back to the queue.
 #[derive(Debug)]
@@ -77,12 +77,13 @@ impl LeaderSelector {
     /// Starts a candidate at `path`, below the client's namespace, and returns at once. It needs no connection yet.
     /// When its work has ended, it stands again; after a growing pause if the work has failed.
     ///
-    /// The work is called for each term, on the runtime of the client, and never twice at a time. If it ends at once,
+    /// The work is called for each term, on the tokio runtime on which this is called, and never twice at a time. If it ends at once,
     /// and nobody else stands, it is called again 10 ms later. The path must be used for nothing else, and by no other
     /// kind of recipe; it is made as a container.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]. What goes wrong later shows in [`watch`](Self::watch).
+    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`] outside of a tokio runtime. What goes wrong later shows in
+    /// [`watch`](Self::watch).
     pub fn start<W, F, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
     where
         W: FnMut(Leadership) -> F + Send + 'static,
@@ -120,7 +121,17 @@ impl LeaderSelector {
     ) -> Result<Self> {
         let queueing = Queueing { is_automatic, stands: AtomicBool::new(true), wanted: Notify::new() };
         let queueing = Arc::new(queueing);
-        let conduct = |candidate| stand(candidate, queueing.clone(), work);
+        let runtime = runtime::Handle::try_current().map_err(|_| Error::InvalidArgument {
+            argument: "runtime",
+            reason: "the work of a selector runs on a tokio runtime; start the selector within that".into(),
+        })?;
+        let presence = client.presence().as_ref().map(Arc::downgrade).unwrap_or_default();
+        let begin = move |leadership: &Leadership| {
+            // Without one, the candidate is being closed.
+            let leadership = leadership.with_presence(presence.upgrade());
+            runtime.spawn(lead(leadership, work.clone()))
+        };
+        let conduct = |candidate| stand(candidate, queueing.clone(), begin);
         let handle = Candidate::start(client, path, &MUTEX, options, conduct)?;
         Ok(Self { handle, queueing })
     }
@@ -169,19 +180,23 @@ where
     F: Future<Output = Result<(), E>> + Send + 'static,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    Box::new(move |leadership| {
+    Arc::new(Mutex::new(move |leadership| {
         let work = work(leadership);
         async { work.await.map_err(WorkError::new) }.boxed()
-    })
+    }))
 }
 
-async fn stand(candidate: Candidate, queueing: Arc<Queueing>, mut work: Work) -> Result<()> {
+async fn stand(
+    candidate: Candidate,
+    queueing: Arc<Queueing>,
+    begin: impl Fn(&Leadership) -> JoinHandle<Result<(), Undone>>,
+) -> Result<()> {
     let mut failures = Failures::default();
     // Of the work of a candidate that does not stand again by itself.
     let mut outcome = Ok(());
     while let Some(leadership) = candidate.elected().await? {
         let path = leadership.node_path().to_owned();
-        let mut working = begin(&mut work, &leadership);
+        let mut working = begin(&leadership);
         let mut done = None;
         let ended = candidate.lead(leadership, async { done = Some((&mut working).await) }).await;
         let done = match done {
@@ -242,17 +257,13 @@ impl Undone {
     }
 }
 
-/// Does the work in a task of its own: it may panic, and it may take its time between two awaits.
-fn begin(work: &mut Work, leadership: &Leadership) -> JoinHandle<Result<(), Undone>> {
-    let leadership = leadership.clone();
-    let begun = catch_unwind(AssertUnwindSafe(|| work(leadership.clone())));
-    tokio::spawn(async move {
-        let work = begun.unwrap_or_else(|panic| resume_unwind(panic));
-        match leadership.run(work).await {
-            Ok(done) => done.map_err(Undone::Failed),
-            Err(Error::LockLost { reason, .. }) => Err(Undone::Stopped(reason)),
-            // There is no other reason.
-            Err(_) => Err(Undone::Stopped(LossReason::Closed)),
-        }
-    })
+/// Does the work, in a task of its own: it may panic, and it may take its time between two awaits.
+async fn lead(leadership: Leadership, work: Work) -> Result<(), Undone> {
+    let work = work.lock().unwrap_or_else(PoisonError::into_inner)(leadership.clone());
+    match leadership.run(work).await {
+        Ok(done) => done.map_err(Undone::Failed),
+        Err(Error::LockLost { reason, .. }) => Err(Undone::Stopped(reason)),
+        // There is no other reason.
+        Err(_) => Err(Undone::Stopped(LossReason::Closed)),
+    }
 }

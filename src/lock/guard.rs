@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::held_node::HeldNode;
 use super::hold::Share;
 use super::state::{LockState, merged};
 use super::transaction::Transaction;
+use crate::client::{Client, Presence};
 use crate::error::{Error, LossReason, Result};
 
 /// A held lock, or a permit of a semaphore. It is released when its last guard is dropped or
@@ -24,6 +26,8 @@ use crate::error::{Error, LossReason, Result};
 #[clippy::has_significant_drop]
 pub struct LockGuard {
     held: Held,
+    /// Behind what is held, which is given back first.
+    _presence: Option<Arc<Presence>>,
 }
 
 enum Held {
@@ -33,13 +37,13 @@ enum Held {
 }
 
 impl LockGuard {
-    pub(crate) fn new(hold: Share) -> Self {
-        Self { held: Held::One(hold) }
+    pub(crate) fn new(hold: Share, client: &Client) -> Self {
+        Self { held: Held::One(hold), _presence: client.presence() }
     }
 
     /// The guard of a multi-lock, from those of its members.
     pub(crate) fn of_all(members: Vec<Self>) -> Self {
-        Self { held: Held::All(members) }
+        Self { held: Held::All(members), _presence: None }
     }
 
     /// A number that grows with every grant of the lock: hand it to what the lock protects, and have that

@@ -1,5 +1,6 @@
 //! The node by which a lock is held, until it is released or lost.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -54,7 +55,8 @@ impl HeldNode {
         let _dependant = session.validity().depend();
         let grant = Held { grant, transactions: Transactions::default(), _dependant };
         let held = Arc::new_cyclic(|this| Self {
-            client: client.clone(),
+            // Its keeper has it for a moment, now and then.
+            client: client.detached(),
             path,
             grant: Mutex::new(Some(grant)),
             state: Published::new(LockState::Held),
@@ -287,10 +289,11 @@ impl HeldNode {
     async fn remove(&self, grant: Grant) -> Result<bool> {
         let validity = self.session.validity();
         let _dependant = validity.depend();
+        let lapsed = pin!(self.client.at_home(validity.lapsed()));
         tokio::select! {
             biased;
             removed = self.client.unless_closed(grant.remove()) => removed,
-            () = validity.lapsed() => Err(self.lost_error(LossReason::Expired)),
+            () = lapsed => Err(self.lost_error(LossReason::Expired)),
         }
     }
 

@@ -19,7 +19,7 @@ use super::participant::Participant;
 use super::reentrant::Reentrant;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Caller, Joint, Kind, LockInternals, MUTEX};
+use crate::queue::{Caller, Joint, Kind, MUTEX};
 
 /// Whoever waits for longer than this has what it was given so far watched.
 const BRIEF_WAIT: Duration = Duration::from_millis(100);
@@ -78,10 +78,7 @@ impl MultiLock {
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no paths, or one of them twice.
     pub fn new<P: AsRef<str>>(client: &Client, paths: impl IntoIterator<Item = P>) -> Result<Self> {
-        let member = |path: P| {
-            let internals = LockInternals::of(client, path.as_ref(), &MUTEX)?;
-            Ok(Reentrant::new(internals, Kind::Exclusive))
-        };
+        let member = |path: P| Reentrant::new(client, path.as_ref(), &MUTEX, Kind::Exclusive);
         let mut members = paths.into_iter().map(member).collect::<Result<Vec<_>>>()?;
         let path = in_order(&mut members, Reentrant::path)?;
         Ok(Self { members: Members::Joint(members.into()), path })

@@ -11,7 +11,7 @@ use super::reentrant::Reentrant;
 use super::ticket::Ticket;
 use crate::client::Client;
 use crate::error::Result;
-use crate::queue::{Kind, LockInternals, MUTEX};
+use crate::queue::{Kind, MUTEX};
 
 /// A lock that one owner at a time holds, among all processes that use the same path.
 ///
@@ -65,7 +65,7 @@ impl InterProcessMutex {
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath).
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        Ok(Self { lock: Reentrant::new(LockInternals::of(client, path, &MUTEX)?, Kind::Exclusive) })
+        Ok(Self { lock: Reentrant::new(client, path, &MUTEX, Kind::Exclusive)? })
     }
 }
 

@@ -11,7 +11,7 @@ use super::reentrant::Reentrant;
 use super::ticket::Ticket;
 use crate::client::Client;
 use crate::error::Result;
-use crate::queue::{Kind, LockInternals, READ_WRITE};
+use crate::queue::{Kind, READ_WRITE};
 
 /// A lock that many readers or one writer hold, among all processes that use the same path.
 ///
@@ -79,7 +79,7 @@ impl ReadWriteLock {
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath).
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        let write = Reentrant::new(LockInternals::of(client, path, &READ_WRITE)?, Kind::Exclusive);
+        let write = Reentrant::new(client, path, &READ_WRITE, Kind::Exclusive)?;
         Ok(Self { read: ReadLock { lock: write.side(Kind::Shared) }, write: WriteLock { lock: write } })
     }
 

@@ -14,11 +14,12 @@ use super::owner::Owner;
 use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Seat, downgrade};
+use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, downgrade};
 
 /// One side of a lock: of those that exclude each other, or of those that share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Reentrant {
+    client: Client,
     internals: Arc<LockInternals>,
     /// Of both sides.
     books: Arc<Books>,
@@ -39,9 +40,17 @@ pub(crate) struct Turn {
 }
 
 impl Reentrant {
-    pub(crate) fn new(internals: Arc<LockInternals>, kind: Kind) -> Self {
-        let books = Arc::new(Books::new(internals.client(), internals.path()));
-        Self { internals, books, kind, options: LockOptions::new() }
+    /// # Errors
+    /// [`Error::InvalidPath`].
+    pub(crate) fn new(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
+        let internals = LockInternals::of(client, path, names)?;
+        let books = Arc::new(Books::new(client, internals.path()));
+        Ok(Self { client: client.clone(), internals, books, kind, options: LockOptions::new() })
+    }
+
+    /// The same lock for what works in the background, and does not keep the client open.
+    pub(crate) fn detached(&self) -> Self {
+        Self { client: self.client.detached(), ..self.clone() }
     }
 
     /// The same lock for contenders of another kind.
@@ -58,7 +67,7 @@ impl Reentrant {
     }
 
     pub(crate) fn client(&self) -> &Client {
-        self.internals.client()
+        &self.client
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -148,7 +157,7 @@ impl Reentrant {
     pub(crate) fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         let Some(hold) = self.books.hold_of(owner, self.kind) else { return Ok(None) };
         hold.node().ensure_held()?;
-        Ok(hold.share().map(LockGuard::new))
+        Ok(hold.share().map(|share| LockGuard::new(share, &self.client)))
     }
 
     /// Lets a writer read, without a moment for the next writer in between, whichever guard goes first.
@@ -164,7 +173,10 @@ impl Reentrant {
                 Ok(self.hold(Grant { membership: Some(membership), node, czxid: writing.token() }, owner))
             }
             // It goes on as a writer for as long as it reads.
-            Downgrade::NoPlace => writing.share().map(LockGuard::new).ok_or_else(|| writer.deleted()),
+            Downgrade::NoPlace => {
+                let share = writing.share().ok_or_else(|| writer.deleted())?;
+                Ok(LockGuard::new(share, &self.client))
+            }
             Downgrade::WriterGone => Err(writer.deleted()),
         }
     }
@@ -199,7 +211,7 @@ impl Reentrant {
         let token = grant.czxid;
         let node = HeldNode::new(self.client(), grant, &self.options);
         tracing::debug!(node = &**node.path(), token, "acquired");
-        LockGuard::new(self.books.enter(owner, self.kind, token, node))
+        LockGuard::new(self.books.enter(owner, self.kind, token, node), &self.client)
     }
 
     /// Lets an owner hear when it comes to hold through another place.

@@ -53,6 +53,7 @@ use crate::shared_count::SharedCount;
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
+    client: Client,
     leases: Arc<Leases>,
     books: Arc<Books>,
     options: LockOptions,
@@ -115,13 +116,13 @@ impl Semaphore {
             );
             return Err(Error::InvalidArgument { argument: "count", reason });
         }
-        Self::with_limit(client, path, Limit::Shared(count.clone()))
+        Self::with_limit(client, path, Limit::Shared(count.detached()))
     }
 
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self> {
         let leases = Arc::new(Leases::new(client, path, limit)?);
         let books = Arc::new(Books::new(client, leases.leases().path()));
-        Ok(Self { leases, books, options: LockOptions::new() })
+        Ok(Self { client: client.clone(), leases, books, options: LockOptions::new() })
     }
 
     /// The same semaphore, whose permits have these options. Without them a permit has no maximum hold time
@@ -297,7 +298,7 @@ impl Semaphore {
     }
 
     fn client(&self) -> &Client {
-        self.leases.client()
+        &self.client
     }
 
     /// # Errors
@@ -324,7 +325,7 @@ impl Semaphore {
             let node = HeldNode::new(self.client(), grant, &self.options);
             tracing::debug!(node = &**node.path(), token, "acquired a permit");
             // Each permit has an owner of its own: nobody is known again.
-            LockGuard::new(self.books.enter(&Owner::new(), Kind::Shared, token, node))
+            LockGuard::new(self.books.enter(&Owner::new(), Kind::Shared, token, node), &self.client)
         };
         grants.into_iter().map(hold).collect()
     }

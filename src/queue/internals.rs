@@ -51,7 +51,8 @@ impl LockInternals {
             return Ok(known);
         }
         let internals = Arc::new(Self {
-            client: client.clone(),
+            // It may be kept by what works in the background.
+            client: client.detached(),
             path,
             names,
             stranger_seen: AtomicBool::new(false),

@@ -103,6 +103,12 @@ pub async fn connect(server: &TestingServer) -> Client {
         .unwrap()
 }
 
+/// The same for a client that lives on the runtime of the test.
+pub async fn connect_here(server: &TestingServer) -> Client {
+    let builder = Client::builder().runtime(tokio::runtime::Handle::current());
+    builder.session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
+}
+
 /// Several of them.
 pub async fn connect_many<const N: usize>(server: &TestingServer) -> [Client; N] {
     futures_util::future::join_all((0..N).map(|_| connect(server))).await.try_into().unwrap()

@@ -1,0 +1,44 @@
+//! Closes a client when its user has nothing of it any more.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, mpsc};
+
+use super::{Core, Origin};
+
+/// Keeps a client open. All that its user has of it shares one; what works for it in the background has none.
+pub(crate) struct Presence {
+    core: Arc<Core>,
+}
+
+impl Presence {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+}
+
+impl Drop for Presence {
+    /// Also at the end of a process that has just released its locks: so it waits until the servers know.
+    fn drop(&mut self) {
+        let core = &self.core;
+        core.begin_to_close();
+        let is_of_another = matches!(core.config.origin, Origin::Adopted { .. });
+        if is_of_another || core.home.is_here() || core.ended.is_cancelled() {
+            return;
+        }
+        let (at_the_end, end) = mpsc::channel::<Infallible>();
+        let ended = core.ended.clone();
+        core.home.runtime().spawn(async move {
+            ended.cancelled().await;
+            drop(at_the_end);
+        });
+        // Nothing is ever sent: it tells that its sender is gone.
+        let _ = end.recv_timeout(core.config.drop_timeout);
+    }
+}
+
+impl fmt::Debug for Presence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Presence").finish_non_exhaustive()
+    }
+}

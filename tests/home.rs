@@ -1,0 +1,222 @@
+//! Where a client lives: on a thread of its own, whatever its callers do with theirs.
+
+mod support;
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use tokio::runtime::{Builder, Runtime};
+use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::{Client, CloseMode, Error, LeaderLatch, LeaderOptions, LeaderSelector, LossReason, Owner};
+
+use crate::support::kinds::*;
+use crate::support::*;
+
+/// For what must not stand still with the thread of the test: servers, proxies, those who look.
+fn elsewhere() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+fn server() -> (Runtime, TestingServer) {
+    let elsewhere = elsewhere();
+    let server = elsewhere.block_on(TestingServer::start()).unwrap();
+    (elsewhere, server)
+}
+
+#[test]
+fn a_caller_needs_no_runtime() {
+    let (elsewhere, server) = server();
+    let zookeeper = elsewhere.block_on(bystander(&server));
+    block_on(async {
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        for kind in KINDS {
+            let guard = kind.unlimited(&client).acquire().await.unwrap();
+            assert!(guard.is_valid(), "{kind:?}");
+            guard.run(std::future::ready(())).await.unwrap();
+            guard.release().await.unwrap();
+        }
+        let mutex = mutex(&client);
+        let held = mutex.acquire_as(&Owner::new()).await.unwrap();
+        assert!(mutex.try_acquire_for(Duration::from_millis(20)).await.unwrap().is_none());
+        let ticket = mutex.enqueue_as(&Owner::new()).await.unwrap();
+        assert_eq!(ticket.position().await.unwrap(), 1);
+        assert_eq!(mutex.participants().await.unwrap().len(), 2);
+        held.release().await.unwrap();
+        ticket.acquired().await.unwrap().release().await.unwrap();
+
+        let latch = LeaderLatch::start(&client, "/leader", LeaderOptions::new()).unwrap();
+        let leadership = latch.await_leadership().await.unwrap();
+        leadership.run(std::future::ready(())).await.unwrap();
+        latch.close(CloseMode::Silent).await.unwrap();
+        let work = |_| async { Ok::<(), std::io::Error>(()) };
+        let selecting = LeaderSelector::start(&client, "/leader", LeaderOptions::new(), work);
+        assert!(matches!(selecting.unwrap_err(), Error::InvalidArgument { argument: "runtime", .. }));
+        client.close().await;
+        assert_eq!(mutex.acquire().await.unwrap_err(), Error::Closed);
+    });
+    assert!(elsewhere.block_on(ephemerals_below(&zookeeper, "/locks")).is_empty());
+}
+
+#[test]
+fn a_client_outlives_the_runtime_that_it_was_made_on() {
+    let (_elsewhere, server) = server();
+    let first = elsewhere();
+    let (client, guard) = first.block_on(async {
+        let client = connect(&server).await;
+        let guard = mutex(&client).acquire().await.unwrap();
+        (client, guard)
+    });
+    let waiting = mutex(&client);
+    let waiter = first.spawn(async move { waiting.acquire_as(&Owner::new()).await });
+    first.block_on(async { while mutex(&client).participants().await.unwrap().len() < 2 {} });
+    drop(first);
+    drop(waiter);
+    let second = Builder::new_current_thread().enable_all().build().unwrap();
+    second.block_on(async {
+        assert!(guard.is_valid());
+        eventually("the waiter has gone", async || {
+            (mutex(&client).participants().await.unwrap().len() == 1).then_some(())
+        })
+        .await;
+        guard.release().await.unwrap();
+        mutex(&client).acquire().await.unwrap().release().await.unwrap();
+    });
+}
+
+/// On the only thread of the caller's runtime.
+#[tokio::test]
+async fn work_that_blocks_keeps_its_lock() {
+    let server = TestingServer::start().await.unwrap();
+    let client = Client::builder()
+        .session_timeout(Duration::from_secs(4))
+        .connect(&server.connect_string())
+        .await
+        .unwrap();
+    let session = session_id(&client).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let state = guard.watch_state();
+    std::thread::sleep(Duration::from_secs(10));
+    assert!(guard.is_valid());
+    assert_eq!(*state.borrow(), zk_recipes::LockState::Held);
+    assert_eq!(session_id(&client).await, session);
+    guard.release().await.unwrap();
+}
+
+#[test]
+fn work_that_blocks_while_it_is_cut_off_hears_of_the_loss_before_the_next_is_let_in() {
+    let (elsewhere, server) = server();
+    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let next = elsewhere.block_on(connect(&server));
+    let caller = Builder::new_current_thread().enable_all().build().unwrap();
+    caller.block_on(async {
+        let builder = Client::builder().session_timeout(Duration::from_secs(4));
+        let client = builder.connect(&proxy.connect_string()).await.unwrap();
+        let guard = std::sync::Arc::new(mutex(&client).acquire().await.unwrap());
+        let (lost, is_lost) = mpsc::channel();
+        let listening = std::thread::spawn({
+            let guard = guard.clone();
+            move || {
+                let reason = block_on(guard.lost());
+                lost.send(Instant::now()).unwrap();
+                reason
+            }
+        });
+        let granted = elsewhere.spawn(async move {
+            let guard = mutex(&next).acquire().await.unwrap();
+            (Instant::now(), guard)
+        });
+        proxy.set_traffic(Traffic::black_hole());
+        std::thread::sleep(Duration::from_secs(10));
+        assert_eq!(guard.loss(), Some(LossReason::Expired));
+        let (granted, _next) = granted.await.unwrap();
+        assert!(is_lost.recv_timeout(BOUND).unwrap() < granted);
+        assert_eq!(listening.join().unwrap(), LossReason::Expired);
+    });
+}
+
+#[test]
+fn the_last_drop_ends_the_session_before_it_returns() {
+    let (elsewhere, server) = server();
+    let zookeeper = elsewhere.block_on(bystander(&server));
+    for _ in 0..20 {
+        let client = block_on(connect(&server));
+        let guard = block_on(mutex(&client).acquire()).unwrap();
+        let ticket = block_on(mutex(&client).enqueue_as(&Owner::new())).unwrap();
+        drop(client);
+        assert_eq!(elsewhere.block_on(ephemerals_below(&zookeeper, "/locks")).len(), 2);
+        drop(guard);
+        drop(ticket);
+        assert!(elsewhere.block_on(ephemerals_below(&zookeeper, "/locks")).is_empty());
+    }
+}
+
+/// Whatever of the client is left keeps it open.
+#[test]
+fn all_that_a_user_has_of_a_client_keeps_it_open() {
+    let (elsewhere, server) = server();
+    let zookeeper = elsewhere.block_on(bystander(&server));
+    block_on(async {
+        for kind in KINDS {
+            let lock = kind.unlimited(&connect(&server).await);
+            let guard = lock.acquire().await.unwrap();
+            drop(lock);
+            assert!(guard.is_valid(), "{kind:?}");
+            guard.release().await.unwrap();
+        }
+        let latch = LeaderLatch::start(&connect(&server).await, "/leader", LeaderOptions::new()).unwrap();
+        let leadership = latch.await_leadership().await.unwrap();
+        assert!(leadership.is_valid());
+    });
+    for path in ["/locks", "/leader"] {
+        assert!(elsewhere.block_on(ephemerals_below(&zookeeper, path)).is_empty());
+    }
+}
+
+/// It would wait for a minute, if it did.
+#[test]
+fn the_last_drop_waits_for_nothing_without_a_connection_and_not_for_its_own_runtime() {
+    let (elsewhere, mut server) = server();
+    let begun = Instant::now();
+    let builder = Client::builder().drop_timeout(2 * BOUND);
+    let caller = Builder::new_current_thread().enable_all().build().unwrap();
+    caller.block_on(async {
+        let here = builder.clone().runtime(tokio::runtime::Handle::current());
+        let client = here.connect(&server.connect_string()).await.unwrap();
+        drop(mutex(&client).acquire().await.unwrap());
+        drop(client);
+    });
+    let client = block_on(builder.connect(&server.connect_string())).unwrap();
+    let guard = block_on(mutex(&client).acquire()).unwrap();
+    elsewhere.block_on(async {
+        server.kill().await.unwrap();
+        let _ = client.connection_state().wait_for(|state| !state.is_connected()).await;
+    });
+    drop((client, guard));
+    assert!(begun.elapsed() < BOUND);
+}
+
+#[test]
+fn the_last_drop_waits_no_longer_than_it_is_to() {
+    let (elsewhere, server) = server();
+    let builder = Client::builder().session_timeout(4 * BOUND);
+    for timeout in [Duration::ZERO, Duration::from_millis(50)] {
+        let client =
+            block_on(builder.clone().drop_timeout(timeout).connect(&server.connect_string())).unwrap();
+        elsewhere.block_on(async { server.pause() }).unwrap();
+        let begun = Instant::now();
+        drop(client);
+        assert!(begun.elapsed() >= timeout && begun.elapsed() < BOUND);
+        elsewhere.block_on(async { server.resume() }).unwrap();
+    }
+}
+
+#[test]
+fn all_clients_share_one_thread() {
+    let (_elsewhere, server) = server();
+    let clients: Vec<Client> = (0..20).map(|_| block_on(connect(&server))).collect();
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
+    assert_eq!(names.filter(|name| name.trim() == "zk-recipes").count(), 1);
+    drop(clients);
+}
