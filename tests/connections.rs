@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use support::*;
+use tokio::runtime::{Builder, Handle};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
@@ -466,4 +468,160 @@ async fn work_goes_on_under_cuts_without_end() {
     })
     .await;
     timeout(BOUND, watches_of(&server, 0)).await.unwrap();
+}
+
+/// A server, or what stands before it, that hangs up on each connection is not asked as fast as it can be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_up_each_time_is_asked_ever_more_seldom() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let connections = Arc::new(AtomicUsize::new(0));
+    let hanging_up = tokio::spawn({
+        let (proxy, connections) = (proxy.clone(), connections.clone());
+        let mut state = client.connection_state();
+        async move {
+            while state.wait_for(|state| state.is_connected()).await.is_ok() {
+                connections.fetch_add(1, SeqCst);
+                proxy.cut();
+                state.wait_for(|state| !state.is_connected()).await.unwrap();
+            }
+        }
+    });
+    sleep(ms(5000)).await;
+    hanging_up.abort();
+    // Without a pause there are some seventy in a second.
+    let connections = connections.load(SeqCst);
+    assert!((10..100).contains(&connections), "{connections}");
+}
+
+/// Cuts in the middle of acquires: none is stuck, or waits behind a node that somebody has forgotten.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn acquires_come_through_cuts() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(10));
+    let adopted = connector.connect(&proxy.connect_string()).await.unwrap();
+    for client in [connect_through(&proxy).await, Client::from_zookeeper(adopted.clone()).unwrap()] {
+        let cuts = std::env::var("CUTS").map_or(100, |cuts| cuts.parse().unwrap());
+        for _ in 0..cuts {
+            proxy.cut();
+            sleep(Duration::from_micros(fastrand::u64(0..3000))).await;
+            if let Ok(guard) = within(mutex(&client).acquire_as(&Owner::new())).await {
+                // Whether it is told of or not, it is done.
+                drop(guard.release().await);
+            }
+        }
+        queue_of(&zookeeper, "/locks/a", 0).await;
+    }
+}
+
+// --- How it ends ---
+
+/// A node that stays at the servers when the client has closed would be in the way until the session has expired.
+async fn assert_nothing_held(zookeeper: &zk::Client, path: &str) {
+    zookeeper.sync("/").await.unwrap();
+    assert_eq!(ephemerals_below(zookeeper, path).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_future_that_nobody_polls_does_not_keep_a_session_from_being_closed() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let lock = mutex(&client);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let held = InterProcessMutex::new(&client, "/locks/b").unwrap().acquire().await.unwrap();
+    let mut acquiring = Box::pin(lock.acquire());
+    // As `select!` does, with something else that is ready.
+    assert!((&mut acquiring).now_or_never().is_none());
+    client.close().await;
+    assert_nothing_held(&zookeeper, "/locks").await;
+    assert!(!held.is_valid());
+    assert_eq!(acquiring.await.unwrap_err(), zk_recipes::Error::Closed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_closed_soon_after_a_cut_ends_its_session() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    for _ in 0..30 {
+        let client = connect_through(&proxy).await;
+        let _guard = mutex(&client).acquire().await.unwrap();
+        proxy.cut();
+        sleep(Duration::from_micros(fastrand::u64(0..12_000))).await;
+        client.close().await;
+        assert_nothing_held(&zookeeper, "/locks").await;
+    }
+}
+
+/// Also if the first connection for that breaks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_was_given_up_is_ended_when_the_servers_are_back() {
+    let mut server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = Client::builder().session_timeout(ms(6000)).connect(&proxy.connect_string()).await.unwrap();
+    let session = session_id(&client).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    server.kill().await.unwrap();
+    within(guard.lost()).await;
+    becomes(&client, |state| state == ConnectionState::Lost).await;
+    const CLOSE_SESSION: Request = Request::Other(-11);
+    let broken = proxy.intercept(CLOSE_SESSION, Fate::LoseRequest);
+    server.restart().await.unwrap();
+    within(broken.happened()).await;
+    let again = proxy.intercept(CLOSE_SESSION, Fate::LoseReply);
+    within(again.happened()).await;
+    let zookeeper = bystander(&server).await;
+    eventually("the old node is gone", async || {
+        let nodes = ephemerals_below(&zookeeper, "/locks").await;
+        (!nodes.iter().any(|(_, owner)| *owner == session)).then_some(())
+    })
+    .await;
+    assert_ne!(session_id(&client).await, session);
+}
+
+#[test]
+fn no_runtime_that_ends_during_cuts_leaves_anybody_waiting() {
+    let outer = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (server, proxy) = outer.block_on(async {
+        let server = TestingServer::start().await.unwrap();
+        let proxy = FaultProxy::start(&server).await.unwrap();
+        (server, proxy)
+    });
+    for round in 0..30 {
+        let inner = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let lock = |client: &Client| InterProcessMutex::new(client, &format!("/locks/{round}")).unwrap();
+        let (client, guard) = inner.block_on(async {
+            let builder = Client::builder().runtime(Handle::current());
+            let client = builder.connect(&proxy.connect_string()).await.unwrap();
+            let guard = lock(&client).acquire().await.unwrap();
+            (client, guard)
+        });
+        let waiting = lock(&client);
+        let waiting = outer.spawn(async move { waiting.acquire_as(&Owner::new()).await.map(drop) });
+        let mut state = guard.watch_state();
+        std::thread::sleep(Duration::from_micros(fastrand::u64(0..30_000)));
+        if round % 3 > 0 {
+            proxy.cut();
+        }
+        std::thread::sleep(Duration::from_micros(fastrand::u64(0..10_000)));
+        if fastrand::bool() {
+            drop(inner);
+        } else {
+            inner.shutdown_background();
+        }
+        outer.block_on(async {
+            assert_eq!(within(waiting).await.unwrap(), Err(zk_recipes::Error::Closed));
+            within(guard.lost()).await;
+            assert!(!guard.is_valid());
+            let _ = within(guard.release()).await;
+            // It is lost, or nobody tells any more.
+            let _ = within(state.wait_for(|state| state.is_lost())).await;
+            within(client.close()).await;
+        });
+    }
+    outer.block_on(async move { drop((server, proxy)) });
 }

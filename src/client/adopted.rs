@@ -43,6 +43,10 @@ pub(super) async fn follow(
                         () = catching_up => {}
                     }
                 }
+                // That the state has changed may be told to us before it is counted.
+                if serving.changes() != number {
+                    continue;
+                }
                 let server = Server::Adopted(serving.clone());
                 session.connect(Arc::new(Connection::new(number, zookeeper.clone(), server)));
                 (std::mem::replace(&mut state, ConnectionState::Reconnected), true)

@@ -58,6 +58,7 @@ impl Janitor {
             let mut pauses = Pauses::new();
             while needs_another_attempt(&session, &path, outcome) {
                 tokio::time::sleep(pauses.next()).await;
+                session.ready().await;
                 outcome = session.delete(&path).await;
             }
         };

@@ -283,8 +283,7 @@ impl Client {
     pub async fn zookeeper(&self) -> Result<zk::Client> {
         let session = self.unless_closed(self.session_under_policy()).await?;
         // Or it was over right after that.
-        let zookeeper = self.unless_closed(self.attempt_one(&session, session.zookeeper()).map(Ok)).await?;
-        zookeeper.map_err(|_| self.not_connected(self.core.config.connection_timeout))
+        session.zookeeper().map_err(|_| self.not_connected(self.core.config.connection_timeout))
     }
 
     /// The data of this client's nodes. See [`ClientBuilder::identity`].
@@ -389,12 +388,19 @@ impl Client {
         }
     }
 
+    /// Waits until requests can be made, at most for the connection timeout.
+    pub(crate) async fn ready(&self, session: &Session) {
+        // What is asked too soon fails, and says why.
+        let _ = timeout(self.core.config.connection_timeout, session.ready()).await;
+    }
+
     /// Asks a session for something, as one attempt under the retry policy. `None` if the session had no connection for
     /// the connection timeout: what was asked may be sent, and done, nevertheless.
     ///
     /// # Cancel safety
     /// That of what is asked.
     pub(crate) async fn attempt<T>(&self, session: &Session, asked: impl Future<Output = T>) -> Option<T> {
+        self.ready(session).await;
         tokio::select! {
             biased;
             answer = asked => Some(answer),

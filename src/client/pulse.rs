@@ -25,7 +25,11 @@ pub(super) async fn beat(session: &Session) -> Infallible {
         let beat_at = validity.beat_at().max(beat_after);
         if beat.is_none() && beat_at <= now {
             let is_needed = validity.is_needed();
-            beat = Some(if is_needed { session.confirm().boxed() } else { session.hear().boxed() });
+            let beating = async move {
+                session.ready().await;
+                if is_needed { session.confirm().await } else { session.hear().await }
+            };
+            beat = Some(beating.boxed());
         }
         // Timers stand still while the machine is suspended, so that none is to be waited for for long.
         let look = now + session.timeout() / 7;

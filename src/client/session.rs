@@ -31,8 +31,8 @@ const TOO_LARGE: zk::Error = zk::Error::BadArguments(&"it is larger than the ser
 
 /// A session, from its establishment on. Its epoch tells it from earlier and later ones of the same client.
 ///
-/// It has one connection after the other, or none for a while. Requests are made on the present one, and wait for it: at
-/// the longest until the session is over. A connection becomes the present one when its server has caught up, so that
+/// It has one connection after the other, or none for a while. Each request is sent on the present one when it is polled
+/// for the first time, or fails: so those that are polled one after the other arrive in that order. A connection becomes the present one when its server has caught up, so that
 /// whatever is read on it shows all that the client has heard of before.
 ///
 /// What its [validity](Validity) goes by are the answers to requests that a majority of the servers has committed. It
@@ -216,47 +216,47 @@ impl Session {
         self.validity.health(self.is_connected())
     }
 
-    /// The present connection; waited for until there is one, or the session is over.
+    /// The present connection.
     ///
     /// # Errors
+    /// [`ConnectionLoss`](zk::Error::ConnectionLoss): there is none. No request waits for one: of several that are sent
+    /// together, a later one might then overtake an earlier one. [`ready`](Self::ready) waits.
     /// [`SessionExpired`](zk::Error::SessionExpired): it is over.
-    async fn connected(&self) -> Result<Arc<Connection>, zk::Error> {
-        if let Some(connection) = self.present() {
-            return Ok(connection);
+    fn connected(&self) -> Result<Arc<Connection>, zk::Error> {
+        match &*self.line.borrow() {
+            Line::Connected(connection) if connection.is_alive() => Ok(connection.clone()),
+            Line::Left(connection) => Ok(connection.clone()),
+            Line::Connected(_) | Line::Down(_) => Err(zk::Error::ConnectionLoss),
+            Line::Over => Err(zk::Error::SessionExpired),
+        }
+    }
+
+    /// Waits until there is a connection to make requests on, or the session is over.
+    pub(crate) async fn ready(&self) {
+        if !matches!(self.connected(), Err(zk::Error::ConnectionLoss)) {
+            return;
         }
         let mut line = self.line.subscribe();
-        loop {
-            match &*line.borrow_and_update() {
-                Line::Connected(connection) if connection.is_alive() => return Ok(connection.clone()),
-                Line::Left(connection) => return Ok(connection.clone()),
-                Line::Connected(_) | Line::Down(_) => {}
-                Line::Over => return Err(zk::Error::SessionExpired),
-            }
-            // The sender is ours.
-            let _ = line.changed().await;
-        }
+        let is_settled = |line: &Line| match line {
+            Line::Connected(connection) => connection.is_alive(),
+            Line::Left(_) | Line::Over => true,
+            Line::Down(_) => false,
+        };
+        // The sender is ours.
+        let _ = line.wait_for(is_settled).await;
     }
 
     /// The handle of the present connection.
     ///
     /// # Errors
     /// As every request.
-    pub(crate) async fn zookeeper(&self) -> Result<zk::Client, zk::Error> {
-        Ok(self.connected().await?.zookeeper().clone())
-    }
-
-    /// The present connection, if there is one.
-    fn present(&self) -> Option<Arc<Connection>> {
-        match &*self.line.borrow() {
-            Line::Connected(connection) if connection.is_alive() => Some(connection.clone()),
-            Line::Left(connection) => Some(connection.clone()),
-            _ => None,
-        }
+    pub(crate) fn zookeeper(&self) -> Result<zk::Client, zk::Error> {
+        Ok(self.connected()?.zookeeper().clone())
     }
 
     /// Creates an ephemeral node.
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let zookeeper = connection.zookeeper();
         let (path, data, acl) = (&*node.path, node.data, &*node.acl);
         let create = Write::Create { path, data, mode: node.mode(), acl };
@@ -309,7 +309,7 @@ impl Session {
         &self,
         writes: &[Write<'_>],
     ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         self.commit_on(connection.zookeeper(), writes).await
     }
 
@@ -331,6 +331,12 @@ impl Session {
             zk::MultiWriteError::RequestFailed { source } => {
                 zk::MultiWriteError::RequestFailed { source: lost(source) }
             }
+            // Of a session that ends or has moved meanwhile, nothing was done, and nothing decided.
+            zk::MultiWriteError::OperationFailed { source, .. }
+                if Failure::of(&source) != Failure::Refused =>
+            {
+                zk::MultiWriteError::RequestFailed { source }
+            }
             error => error,
         });
         // Also one that is refused is committed, as a transaction that does nothing: by the leader, since what the
@@ -348,7 +354,7 @@ impl Session {
         data: &[u8],
         acl: &[Acl],
     ) -> Result<(), zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let sent = Moment::now();
         let options = CreateMode::Persistent.with_acls(Acls::new(acl));
         self.written(sent, connection.zookeeper().create(path, data, &options).await).map(|_| ())
@@ -356,7 +362,7 @@ impl Session {
 
     /// Creates a container node without data. That it exists already is no failure.
     pub(crate) async fn create_container(&self, path: &str, acl: &[Acl]) -> Result<(), zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let sent = Moment::now();
         let options = CreateMode::Container.with_acls(Acls::new(acl));
         match self.written(sent, connection.zookeeper().create(path, &[], &options).await) {
@@ -366,13 +372,13 @@ impl Session {
     }
 
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<String>, zk::Error> {
-        self.connected().await?.zookeeper().list_children(path).await.map_err(lost)
+        self.connected()?.zookeeper().list_children(path).await.map_err(lost)
     }
 
     /// Brings the server of this session up to date with the leader: as the leader knows it, which may have been
     /// replaced. [`confirm`](Self::confirm) brings it up to date with the ensemble.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), zk::Error> {
-        self.sync_on(self.connected().await?.zookeeper(), path).await
+        self.sync_on(self.connected()?.zookeeper(), path).await
     }
 
     async fn sync_on(&self, zookeeper: &zk::Client, path: &str) -> Result<(), zk::Error> {
@@ -391,7 +397,7 @@ impl Session {
     /// # Errors
     /// That nothing is proven.
     pub(crate) async fn confirm(&self) -> Result<(), zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         self.confirm_on(connection.zookeeper()).await
     }
 
@@ -426,7 +432,7 @@ impl Session {
 
     /// Lets a server hear from the session, and notes that it has. It takes no right, and the chroot need not exist.
     pub(crate) async fn hear(&self) -> Result<(), zk::Error> {
-        self.hear_on(self.connected().await?.zookeeper()).await
+        self.hear_on(self.connected()?.zookeeper()).await
     }
 
     async fn hear_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
@@ -451,7 +457,7 @@ impl Session {
         parent: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<String>, zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let zookeeper = connection.zookeeper();
         // After a reconnect the present server may lag behind the one that took a create, or follow a leader that the others
         // have replaced. `join` polls in this order, and the first poll sends; outside of the block the call would.
@@ -499,16 +505,16 @@ impl Session {
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
-        self.connected().await?.zookeeper().check_stat(path).await.map_err(lost)
+        self.connected()?.zookeeper().check_stat(path).await.map_err(lost)
     }
 
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat), zk::Error> {
-        self.connected().await?.zookeeper().get_data(path).await.map_err(lost)
+        self.connected()?.zookeeper().get_data(path).await.map_err(lost)
     }
 
     /// Reads the data of a node, and watches it for its deletion or a change of the data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let (data, stat, watcher) = connection.zookeeper().get_and_watch_data(path).await.map_err(lost)?;
         Ok((data, stat, Watcher::new(watcher, &connection)))
     }
@@ -519,6 +525,7 @@ impl Session {
     /// That the server refuses, or that the session is over.
     pub(crate) async fn watch_data_patiently(&self, path: &str) -> Result<(Vec<u8>, Watcher), zk::Error> {
         loop {
+            self.ready().await;
             match self.watch_data(path).await {
                 Ok((data, _, watcher)) => return Ok((data, watcher)),
                 Err(error) if Failure::of(&error).is_passing() => sleep(PAUSE).await,
@@ -529,39 +536,42 @@ impl Session {
 
     /// Watches a node for its creation, its deletion or a change of the data. Returns whether it exists.
     pub(crate) async fn watch_existence(&self, path: &str) -> Result<(bool, Watcher), zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let (stat, watcher) = connection.zookeeper().check_and_watch_stat(path).await.map_err(lost)?;
         Ok((stat.is_some(), Watcher::new(watcher, &connection)))
     }
 
     pub(crate) async fn set_data(&self, path: &str, data: &[u8]) -> Result<(), zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let sent = Moment::now();
         self.written(sent, connection.zookeeper().set_data(path, data, None).await).map(|_| ())
     }
 
     /// Lists children and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let (children, watcher) = connection.zookeeper().list_and_watch_children(path).await.map_err(lost)?;
         Ok((children, Watcher::new(watcher, &connection)))
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
-        let connection = self.connected().await?;
+        let connection = self.connected()?;
         let sent = Moment::now();
         self.written(sent, connection.zookeeper().delete(path, None).await)
     }
 
-    /// Sends a delete before it returns, if there is a connection; the future is for the reply.
+    /// Sends a delete before it returns, or as soon as there is a connection; the future is for the reply.
     pub(crate) fn send_delete(
         self: &Arc<Self>,
         path: &str,
     ) -> Pin<Box<dyn Future<Output = Result<(), zk::Error>> + Send + Sync>> {
         let session = self.clone();
-        let Some(connection) = self.present() else {
+        let Ok(connection) = self.connected() else {
             let path = path.to_owned();
-            return Box::pin(async move { session.delete(&path).await });
+            return Box::pin(async move {
+                session.ready().await;
+                session.delete(&path).await
+            });
         };
         let sent = Moment::now();
         let deleting = connection.zookeeper().delete(path, None);
@@ -592,5 +602,49 @@ fn is_committed<T>(answer: &Result<T, zk::Error>) -> bool {
 impl NewNode<'_> {
     fn mode(&self) -> CreateMode {
         if self.numbered { CreateMode::EphemeralSequential } else { CreateMode::Ephemeral }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::validity::Terms;
+    use super::*;
+
+    /// Of requests that are polled one after the other, a later one must not overtake an earlier one that waits.
+    #[test]
+    fn a_request_without_a_connection_fails_when_it_is_polled_first() {
+        let validity = Validity::new(Duration::from_secs(10), Terms::default(), Moment::now(), true);
+        let session = Session::new(1, 1, validity);
+        let node = || NewNode { path: "/a/b".into(), numbered: true, data: b"", acl: Cow::Borrowed(&[]) };
+        let check = [Write::Check { path: "/", version: None }];
+        let multi = |error: Option<zk::MultiWriteError>| error.map(zk::Error::from);
+        let outcomes = [
+            session.create(&node()).now_or_never().map(Result::err),
+            session.create_together(None, &[node()]).now_or_never().map(Result::err),
+            session.commit(&check).now_or_never().map(|committed| multi(committed.err())),
+            session.create_persistent("/a", b"", &[]).now_or_never().map(Result::err),
+            session.create_container("/a", &[]).now_or_never().map(Result::err),
+            session.list("/a").now_or_never().map(Result::err),
+            session.sync("/").now_or_never().map(Result::err),
+            session.confirm().now_or_never().map(Result::err),
+            session.hear().now_or_never().map(Result::err),
+            session.own_nodes("/a", |_| true).now_or_never().map(Result::err),
+            session.stat("/a").now_or_never().map(Result::err),
+            session.data("/a").now_or_never().map(Result::err),
+            session.watch_data("/a").now_or_never().map(Result::err),
+            session.watch_existence("/a").now_or_never().map(Result::err),
+            session.watch_list("/a").now_or_never().map(Result::err),
+            session.set_data("/a", b"").now_or_never().map(Result::err),
+            session.delete("/a").now_or_never().map(Result::err),
+        ];
+        for (nth, outcome) in outcomes.into_iter().enumerate() {
+            assert_eq!(outcome, Some(Some(zk::Error::ConnectionLoss)), "request {nth}");
+        }
+        assert!(session.ready().now_or_never().is_none());
+        session.end();
+        assert_eq!(session.list("/a").now_or_never(), Some(Err(zk::Error::SessionExpired)));
+        assert!(session.ready().now_or_never().is_some());
     }
 }

@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use zookeeper_client::{self as zk, SessionState};
 
 use super::adopted;
@@ -20,6 +21,12 @@ use super::serving;
 use super::session::Session;
 use super::state::ConnectionState;
 use super::validity::{Health, Terms, Validity};
+
+/// For which the requests of a closed client may go on, and in which a server is told that its session ends.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// The least that a connection lasts; when it was shorter, the next one waits.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// How often all servers are asked to end a session that was given up.
 const BURIALS: u32 = 3;
@@ -114,6 +121,8 @@ struct Supervisor {
 enum End {
     /// The client was closed.
     Closed,
+    /// The client was closed, and the session was ended for that.
+    Ended,
     /// The connection is lost.
     Disconnected,
     /// The session was given up, since no server could be reached for so long. The servers may have it still.
@@ -139,7 +148,7 @@ impl Supervisor {
             };
             let mut status = Status::Connecting { failure: None };
             match end {
-                End::Closed => return,
+                End::Closed | End::Ended => return,
                 // Servers may give a session first and refuse a password by SASL then; the next one will fare no better.
                 End::AuthFailed => status = Status::Unauthenticated,
                 End::GivenUp(session) => left_behind = Some(session),
@@ -176,6 +185,12 @@ impl Supervisor {
         self.link.status.send_replace(Status::Connecting { failure: Some(error) });
     }
 
+    /// Ends a session when the client is closed, if a server is there to be told.
+    async fn take_leave(&self, session: zk::SessionInfo) -> End {
+        let _ = timeout(FAREWELL, self.bury(session)).await;
+        End::Closed
+    }
+
     /// Ends a session that was given up, if the servers still have it: what is left of it, others and we would wait for.
     ///
     /// Only when there is a new one, and not for long: a server that hears each attempt, and is not heard, would keep the
@@ -186,9 +201,12 @@ impl Supervisor {
             for host in self.dialer.round() {
                 match self.dialer.dial(&host, Some(&session), patience).await {
                     Ok(Dialed { zookeeper, serving, .. }) => {
+                        let state = zookeeper.state_watcher();
                         // The last handle: the session is ended.
                         drop(zookeeper);
-                        if timeout(patience.get(), serving).await.is_ok() {
+                        let served = timeout(patience.get(), serving).await;
+                        // Otherwise the connection was lost.
+                        if served.is_ok() && state.peek_state().is_terminated() {
                             return;
                         }
                     }
@@ -209,8 +227,10 @@ impl Supervisor {
         };
         let mut dialed = first;
         let mut number = 0;
+        let mut patience = Patience::growing(session.timeout());
         loop {
             number += 1;
+            let begun = Instant::now();
             let Dialed { zookeeper, serving, .. } = dialed;
             let server = Server::Own(serving.gate().clone());
             let connection = Arc::new(Connection::new(number, zookeeper, server));
@@ -219,15 +239,24 @@ impl Supervisor {
             state = ConnectionState::Reconnected;
             match self.serve(session, connection, serving).await {
                 End::Disconnected => {}
+                // Somebody may keep a request that is never polled again.
+                End::Closed => return self.take_leave(info).await,
                 end => return end,
             }
             session.disconnect();
             let status = Status::Live { session: session.clone(), writable: false };
             self.link.publish(ConnectionState::Suspended, status);
             let left = session.validity().given_up_at().since(Moment::now());
-            let connecting = timeout(left, self.reconnect(session, &info));
-            dialed = match self.closed.run_until_cancelled(connecting).await {
-                None => return End::Closed,
+            let connecting = async {
+                // A server that hangs up each time is not asked as fast as it can be.
+                match begun.elapsed() < BRIEF {
+                    true => patience.pause().await,
+                    false => patience = Patience::growing(session.timeout()),
+                }
+                self.reconnect(session, &info).await
+            };
+            dialed = match self.closed.run_until_cancelled(timeout(left, connecting)).await {
+                None => return self.take_leave(info).await,
                 Some(Err(_)) => return End::GivenUp(info),
                 Some(Ok(Err(end))) => return end,
                 Some(Ok(Ok(dialed))) => dialed,
@@ -235,17 +264,21 @@ impl Supervisor {
         }
     }
 
-    /// Serves a connection until it, or its session, is over.
+    /// Serves a connection until it, or its session, is over; [`End::Closed`] if the session goes on at the servers, though
+    /// the client was closed.
     async fn serve(&self, session: &Session, connection: Arc<Connection>, serving: Service) -> End {
         let gate = serving.gate().clone();
         // A task of its own, which is woken by nothing else.
-        tokio::spawn(serving);
+        let task = AbortOnDropHandle::new(tokio::spawn(serving));
         if self.closed.run_until_cancelled(gate.ended()).await.is_none() {
+            let state = connection.zookeeper().state_watcher();
             // The handles are dropped, so that the session is ended: when the requests under way are answered.
             session.end();
             drop(connection);
-            gate.ended().await;
-            return End::Closed;
+            let served = timeout(FAREWELL, gate.ended()).await;
+            drop(task);
+            let is_ended = served.is_ok() && state.peek_state().is_terminated();
+            return if is_ended { End::Ended } else { End::Closed };
         }
         match connection.state() {
             SessionState::Expired => End::Expired,

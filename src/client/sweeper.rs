@@ -16,6 +16,10 @@ use super::session::Session;
 /// In session timeouts: twice as long as a server keeps a connection on which it hears nothing.
 const LATE: u32 = 2;
 
+/// Longer than a follower keeps what it cannot pass on to its leader, as servers are mostly set up (`syncLimit` and
+/// `initLimit`, in ticks): it is done when the follower has joined the leader again.
+const VERY_LATE: Duration = Duration::from_secs(45);
+
 /// The part of a session timeout for which a late sweep waits for others to join it.
 const GATHERING: u32 = 8;
 
@@ -26,21 +30,39 @@ pub(super) struct Lost {
     id: String,
     /// When to look for it.
     at: Instant,
-    /// Whether it was looked for before, and not found.
-    late: bool,
+    look: Look,
+}
+
+/// How often it was looked for, and not found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    First,
+    Late,
+    Last,
 }
 
 impl Lost {
     /// Its create was sent.
     pub(super) fn new(id: String) -> Self {
-        Self { id, at: Instant::now(), late: false }
+        Self { id, at: Instant::now(), look: Look::First }
     }
 
     /// It was looked for and not found. Its create may still be on its way: a server that the client has left passes it
     /// on for as long as it keeps the connection, which is the session timeout; and it counts if the client has asked
     /// that server again to take the session.
     pub(super) fn not_found(id: String, session: &Session) -> Self {
-        Self { id, at: Instant::now() + session.timeout() * LATE, late: true }
+        Self { id, at: Instant::now() + session.timeout() * LATE, look: Look::Late }
+    }
+
+    /// What to do if it is not found; `None` if that was the last time.
+    fn next(&self, session: &Session) -> Option<Self> {
+        match self.look {
+            Look::First => Some(Self::not_found(self.id.clone(), session)),
+            Look::Late => {
+                Some(Self { id: self.id.clone(), at: Instant::now() + VERY_LATE, look: Look::Last })
+            }
+            Look::Last => None,
+        }
     }
 }
 
@@ -64,6 +86,7 @@ pub(super) async fn sweep(
         let (due, rest): (Vec<Lost>, Vec<Lost>) = lost.into_iter().partition(|lost| lost.at <= now);
         lost = rest;
         if !due.is_empty() {
+            session.ready().await;
             match look_for(&session, &parent, due).await {
                 Outcome::Done(missing) => {
                     lost.extend(missing);
@@ -88,13 +111,13 @@ pub(super) async fn sweep(
 impl Lost {
     /// When it is looked for, if nothing else is sooner.
     fn due(&self, session_timeout: Duration) -> Instant {
-        if self.late { self.at + session_timeout / GATHERING } else { self.at }
+        if self.look == Look::First { self.at } else { self.at + session_timeout / GATHERING }
     }
 }
 
 /// What came of a look.
 enum Outcome {
-    /// Whatever was found is removed, or cannot be. These were not found for the first time.
+    /// Whatever was found is removed, or cannot be. These were not found, and are to be looked for again.
     Done(Vec<Lost>),
     /// The servers were not reached.
     Again(Vec<Lost>),
@@ -115,8 +138,8 @@ async fn look_for(session: &Session, parent: &str, due: Vec<Lost>) -> Outcome {
         return Outcome::Again(due);
     }
     let found: HashSet<&str> = found.iter().filter_map(|name| id_of(name)).collect();
-    let missing = due.iter().filter(|lost| !lost.late && !found.contains(&*lost.id));
-    Outcome::Done(missing.map(|lost| Lost::not_found(lost.id.clone(), session)).collect())
+    let missing = due.iter().filter(|lost| !found.contains(&*lost.id));
+    Outcome::Done(missing.filter_map(|lost| lost.next(session)).collect())
 }
 
 /// Returns whether that is done with.

@@ -312,6 +312,7 @@ impl HeldNode {
 
     /// Asks the server whether the node is still there. That it cannot be reached is no answer, and no error.
     pub(crate) async fn look(&self) {
+        self.client.ready(&self.session).await;
         if matches!(self.session.stat(&self.path).await, Ok(None)) {
             self.lose(LossReason::Deleted);
         }

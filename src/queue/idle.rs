@@ -51,6 +51,7 @@ impl IdleWatch {
 /// Waits until the node is gone. Returns false if that cannot be told.
 async fn is_gone(queue: &str, line: &SharedLine, name: &str) -> bool {
     loop {
+        line.session().ready().await;
         match BlockerWatch::set(queue, line.session(), name, line.connection()).await {
             Ok((_, Some(mut watch))) => {
                 watch.changed().await;

@@ -273,12 +273,20 @@ impl Applicant {
         self.seat.place().map_or(0, Place::connection)
     }
 
+    /// Waits until that session takes requests, for as long as one attempt does.
+    async fn ready(&self) {
+        if let Ok(session) = self.session() {
+            self.leases.client().ready(&session).await;
+        }
+    }
+
     /// The node at the gate.
     fn gate(&self) -> Option<String> {
         self.seat.place().and_then(Place::node_path)
     }
 
     async fn count(&mut self, sync: bool, watch: bool) -> Result<Event> {
+        self.ready().await;
         let (session, asked_on) = (self.session()?, self.connection());
         self.watchers.clear();
         let leases = &self.leases;
@@ -316,6 +324,7 @@ impl Applicant {
 
     /// Creates all leases in one transaction, which is not done if our node at the gate is gone.
     async fn take(&mut self) -> Result<Event> {
+        self.ready().await;
         let session = self.session()?;
         let leases = &self.leases.leases;
         let error = |source| leases.error("create leases in", source);
@@ -359,6 +368,7 @@ impl Applicant {
             let missing = leases.error("create leases in", zk::Error::NoNode);
             self.failures.pause_or(missing, leases.client().retry_policy()).await?;
         }
+        self.ready().await;
         let made = leases.client().make_parents(&session, leases.path()).await;
         made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
         Ok(Event::ParentsMade)
@@ -366,6 +376,7 @@ impl Applicant {
 
     /// Deletes the leases that may have been created: done or not, they must not count.
     async fn undo(&mut self) -> Result<Event> {
+        self.ready().await;
         let mut nodes = std::mem::take(&mut self.in_doubt);
         join_all(nodes.iter_mut().map(EphemeralNode::settle)).await;
         join_all(nodes.into_iter().map(|node| node.remove(()))).await;

@@ -376,12 +376,16 @@ impl Place {
     }
 
     async fn forget_node(&mut self) -> Result<()> {
+        let is_seen_gone = self.own_sight() == Sight::Gone;
         self.idle = None;
         self.membership = None;
         self.blocker = None;
         if let Some(node) = self.node.take() {
             tracing::info!(node = node.path(), "own node is gone, queueing again");
-            node.forget();
+            // Otherwise it may be there: it costs less to delete it in vain than to wait behind it.
+            if is_seen_gone {
+                node.forget();
+            }
         }
         self.losses.pause(self.internals.path()).await
     }
@@ -468,8 +472,16 @@ impl Place {
         health == Health::Sound || is_confirmed && health == Health::Suspect
     }
 
+    /// Waits until the session of our node takes requests, for as long as one attempt does.
+    async fn ready(&self) {
+        if let Some(session) = self.session() {
+            self.internals.client().ready(session).await;
+        }
+    }
+
     /// Lists the queue and, if that is wanted, has the session confirmed.
     async fn list(&mut self, confirm: bool) -> Result<Event> {
+        self.ready().await;
         let session = self.own_session()?;
         let at = self.line.moment();
         let list = self.internals.list(session);
@@ -485,6 +497,7 @@ impl Place {
     }
 
     async fn date(&mut self, undated: &[Queued]) -> Result<Event> {
+        self.ready().await;
         let dated = self.internals.dates_in(&self.line, undated.to_vec()).await;
         let event = dated.map(|created| Event::Dated { created, asked: undated.len() });
         event.map_err(|source| self.internals.error("date the contenders of", source))
@@ -492,6 +505,7 @@ impl Place {
 
     /// Watches what is to be watched, our own node first.
     async fn watch(&mut self, own: bool, blocker: Option<&str>) -> Result<Event> {
+        self.ready().await;
         let on = self.line.connection();
         let session = self.own_session()?.clone();
         let is_watched = self.blocker.as_mut().is_some_and(|watched| watched.is_still_on(blocker, on));
@@ -533,6 +547,7 @@ impl Place {
         if matches!(watched, Sight::There | Sight::Gone) {
             return Ok(watched);
         }
+        self.ready().await;
         let Some(node) = &mut self.node else { return Ok(Sight::Gone) };
         let seen = match node.watch().await {
             Ok(()) => Ok(self.own_sight()),
@@ -592,11 +607,11 @@ impl Place {
         }
         let blocker = self.blocker.as_mut().map_or(Sight::Unwatched, BlockerWatch::sight);
         let own = self.own_sight();
-        // What has told is not to wake us again.
+        // What has told is not to wake us again, unless that is the end of it.
         if blocker != Sight::There {
             self.blocker = None;
         }
-        if let Some(node) = self.node.as_mut().filter(|_| own != Sight::There) {
+        if let Some(node) = self.node.as_mut().filter(|_| !matches!(own, Sight::There | Sight::Gone)) {
             drop(node.take_watch());
         }
         if self.line.session().is_over() { Event::SessionOver } else { Event::Woken { own, blocker } }

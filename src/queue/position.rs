@@ -23,6 +23,7 @@ pub(crate) async fn follow(
     positions: &watch::Sender<usize>,
 ) {
     loop {
+        line.session().ready().await;
         match look(internals, line, own).await {
             Ok((Some(position), mut changed)) => {
                 positions.send_if_modified(|last| std::mem::replace(last, position) != position);
