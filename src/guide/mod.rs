@@ -101,8 +101,8 @@
 //! # }
 //! ```
 //!
-//! - Work is dropped where it awaits. Let it await often, and keep long computations off the runtime's threads: the signs
-//!   of life are sent from there, and the loss is noticed there.
+//! - Work is dropped where it awaits. Let it await often: work that computes or blocks for long keeps the lock, whose session
+//!   lives on a thread of its own, but goes on when the lock is lost.
 //! - What it has begun and must not stay half done belongs into a value whose drop undoes it, or into one transaction.
 //! - Tasks that it has spawned are not stopped with it. Keep them in a `JoinSet`, which is dropped with the work.
 //! - `Ok` means that the lock was held when the work was done. `Err` may come when all was done, too: in the last moment
@@ -136,6 +136,10 @@
 //!   other twice in each.
 //! - **No longer than others can wait** for what a dead holder has left.
 //! - 10 s to 30 s fit most. The servers grant what they are asked for within `minSessionTimeout` and `maxSessionTimeout`.
+//!
+//! Do not lower `maxSessionTimeout` of the servers below what clients have been granted while these are connected. A client
+//! counts by the shorter timeout from the moment at which a server tells it. If that answer is lost, a holder may believe
+//! for a while that it has its lock when its session has expired.
 //!
 //! What is said above takes sessions of two ticks at least, which is the least that servers grant by default.
 //!
@@ -175,6 +179,38 @@
 //!
 //! **Choose how long calls try.** Without servers, a call fails under the client's [`RetryPolicy`](crate::RetryPolicy); its
 //! documentation has the rule for all of them. A release does not outlast the lock, and who waits in a queue waits on.
+//!
+//! # Ending a program
+//!
+//! When the last handle of a client is dropped, and everything made from it, the session ends, and with it all that it
+//! held. That drop waits for the servers, up to [`drop_timeout`](crate::ClientBuilder::drop_timeout); so it is enough to
+//! leave `main`, by `return`, `?` or a panic. [`close`](crate::Client::close) does the same without blocking a thread, and
+//! lets the work of leaders come to its end before.
+//!
+//! `std::process::exit`, `abort` and signals drop nothing: then others wait for the session timeout. Have `main` wait for
+//! the signal, and return:
+//!
+//! ```no_run
+//! use tokio::signal::unix::{SignalKind, signal};
+//! use zk_recipes::{Client, InterProcessMutex};
+//!
+//! # async fn work() -> Result<(), Box<dyn std::error::Error>> { Ok(()) }
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut terminated = signal(SignalKind::terminate())?;
+//!     let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+//!     let guard = InterProcessMutex::new(&client, "/locks/orders")?.acquire().await?;
+//!     tokio::select! {
+//!         done = guard.run(work()) => done??,
+//!         _ = terminated.recv() => {}
+//!         _ = tokio::signal::ctrl_c() => {}
+//!     }
+//!     Ok(()) // The lock is free when the process is gone.
+//! }
+//! ```
+//!
+//! A [`runtime`](crate::ClientBuilder::runtime) that was given for the client must live until then: a last handle that is
+//! dropped within it does not wait.
 //!
 //! # Leaders
 //!

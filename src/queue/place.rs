@@ -376,13 +376,15 @@ impl Place {
     }
 
     async fn forget_node(&mut self) -> Result<()> {
-        let is_seen_gone = self.own_sight() == Sight::Gone;
+        // By its watch; or by that of the line, while nobody polled this.
+        let is_seen_gone = self.own_sight() == Sight::Gone || self.membership.is_some() && !self.is_in_line();
         self.idle = None;
         self.membership = None;
         self.blocker = None;
         if let Some(node) = self.node.take() {
             tracing::info!(node = node.path(), "own node is gone, queueing again");
-            // Otherwise it may be there: it costs less to delete it in vain than to wait behind it.
+            // A node of that name would be somebody else's. If it was only not listed, it is deleted: that costs less than to
+            // wait behind it, should it be there.
             if is_seen_gone {
                 node.forget();
             }
