@@ -73,7 +73,9 @@ async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
     let server = TestingServer::start().await.unwrap();
     let holder = connect(&server).await;
     let held = mutex(&holder).acquire().await.unwrap();
-    let waiting = mutex(&connect(&server).await);
+    // The drop of its last handle would wait for the server.
+    let client = connect(&server).await;
+    let waiting = mutex(&client);
     let start = Instant::now();
     let waiter = tokio::spawn(async move { waiting.try_acquire_for(Duration::from_secs(2)).await });
     // Before it knows that somebody holds, it could not say so.

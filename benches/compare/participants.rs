@@ -10,6 +10,8 @@ use crate::servers::Service;
 
 pub(crate) const FLOOR: &str = "floor";
 pub(crate) const OURS: &str = "zk-recipes";
+/// With clients that live on the runtime of their callers.
+const OURS_ON_THE_RUNTIME: &str = "zk-recipes (runtime)";
 pub(crate) const CURATOR: &str = "Curator";
 pub(crate) const KAZOO: &str = "kazoo";
 const ZOOKEEPER_LOCK: &str = "zookeeper-client";
@@ -32,6 +34,7 @@ pub(crate) async fn start_all(services: &[Service]) -> Result<Vec<Participant>> 
     let known = [
         (FLOOR, Service::ZooKeeper, itself(FLOOR)?, ""),
         (OURS, Service::ZooKeeper, itself(OURS)?, ""),
+        (OURS_ON_THE_RUNTIME, Service::ZooKeeper, itself(OURS_ON_THE_RUNTIME)?, ""),
         (CURATOR, Service::ZooKeeper, peers::curator(), peers::WAY_OUT),
         (KAZOO, Service::ZooKeeper, peers::kazoo(), peers::WAY_OUT),
         (ZOOKEEPER_LOCK, Service::ZooKeeper, itself(ZOOKEEPER_LOCK)?, ""),
@@ -68,7 +71,7 @@ pub(crate) fn part_of(name: &str, load: Load) -> Option<Load> {
     use Operation::{Acquire, AcquireNew, Cycle, Reenter};
     let is_plain = matches!(load, Load::Timed { operation: Acquire | AcquireNew | Cycle, .. });
     let takes_part = match (name, load) {
-        (OURS, _) => true,
+        (OURS, _) | (OURS_ON_THE_RUNTIME, Load::Timed { .. } | Load::Contend { .. }) => true,
         (FLOOR, Load::Timed { operation, .. }) => operation != Reenter,
         // Where nobody waits for anybody, its writes are those of a lock.
         (FLOOR, Load::Contend { own_locks, .. }) => own_locks,

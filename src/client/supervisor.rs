@@ -25,8 +25,9 @@ use super::validity::{Health, Terms, Validity};
 /// For which the requests of a closed client may go on, and in which a server is told that its session ends.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// The least that a connection lasts; when it was shorter, the next one waits.
+/// A connection that was over sooner is not followed by the next one at once.
 const BRIEF: Duration = Duration::from_secs(1);
+const BRIEF_PAUSE: Duration = Duration::from_millis(30);
 
 /// How often all servers are asked to end a session that was given up.
 const BURIALS: u32 = 3;
@@ -227,7 +228,6 @@ impl Supervisor {
         };
         let mut dialed = first;
         let mut number = 0;
-        let mut patience = Patience::growing(session.timeout());
         loop {
             number += 1;
             let begun = Instant::now();
@@ -249,9 +249,8 @@ impl Supervisor {
             let left = session.validity().given_up_at().since(Moment::now());
             let connecting = async {
                 // A server that hangs up each time is not asked as fast as it can be.
-                match begun.elapsed() < BRIEF {
-                    true => patience.pause().await,
-                    false => patience = Patience::growing(session.timeout()),
+                if begun.elapsed() < BRIEF {
+                    sleep(BRIEF_PAUSE.mul_f64(0.5 + fastrand::f64())).await;
                 }
                 self.reconnect(session, &info).await
             };

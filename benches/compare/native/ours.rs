@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use zk_recipes::{Client, InterProcessMutex, LockGuard, MultiLock, SemaphoreMutex};
+use tokio::runtime::Handle;
+use zk_recipes::{Client, ClientBuilder, InterProcessMutex, LockGuard, MultiLock, SemaphoreMutex};
 
 use super::library::{Kind, Library, members};
 use crate::Result;
 
 pub(crate) struct Ours;
+
+/// With clients that live on the runtime of their callers.
+pub(crate) struct OnTheRuntime;
 
 pub(crate) enum Lock {
     Mutex(InterProcessMutex),
@@ -21,7 +25,7 @@ impl Library for Ours {
     type Held = LockGuard;
 
     async fn connect(servers: &str) -> Result<Client> {
-        Ok(Client::builder().session_timeout(Duration::from_secs(30)).connect(servers).await?)
+        Ok(builder().connect(servers).await?)
     }
 
     fn lock(client: &Client, kind: Kind, path: &str) -> Result<Lock> {
@@ -47,4 +51,34 @@ impl Library for Ours {
     async fn close(client: Client) {
         client.close().await;
     }
+}
+
+impl Library for OnTheRuntime {
+    type Session = Client;
+    type Lock = Lock;
+    type Held = LockGuard;
+
+    async fn connect(servers: &str) -> Result<Client> {
+        Ok(builder().runtime(Handle::current()).connect(servers).await?)
+    }
+
+    fn lock(client: &Client, kind: Kind, path: &str) -> Result<Lock> {
+        Ours::lock(client, kind, path)
+    }
+
+    async fn acquire(lock: &Lock) -> Result<LockGuard> {
+        Ours::acquire(lock).await
+    }
+
+    async fn release(guard: LockGuard) -> Result<()> {
+        Ours::release(guard).await
+    }
+
+    async fn close(client: Client) {
+        Ours::close(client).await;
+    }
+}
+
+fn builder() -> ClientBuilder {
+    Client::builder().session_timeout(Duration::from_secs(30))
 }
