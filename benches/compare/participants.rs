@@ -11,7 +11,7 @@ use crate::servers::Service;
 pub(crate) const FLOOR: &str = "floor";
 pub(crate) const OURS: &str = "zk-recipes";
 /// With clients that live on the runtime of their callers.
-const OURS_ON_THE_RUNTIME: &str = "zk-recipes (runtime)";
+const OURS_ON_THE_RUNTIME: &str = "zk-recipes-on-runtime";
 pub(crate) const CURATOR: &str = "Curator";
 pub(crate) const KAZOO: &str = "kazoo";
 const ZOOKEEPER_LOCK: &str = "zookeeper-client";

@@ -28,7 +28,7 @@ pub(crate) async fn take_part(name: &str) -> Result<()> {
     let serving = match name {
         "floor" => tokio::spawn(serve::<floor::Floor>()),
         "zk-recipes" => tokio::spawn(serve::<ours::Ours>()),
-        "zk-recipes (runtime)" => tokio::spawn(serve::<ours::OnTheRuntime>()),
+        "zk-recipes-on-runtime" => tokio::spawn(serve::<ours::OnTheRuntime>()),
         "zookeeper-client" => tokio::spawn(serve::<zookeeper_lock::ZookeeperLock>()),
         "Redis" => tokio::spawn(serve::<redis::Redis>()),
         "etcd" => tokio::spawn(serve::<etcd::Etcd>()),
