@@ -21,7 +21,7 @@ pub(super) async fn follow(
     session: &Arc<Session>,
     zookeeper: &zk::Client,
     serving: &Arc<Serving>,
-    link: &Link,
+    link: &Arc<Link>,
 ) -> zk::Error {
     let mut states = tell_states(zookeeper.state_watcher());
     let mut state = ConnectionState::Connected;

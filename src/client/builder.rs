@@ -208,6 +208,9 @@ impl ClientBuilder {
     }
 
     /// An ACL by full path; where it returns `None`, that of [`acl`](Self::acl) is used.
+    ///
+    /// It is called wherever a node is made, also on the thread that the clients of the process share: it must not block,
+    /// and spawn nothing. Do not give it this client itself, which would keep itself open.
     pub fn acl_for_path(mut self, acl: impl Fn(&str) -> Option<Vec<Acl>> + Send + Sync + 'static) -> Self {
         self.acls.set_per_path(Arc::new(acl));
         self

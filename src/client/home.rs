@@ -4,8 +4,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use tokio::runtime::{Builder, Handle};
+use tokio::time::Instant;
+use tokio_util::context::TokioContext;
 
 use crate::error::{Error, Result};
+
+/// Threads that show news to those who watch.
+const TELLERS: usize = 4;
 
 /// A runtime.
 #[derive(Clone, Debug)]
@@ -37,7 +42,7 @@ impl Home {
     }
 
     fn start() -> std::io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(TELLERS).build()?;
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name("zk-recipes".into());
         let thread = thread.spawn(move || runtime.block_on(std::future::pending::<()>()))?;
@@ -53,11 +58,44 @@ impl Home {
         &self.runtime
     }
 
+    /// Shows something to those who watch, who may have borrowed what they see: then it waits, on our own thread in the
+    /// background. A user who keeps what was borrowed must not cost others their sessions. What is shown is to be looked up when
+    /// this is done: an earlier one may be overtaken.
+    pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
+        if self.thread == Some(thread::current().id()) {
+            self.runtime.spawn_blocking(show);
+        } else {
+            show();
+        }
+    }
+
+    /// The same, and waits until it is shown.
+    pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
+        if self.thread == Some(thread::current().id()) {
+            // It does not end by itself, nor panic.
+            let _ = self.runtime.spawn_blocking(show).await;
+        } else {
+            show();
+        }
+    }
+
     /// Whether what is done there may stand still while this thread is blocked.
     pub(super) fn is_here(&self) -> bool {
         match self.thread {
             Some(thread) => thread == thread::current().id(),
             None => Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id()),
         }
+    }
+}
+
+/// Waits, on whatever runtime there is.
+pub(crate) async fn sleep_until(deadline: Instant) {
+    let sleeping = async { tokio::time::sleep_until(deadline).await };
+    if Handle::try_current().is_ok() {
+        return sleeping.await;
+    }
+    match Home::shared() {
+        Ok(home) => TokioContext::new(sleeping, home.runtime).await,
+        Err(_) => std::future::pending().await,
     }
 }

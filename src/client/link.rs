@@ -1,10 +1,11 @@
 //! Tells everybody how the session of a client fares.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
+use super::home::Home;
 use super::session::Session;
 use super::state::ConnectionState;
 use crate::host_failure::HostFailure;
@@ -37,17 +38,31 @@ impl Status {
 /// Tells everybody how the session fares.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(super) status: watch::Sender<Status>,
+    home: Home,
+    present: Mutex<Present>,
+    status: watch::Sender<Status>,
     state: watch::Sender<ConnectionState>,
     /// What is known about the servers while there is no connected session.
     pub(super) causes: watch::Sender<Vec<HostFailure>>,
 }
 
+/// What is to be told.
+#[derive(Debug)]
+struct Present {
+    state: ConnectionState,
+    status: Status,
+}
+
 impl Link {
-    pub(crate) fn new() -> Self {
-        let (status, _) = watch::channel(Status::Connecting { failure: None });
-        let (state, _) = watch::channel(ConnectionState::Suspended);
-        Self { status, state, causes: watch::Sender::default() }
+    pub(super) fn new(home: Home) -> Self {
+        let (state, status) = (ConnectionState::Suspended, Status::Connecting { failure: None });
+        Self {
+            home,
+            status: watch::Sender::new(status.clone()),
+            state: watch::Sender::new(state),
+            present: Mutex::new(Present { state, status }),
+            causes: watch::Sender::default(),
+        }
     }
 
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
@@ -58,16 +73,47 @@ impl Link {
         self.state.subscribe()
     }
 
-    /// A task that sees the status sees that state, or a later one.
-    pub(super) fn publish(&self, state: ConnectionState, status: Status) {
-        let mut before = state;
-        let is_news = |last: &mut ConnectionState| {
-            before = std::mem::replace(last, state);
-            before != state
+    pub(super) fn publish(self: &Arc<Self>, state: ConnectionState, status: Status) {
+        let before = {
+            let mut present = self.present();
+            present.status = status;
+            std::mem::replace(&mut present.state, state)
         };
-        if self.state.send_if_modified(is_news) {
+        if before != state {
             tracing::info!(?before, now = ?state, "connection state changed");
         }
-        self.status.send_replace(status);
+        if self.state.receiver_count() == 0 {
+            return self.show();
+        }
+        let link = self.clone();
+        self.home.tell(move || link.show());
+    }
+
+    /// The same while the state stays as it is.
+    pub(super) fn publish_status(&self, status: Status) {
+        self.present().status = status;
+        self.show_status();
+    }
+
+    /// A task that sees the status sees that state, or a later one.
+    fn show(&self) {
+        self.state.send_if_modified(|shown| {
+            let state = self.present().state;
+            std::mem::replace(shown, state) != state
+        });
+        self.show_status();
+    }
+
+    fn show_status(&self) {
+        // Dropped without a lock.
+        let mut _before = None;
+        self.status.send_modify(|shown| {
+            _before = Some(std::mem::replace(shown, self.present().status.clone()));
+        });
+    }
+
+    fn present(&self) -> MutexGuard<'_, Present> {
+        // No code that can panic runs under this lock.
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,10 +33,12 @@ mod validity;
 mod write;
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::context::TokioContext;
@@ -49,6 +51,7 @@ use self::acl::AclProvider;
 pub use self::builder::ClientBuilder;
 use self::extensions::Extensions;
 use self::home::Home;
+pub(crate) use self::home::sleep_until;
 use self::hosts::Hosts;
 use self::janitor::Janitor;
 pub use self::keep_alive::KeepAlive;
@@ -171,7 +174,7 @@ impl Client {
 
     fn start(config: Config, home: Home, identity: Option<Vec<u8>>, source: Source) -> Self {
         let _at_home = home.runtime().enter();
-        let link = Arc::new(Link::new());
+        let link = Arc::new(Link::new(home.clone()));
         let closed = CancellationToken::new();
         let ended = CancellationToken::new();
         let identity = Arc::new(identity.map(OnceLock::from).unwrap_or_default());
@@ -363,18 +366,22 @@ impl Client {
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
         let connection_timeout = self.core.config.connection_timeout;
         let mut status = self.core.link.status();
-        // Whether in time or too late, what counts is how it stands afterwards.
-        let _ = timeout(connection_timeout, status.wait_for(Status::is_settled)).await;
+        let settled = async {
+            // Its sender lives as long as the client.
+            let settled = status.wait_for(Status::is_settled).await;
+            settled.map_or(Status::Over { source: zk::Error::ClientClosed }, |status| status.clone())
+        };
+        let settled = timeout(connection_timeout, settled).await;
         if self.has_ended() {
             return Err(Error::Closed);
         }
-        match &*status.borrow() {
-            Status::Live { session, writable: true } if session.is_connected() => return Ok(session.clone()),
-            Status::Live { .. } | Status::Connecting { .. } => {}
-            Status::Unauthenticated => return Err(Error::AuthFailed { hosts: self.hosts() }),
-            Status::Over { source } => return Err(Error::SessionOver { source: source.clone() }),
+        match settled {
+            // If its connection has ended since, what is asked of it says so.
+            Ok(Status::Live { session, .. }) => Ok(session),
+            Ok(Status::Unauthenticated) => Err(Error::AuthFailed { hosts: self.hosts() }),
+            Ok(Status::Over { source }) => Err(Error::SessionOver { source }),
+            Ok(Status::Connecting { .. }) | Err(_) => Err(self.not_connected(connection_timeout)),
         }
-        Err(self.not_connected(connection_timeout))
     }
 
     /// The same, waited for under the retry policy.
@@ -401,10 +408,12 @@ impl Client {
     /// That of what is asked.
     pub(crate) async fn attempt<T>(&self, session: &Session, asked: impl Future<Output = T>) -> Option<T> {
         self.ready(session).await;
-        tokio::select! {
-            biased;
-            answer = asked => Some(answer),
-            () = session.without_connection(self.core.config.connection_timeout) => None,
+        let without_connection = pin!(session.without_connection(self.core.config.connection_timeout));
+        // Not by a macro of tokio's, which polls nothing at all when the task has used up its budget: what is asked is sent by
+        // the first poll, and callers rely on that.
+        match select(pin!(asked), without_connection).await {
+            Either::Left((answer, _)) => Some(answer),
+            Either::Right(((), _)) => None,
         }
     }
 
@@ -495,6 +504,16 @@ impl Client {
         path: &str,
     ) -> Result<(), (String, zk::Error)> {
         parents::make(self, session, path).await
+    }
+
+    /// Shows something to those who watch, for whom it may have to wait. See [`Home::tell`].
+    pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
+        self.core.home.tell(show);
+    }
+
+    /// The same, and waits until it is shown.
+    pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
+        self.core.home.told(show).await;
     }
 
     /// Runs a task on the client's runtime, wherever the caller is.

@@ -22,7 +22,8 @@ use super::session::Session;
 use super::state::ConnectionState;
 use super::validity::{Health, Terms, Validity};
 
-/// For which the requests of a closed client may go on, and in which a server is told that its session ends.
+/// For which the requests of a closed client may go on; and in which those who wait for the end of a session without a
+/// connection hope for another one.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// A connection that was over sooner is not followed by the next one at once.
@@ -52,7 +53,7 @@ pub(crate) async fn supervise(
     closed: CancellationToken,
     ended: CancellationToken,
 ) {
-    let _ended = ended.drop_guard();
+    let _ended = ended.clone().drop_guard();
     let mut ending = Ending { link: link.clone(), closed: closed.clone(), is_due: false };
     let by_closing = (ConnectionState::Closed, zk::Error::ClientClosed);
     let (state, source) = match source {
@@ -61,7 +62,7 @@ pub(crate) async fn supervise(
                 let address = dialer.hosts().local_address().await;
                 identity.get_or_init(|| address);
             }
-            let supervisor = Supervisor { dialer, session_timeout, terms, link: link.clone(), closed };
+            let supervisor = Supervisor { dialer, session_timeout, terms, link: link.clone(), closed, ended };
             supervisor.run().await;
             by_closing
         }
@@ -116,6 +117,8 @@ struct Supervisor {
     terms: Terms,
     link: Arc<Link>,
     closed: CancellationToken,
+    /// Cancelled when nobody is to wait any more.
+    ended: CancellationToken,
 }
 
 /// What became of a session or a connection.
@@ -145,7 +148,7 @@ impl Supervisor {
             let mut keeping = pin!(follow(&session, self.keep(&session, dialed)));
             let end = tokio::select! {
                 end = &mut keeping => end,
-                Some(()) = OptionFuture::from(left_behind.take().map(|session| self.bury(session))) => keeping.await,
+                Some(()) = OptionFuture::from(left_behind.take().map(|session| self.bury(session, BURIALS))) => keeping.await,
             };
             let mut status = Status::Connecting { failure: None };
             match end {
@@ -171,7 +174,7 @@ impl Supervisor {
                 match self.dialer.dial(&host, None, patience).await {
                     Ok(dialed) => return dialed,
                     Err(zk::Error::AuthFailed) => {
-                        self.link.status.send_replace(Status::Unauthenticated);
+                        self.link.publish_status(Status::Unauthenticated);
                         sleep(REFUSED_PAUSE).await;
                     }
                     Err(error) => self.failed(&host, error),
@@ -183,22 +186,31 @@ impl Supervisor {
 
     fn failed(&self, host: &str, error: zk::Error) {
         tracing::debug!(host, %error, "cannot connect yet");
-        self.link.status.send_replace(Status::Connecting { failure: Some(error) });
+        self.link.publish_status(Status::Connecting { failure: Some(error) });
     }
 
-    /// Ends a session when the client is closed, if a server is there to be told.
-    async fn take_leave(&self, session: zk::SessionInfo) -> End {
-        let _ = timeout(FAREWELL, self.bury(session)).await;
-        End::Closed
+    /// Ends a session when the client is closed. Those who wait for that do so for as long as they like; without a connection
+    /// not for long.
+    async fn take_leave(&self, session: zk::SessionInfo, is_connected: bool) -> End {
+        let mut burying = pin!(timeout(self.session_timeout, self.bury(session, u32::MAX)));
+        if is_connected || timeout(FAREWELL, &mut burying).await.is_ok() {
+            let _ = burying.await;
+            return End::Ended;
+        }
+        let over = Status::Over { source: zk::Error::ClientClosed };
+        self.link.publish(ConnectionState::Closed, over);
+        self.ended.cancel();
+        let _ = burying.await;
+        End::Ended
     }
 
     /// Ends a session that was given up, if the servers still have it: what is left of it, others and we would wait for.
     ///
     /// Only when there is a new one, and not for long: a server that hears each attempt, and is not heard, would keep the
     /// session for as long as they go on.
-    async fn bury(&self, session: zk::SessionInfo) {
+    async fn bury(&self, session: zk::SessionInfo, rounds: u32) {
         let mut patience = Patience::growing(self.session_timeout);
-        for _ in 0..BURIALS {
+        for _ in 0..rounds {
             for host in self.dialer.round() {
                 match self.dialer.dial(&host, Some(&session), patience).await {
                     Ok(Dialed { zookeeper, serving, .. }) => {
@@ -240,7 +252,7 @@ impl Supervisor {
             match self.serve(session, connection, serving).await {
                 End::Disconnected => {}
                 // Somebody may keep a request that is never polled again.
-                End::Closed => return self.take_leave(info).await,
+                End::Closed => return self.take_leave(info, true).await,
                 end => return end,
             }
             session.disconnect();
@@ -255,7 +267,7 @@ impl Supervisor {
                 self.reconnect(session, &info).await
             };
             dialed = match self.closed.run_until_cancelled(timeout(left, connecting)).await {
-                None => return self.take_leave(info).await,
+                None => return self.take_leave(info, false).await,
                 Some(Err(_)) => return End::GivenUp(info),
                 Some(Ok(Err(end))) => return end,
                 Some(Ok(Ok(dialed))) => dialed,
@@ -273,8 +285,13 @@ impl Supervisor {
             let state = connection.zookeeper().state_watcher();
             // The handles are dropped, so that the session is ended: when the requests under way are answered.
             session.end();
+            let kept = Arc::downgrade(&connection);
             drop(connection);
-            let served = timeout(FAREWELL, gate.ended()).await;
+            let mut served = timeout(FAREWELL, gate.ended()).await;
+            if served.is_err() && kept.strong_count() == 0 {
+                // Nobody keeps it from being ended but the server.
+                served = timeout(self.session_timeout, gate.ended()).await;
+            }
             drop(task);
             let is_ended = served.is_ok() && state.peek_state().is_terminated();
             return if is_ended { End::Ended } else { End::Closed };

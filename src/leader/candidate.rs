@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ const REST: Duration = Duration::from_millis(10);
 pub(super) struct Candidate {
     lock: Reentrant,
     grace: Duration,
-    state: watch::Sender<LeaderState>,
+    state: Arc<watch::Sender<LeaderState>>,
     present: Arc<Present>,
     closing: CancellationToken,
     is_silent: Arc<AtomicBool>,
@@ -36,7 +36,14 @@ pub(super) struct Candidate {
 /// The state once more, for looks at it: they must not wait for one who borrows it from the watch, who may be the one
 /// that looks.
 #[derive(Debug)]
-struct Present(Mutex<LeaderState>);
+struct Present(Mutex<Latest>);
+
+#[derive(Debug)]
+struct Latest {
+    state: LeaderState,
+    /// Whether it was not shown to those who watch.
+    is_new: bool,
+}
 
 /// What a latch or a selector has of its candidate. The last handle closes it.
 #[derive(Clone, Debug)]
@@ -78,12 +85,12 @@ impl Candidate {
         let closing = client.leaving().child_token();
         let is_silent = Arc::new(AtomicBool::new(false));
         let (sender, state) = watch::channel(LeaderState::Waiting);
-        let present = Arc::new(Present(Mutex::new(LeaderState::Waiting)));
+        let present = Arc::new(Present(Mutex::new(Latest { state: LeaderState::Waiting, is_new: false })));
         let (has_left, left) = watch::channel(None);
         let candidate = Self {
             lock: lock.detached(),
             grace: options.work_grace(),
-            state: sender,
+            state: Arc::new(sender),
             present: present.clone(),
             closing: closing.clone(),
             is_silent: is_silent.clone(),
@@ -198,12 +205,18 @@ impl Candidate {
         self.publish(LeaderState::Failed(error));
     }
 
-    pub(super) fn publish(&self, mut state: LeaderState) {
-        self.present.replace(state.clone());
+    pub(super) fn publish(&self, state: LeaderState) {
+        self.present.replace(state);
         let is_told = !(self.is_closing() && self.is_silent.load(Ordering::Relaxed));
-        self.state.send_if_modified(|present| {
-            mem::swap(present, &mut state);
-            is_told
+        let (state, present) = (self.state.clone(), self.present.clone());
+        self.lock.client().tell(move || {
+            // Dropped without a lock.
+            let mut _earlier = None;
+            state.send_if_modified(|shown| {
+                let Some(news) = present.news() else { return false };
+                _earlier = Some(mem::replace(shown, news));
+                is_told
+            });
         });
     }
 
@@ -224,12 +237,23 @@ impl Drop for Candidate {
 
 impl Present {
     fn state(&self) -> LeaderState {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.latest().state.clone()
+    }
+
+    /// If it was not shown yet.
+    fn news(&self) -> Option<LeaderState> {
+        let mut latest = self.latest();
+        mem::take(&mut latest.is_new).then(|| latest.state.clone())
     }
 
     fn replace(&self, state: LeaderState) {
         // The lock is not held while the earlier state is dropped.
-        let _earlier = mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), state);
+        let _earlier = mem::replace(&mut *self.latest(), Latest { state, is_new: true });
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        // No code that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -93,6 +93,7 @@ impl LeaderObserver {
     /// here does not say that it knows it already, or that it still believes so.
     pub fn watch(&self) -> watch::Receiver<Observation> {
         let (sender, mut receiver) = watch::channel(Observation::Unknown(None));
+        let sender = Arc::new(sender);
         receiver.mark_changed();
         let internals = self.internals.clone();
         let client = internals.client().clone();
@@ -108,19 +109,15 @@ impl LeaderObserver {
 }
 
 /// Follows the election without end.
-async fn observe(internals: &LockInternals, sender: &watch::Sender<Observation>) {
+async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>>) {
     let mut failures = Failures::default();
     loop {
         match look(internals).await {
             Ok((seen, mut change)) => {
                 failures.reset();
-                sender.send_if_modified(|last| {
-                    let is_new = !is_the_same(last, &seen);
-                    if is_new {
-                        *last = seen;
-                    }
-                    is_new
-                });
+                if !is_the_same(&sender.borrow(), &seen) {
+                    show(internals, sender, seen).await;
+                }
                 tokio::select! {
                     _ = change.changed() => {}
                     // The watch would tell that only with the end of the session; the next look tells it before.
@@ -131,12 +128,17 @@ async fn observe(internals: &LockInternals, sender: &watch::Sender<Observation>)
             Err(error) => {
                 // A connection that is lost for a moment shows by itself; and what was seen last is mostly right.
                 if !matches!(error, Error::ZooKeeper { .. }) || !error.is_retryable() {
-                    sender.send_replace(Observation::Unknown(Some(error.clone())));
+                    show(internals, sender, Observation::Unknown(Some(error.clone()))).await;
                 }
                 pause_after(error, &mut failures).await;
             }
         }
     }
+}
+
+async fn show(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>>, seen: Observation) {
+    let sender = sender.clone();
+    internals.client().told(move || drop(sender.send_replace(seen))).await;
 }
 
 /// Whether it is the same leader, whose node may have been written to meanwhile to ask for the leadership.

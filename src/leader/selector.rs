@@ -1,8 +1,9 @@
 //! A candidate that does a piece of work while it leads.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -58,10 +59,22 @@ use crate::queue::MUTEX;
 pub struct LeaderSelector {
     handle: Handle,
     queueing: Arc<Queueing>,
+    /// Not kept by the candidate, in whose background it might be the last to keep a client.
+    _work: Kept,
 }
 
 /// What is done in each term, on the runtime of whoever started it. Nobody waits for the lock: there is one term at a time.
-type Work = Arc<Mutex<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>>;
+type Work = Arc<Doing>;
+type Doing = Mutex<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>;
+
+#[derive(Clone)]
+struct Kept(#[expect(dead_code, reason = "kept for as long as somebody may lead")] Work);
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Work")
+    }
+}
 
 /// Whether it goes back to the queue.
 #[derive(Debug)]
@@ -126,14 +139,15 @@ impl LeaderSelector {
             reason: "the work of a selector runs on a tokio runtime; start the selector within that".into(),
         })?;
         let presence = client.presence().as_ref().map(Arc::downgrade).unwrap_or_default();
+        let weak = Arc::downgrade(&work);
         let begin = move |leadership: &Leadership| {
             // Without one, the candidate is being closed.
             let leadership = leadership.with_presence(presence.upgrade());
-            runtime.spawn(lead(leadership, work.clone()))
+            runtime.spawn(lead(leadership, weak.clone()))
         };
         let conduct = |candidate| stand(candidate, queueing.clone(), begin);
         let handle = Candidate::start(client, path, &MUTEX, options, conduct)?;
-        Ok(Self { handle, queueing })
+        Ok(Self { handle, queueing, _work: Kept(work) })
     }
 
     /// Has it stand again if its work has ended and it does not do so by itself. Returns whether that was to be done:
@@ -204,7 +218,13 @@ async fn stand(
             // It has ended with the leadership.
             None => working.await,
         };
-        let done = done.unwrap_or_else(|error| Err(Undone::Failed(WorkError::of_task(error))));
+        let done = done.unwrap_or_else(|error| {
+            if error.is_cancelled() {
+                // Its runtime is shut down: it would stand in the way of those who can work.
+                candidate.closing().cancel();
+            }
+            Err(Undone::Failed(WorkError::of_task(error)))
+        });
         if candidate.is_closing() {
             // The one that closes it hears of the work, too.
             return match done {
@@ -258,9 +278,20 @@ impl Undone {
 }
 
 /// Does the work, in a task of its own: it may panic, and it may take its time between two awaits.
-async fn lead(leadership: Leadership, work: Work) -> Result<(), Undone> {
-    let work = work.lock().unwrap_or_else(PoisonError::into_inner)(leadership.clone());
-    match leadership.run(work).await {
+async fn lead(leadership: Leadership, work: Weak<Doing>) -> Result<(), Undone> {
+    // The call is part of the work: nobody else leads before it has returned.
+    let working = async {
+        let begun = work.upgrade().map(|work| {
+            let mut begin = work.lock().unwrap_or_else(PoisonError::into_inner);
+            begin(leadership.clone())
+        });
+        match begun {
+            Some(working) => working.await,
+            // The selector was dropped.
+            None => Ok(()),
+        }
+    };
+    match leadership.run(working).await {
         Ok(done) => done.map_err(Undone::Failed),
         Err(Error::LockLost { reason, .. }) => Err(Undone::Stopped(reason)),
         // There is no other reason.

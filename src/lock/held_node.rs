@@ -143,7 +143,13 @@ impl HeldNode {
 
     /// Shows the present state to those who watch it. Waits for those who borrow it, so it is for the keeper only.
     pub(super) fn publish(&self) {
-        self.state.publish();
+        let this = self.this.clone();
+        let show = move || {
+            if let Some(held) = this.upgrade() {
+                held.state.publish();
+            }
+        };
+        if self.state.is_watched() { self.client.tell(show) } else { show() }
     }
 
     /// What the client, the session and the clock say, whatever was said before.
@@ -312,7 +318,7 @@ impl HeldNode {
 
     /// Asks the server whether the node is still there. That it cannot be reached is no answer, and no error.
     pub(crate) async fn look(&self) {
-        self.client.ready(&self.session).await;
+        self.client.at_home(self.client.ready(&self.session)).await;
         if matches!(self.session.stat(&self.path).await, Ok(None)) {
             self.lose(LossReason::Deleted);
         }

@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::select_all;
-use tokio::time::{Instant, sleep, timeout_at};
+use futures_util::future::{Either, select, select_all};
+use tokio::time::Instant;
 
 use super::InterProcessLock;
 use super::attempt::{self, Contending, Entry, LEAVE_GRACE};
@@ -17,7 +17,7 @@ use super::options::LockOptions;
 use super::owner::Owner;
 use super::participant::Participant;
 use super::reentrant::Reentrant;
-use crate::client::Client;
+use crate::client::{Client, sleep_until};
 use crate::error::{Error, Result};
 use crate::queue::{Caller, Joint, Kind, MUTEX};
 
@@ -325,7 +325,13 @@ impl Patience {
     async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
         match self {
             Self::None | Self::Endless => Some(last.await),
-            Self::Until(deadline) => timeout_at(deadline.max(Instant::now()) + LEAVE_GRACE, last).await.ok(),
+            Self::Until(deadline) => {
+                let deadline = pin!(sleep_until(deadline.max(Instant::now()) + LEAVE_GRACE));
+                match select(pin!(last), deadline).await {
+                    Either::Left((done, _)) => Some(done),
+                    Either::Right(((), _)) => None,
+                }
+            }
         }
     }
 }
@@ -367,7 +373,7 @@ async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> R
 
 /// Waits until one of them is lost, if that takes long enough for their nodes to be worth a watch each.
 async fn any_lost(taken: &[LockGuard]) {
-    sleep(BRIEF_WAIT).await;
+    sleep_until(Instant::now() + BRIEF_WAIT).await;
     match taken {
         [] => pending().await,
         taken => drop(select_all(taken.iter().map(|guard| Box::pin(guard.lost()))).await),

@@ -36,6 +36,11 @@ impl Published {
         self.watched.get_or_init(|| watch::Sender::new(self.get())).subscribe()
     }
 
+    /// Whether somebody may borrow what is shown.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched.get().is_some_and(|watched| watched.receiver_count() > 0)
+    }
+
     /// Shows the state to those who watch. Waits for those who borrow what they see.
     pub(super) fn publish(&self) {
         let Some(watched) = self.watched.get() else { return };

@@ -1,5 +1,7 @@
 //! How sure it is that a lock is held.
 
+use std::sync::Arc;
+
 use futures_util::future::select_all;
 use tokio::sync::watch;
 
@@ -46,6 +48,8 @@ pub(crate) fn merged(
     mut states: Vec<watch::Receiver<LockState>>,
 ) -> watch::Receiver<LockState> {
     let (merged, receiver) = watch::channel(worst(&mut states));
+    let merged = Arc::new(merged);
+    let teller = client.detached();
     client.spawn(async move {
         while !merged.borrow().is_lost() {
             let change = select_all(states.iter_mut().map(|state| Box::pin(state.changed())));
@@ -54,7 +58,11 @@ pub(crate) fn merged(
                 () = merged.closed() => return,
             }
             let worst = worst(&mut states);
-            merged.send_if_modified(|state| std::mem::replace(state, worst) != worst);
+            let shown = merged.clone();
+            let show = move || {
+                shown.send_if_modified(|state| std::mem::replace(state, worst) != worst);
+            };
+            teller.told(show).await;
         }
     });
     receiver

@@ -12,22 +12,29 @@ pub(crate) struct Caller {
     reached: Option<Arc<AtomicBool>>,
     /// Whether nobody wants a place any more.
     has_gone: Arc<AtomicBool>,
+    /// Whether the create of its contender was sent.
+    has_sent: Arc<AtomicBool>,
 }
 
 impl Caller {
     /// It waits for as long as it takes.
     pub(crate) fn patient() -> Self {
-        Self { may_wait: true, reached: None, has_gone: Arc::default() }
+        Self { may_wait: true, reached: None, has_gone: Arc::default(), has_sent: Arc::default() }
     }
 
     /// It waits, and asks afterwards whether it has reached the queue.
     pub(crate) fn with_deadline() -> Self {
-        Self { may_wait: true, reached: Some(Arc::default()), has_gone: Arc::default() }
+        Self {
+            may_wait: true,
+            reached: Some(Arc::default()),
+            has_gone: Arc::default(),
+            has_sent: Arc::default(),
+        }
     }
 
     /// It is to be told where it stands.
     pub(crate) fn asking() -> Self {
-        Self { may_wait: false, reached: None, has_gone: Arc::default() }
+        Self { may_wait: false, reached: None, has_gone: Arc::default(), has_sent: Arc::default() }
     }
 
     /// Whether it can do with a place of which it is not known yet where it stands.
@@ -39,6 +46,15 @@ impl Caller {
         if let Some(reached) = &self.reached {
             reached.store(true, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn sends(&self) {
+        self.has_sent.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what it asks now is asked behind its create.
+    pub(super) fn has_sent(&self) -> bool {
+        self.has_sent.load(Ordering::Relaxed)
     }
 
     pub(super) fn goes(&self) {

@@ -129,11 +129,17 @@ impl Leases {
     ) -> Result<(Seat, Option<Count>)> {
         let session = self.client().session_under_policy().await?;
         let asked_on = session.connection();
-        // Sent in this order: the leases are counted when we are in the queue.
-        let enter = Seat::enter(&self.gate, session.clone(), form, caller, on_the_way);
-        let (seat, seen) = join(enter, self.look(&session, false)).await;
+        // Sent in this order, or not at all: the leases are counted when we are in the queue.
+        let enter = Seat::enter(&self.gate, session.clone(), form, caller.clone(), on_the_way);
+        let look = async {
+            match caller.has_sent() {
+                true => self.look(&session, false).await.ok(),
+                false => None,
+            }
+        };
+        let (seat, seen) = join(enter, look).await;
         let count = |(leases, limit, _)| Count { leases, limit, asked_on, synced: false };
-        Ok((seat?, seen.ok().map(count)))
+        Ok((seat?, seen.map(count)))
     }
 
     /// Counts the leases, and reads how many there may be; with what tells of changes, if that is wanted.

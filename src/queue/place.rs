@@ -416,7 +416,11 @@ impl Place {
         let parent_watch = company.parent_watch.then(|| session.watch_existence(internals.path()));
         let list = company.list.then(|| session.list(internals.path()));
         // `join3` polls in this order, and the first poll sends: the list shows our node already.
-        let asked = join3(OptionFuture::from(parent_watch), node.create(), OptionFuture::from(list));
+        let create = async {
+            self.caller.sends();
+            node.create().await
+        };
+        let asked = join3(OptionFuture::from(parent_watch), create, OptionFuture::from(list));
         let (parent_watch, outcome, children) = internals
             .client()
             .attempt(&session, asked)
