@@ -18,7 +18,7 @@ const FLAVOR: &str = "EXITS_FLAVOR";
 const SERVER: &str = "EXITS_SERVER";
 
 /// How processes end.
-const WAYS: [&str; 10] = [
+const WAYS: [&str; 11] = [
     "the guard is dropped, and main returns",
     "main returns, and holds",
     "main returns an error, and holds",
@@ -28,6 +28,7 @@ const WAYS: [&str; 10] = [
     "main returns, and a latch leads",
     "main returns, and a task works as a leader",
     "main returns, and a selector works",
+    "main returns, and a selector has the client",
     "main returns, and has no runtime",
 ];
 const FLAVORS: [&str; 2] = ["current_thread", "multi_thread"];
@@ -89,12 +90,17 @@ async fn run(way: &str) -> Result<(), Box<dyn Error>> {
             tokio::task::yield_now().await;
             return Ok(());
         }
-        "main returns, and a selector works" => {
+        "main returns, and a selector works" | "main returns, and a selector has the client" => {
             let (works, working) = tokio::sync::oneshot::channel();
             let mut works = Some(works);
+            let own = way.contains("has the client").then(|| client.clone());
             let _selector = LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |_| {
                 let _ = works.take().map(|works| works.send(()));
-                std::future::pending::<Result<(), std::io::Error>>()
+                let own = own.clone();
+                async move {
+                    let _own = own;
+                    std::future::pending::<Result<(), std::io::Error>>().await
+                }
             })?;
             return Ok(working.await?);
         }
@@ -148,7 +154,7 @@ fn watch_the_ends() -> ExitCode {
         (server, zookeeper)
     });
     let mut is_clean = true;
-    println!("{:42} {:>14} {:>6} {:>10} {:>9}", "end", "runtime", "ends", "free late", "slowest");
+    println!("{:43} {:>14} {:>6} {:>10} {:>9}", "end", "runtime", "ends", "free late", "slowest");
     for way in WAYS {
         for flavor in FLAVORS {
             let mut ends = Ends::default();
@@ -159,7 +165,7 @@ fn watch_the_ends() -> ExitCode {
                 });
             }
             let Ends { tried, free_late, slowest, wrong } = &ends;
-            println!("{way:42} {flavor:>14} {tried:>6} {free_late:>10} {slowest:>9.0?}");
+            println!("{way:43} {flavor:>14} {tried:>6} {free_late:>10} {slowest:>9.0?}");
             wrong.iter().for_each(|wrong| println!("    {wrong}"));
             is_clean &= *free_late == 0 && wrong.is_empty();
         }

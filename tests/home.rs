@@ -2,13 +2,17 @@
 
 mod support;
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use tokio::runtime::{Builder, Runtime};
 use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
-use zk_recipes::{Client, CloseMode, Error, LeaderLatch, LeaderOptions, LeaderSelector, LossReason, Owner};
+use zk_recipes::{
+    Client, CloseMode, Error, InterProcessLock, InterProcessMutex, LeaderLatch, LeaderOptions,
+    LeaderSelector, LeaderState, LossReason, MultiLock, Owner, Semaphore,
+};
 
 use crate::support::kinds::*;
 use crate::support::*;
@@ -16,6 +20,11 @@ use crate::support::*;
 /// For what must not stand still with the thread of the test: servers, proxies, those who look.
 fn elsewhere() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// A runtime that runs only while it is waited for.
+fn caller() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 fn server() -> (Runtime, TestingServer) {
@@ -36,6 +45,11 @@ fn a_caller_needs_no_runtime() {
             guard.run(std::future::ready(())).await.unwrap();
             guard.release().await.unwrap();
         }
+        let locks = ["/locks/a", "/locks/b"].map(|path| InterProcessMutex::new(&client, path).unwrap());
+        let locks = MultiLock::of(locks.map(|lock| Arc::new(lock) as Arc<dyn InterProcessLock>)).unwrap();
+        locks.acquire().await.unwrap().release().await.unwrap();
+        let guard = locks.try_acquire_for(BOUND).await.unwrap().unwrap();
+        guard.release().await.unwrap();
         let mutex = mutex(&client);
         let held = mutex.acquire_as(&Owner::new()).await.unwrap();
         assert!(mutex.try_acquire_for(Duration::from_millis(20)).await.unwrap().is_none());
@@ -72,7 +86,7 @@ fn a_client_outlives_the_runtime_that_it_was_made_on() {
     first.block_on(async { while mutex(&client).participants().await.unwrap().len() < 2 {} });
     drop(first);
     drop(waiter);
-    let second = Builder::new_current_thread().enable_all().build().unwrap();
+    let second = caller();
     second.block_on(async {
         assert!(guard.is_valid());
         eventually("the waiter has gone", async || {
@@ -108,7 +122,7 @@ fn work_that_blocks_while_it_is_cut_off_hears_of_the_loss_before_the_next_is_let
     let (elsewhere, server) = server();
     let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
     let next = elsewhere.block_on(connect(&server));
-    let caller = Builder::new_current_thread().enable_all().build().unwrap();
+    let caller = caller();
     caller.block_on(async {
         let builder = Client::builder().session_timeout(Duration::from_secs(4));
         let client = builder.connect(&proxy.connect_string()).await.unwrap();
@@ -179,7 +193,7 @@ fn the_last_drop_waits_for_nothing_without_a_connection_and_not_for_its_own_runt
     let (elsewhere, mut server) = server();
     let begun = Instant::now();
     let builder = Client::builder().drop_timeout(2 * BOUND);
-    let caller = Builder::new_current_thread().enable_all().build().unwrap();
+    let caller = caller();
     caller.block_on(async {
         let here = builder.clone().runtime(tokio::runtime::Handle::current());
         let client = here.connect(&server.connect_string()).await.unwrap();
@@ -219,4 +233,136 @@ fn all_clients_share_one_thread() {
     let names = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
     assert_eq!(names.filter(|name| name.trim() == "zk-recipes").count(), 1);
     drop(clients);
+}
+
+/// As `match *state.borrow() { … => work() }` does.
+#[test]
+fn a_borrowed_state_of_one_client_costs_others_nothing() {
+    let (elsewhere, server) = server();
+    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let one = block_on(connect_through(&proxy));
+    let held_by_one = block_on(InterProcessMutex::new(&one, "/locks/b").unwrap().acquire()).unwrap();
+    let builder = Client::builder().session_timeout(Duration::from_secs(4));
+    let other = block_on(builder.connect(&server.connect_string())).unwrap();
+    let guard = block_on(mutex(&other).acquire()).unwrap();
+    let (state, lock_state) = (one.connection_state(), held_by_one.watch_state());
+    let borrowed = (state.borrow(), lock_state.borrow());
+    proxy.cut();
+    std::thread::sleep(Duration::from_secs(8));
+    drop(borrowed);
+    assert_eq!(guard.loss(), None);
+}
+
+/// Its turn ends when the call has returned, though that does not await.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_call_for_the_work_of_a_selector_is_part_of_the_work() {
+    let server = TestingServer::start().await.unwrap();
+    let [ours, theirs] = connect_many(&server).await;
+    let (is_in, overlaps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let first = LeaderSelector::start(&ours, "/leader", LeaderOptions::new(), {
+        let is_in = is_in.clone();
+        move |_| {
+            is_in.store(true, SeqCst);
+            std::thread::sleep(Duration::from_secs(3));
+            is_in.store(false, SeqCst);
+            async { Ok::<(), std::io::Error>(()) }
+        }
+    });
+    let first = first.unwrap();
+    eventually("it works", async || is_in.load(SeqCst).then_some(())).await;
+    let (works, mut working) = tokio::sync::mpsc::unbounded_channel();
+    let _second = LeaderSelector::start(&theirs, "/leader", LeaderOptions::new(), {
+        let (is_in, overlaps) = (is_in.clone(), overlaps.clone());
+        move |_| {
+            overlaps.fetch_or(is_in.load(SeqCst), SeqCst);
+            works.send(()).unwrap();
+            std::future::pending::<Result<(), std::io::Error>>()
+        }
+    });
+    queue_of(&bystander(&server).await, "/leader", 2).await;
+    first.interrupt_leadership();
+    within(working.recv()).await.unwrap();
+    assert!(!overlaps.load(SeqCst), "two leaders work");
+}
+
+#[test]
+fn a_selector_whose_runtime_is_gone_stands_in_nobodys_way() {
+    let (elsewhere, server) = server();
+    let client = elsewhere.block_on(connect(&server));
+    let caller = caller();
+    let selector = caller.block_on(async {
+        let work = |_| std::future::pending::<Result<(), std::io::Error>>();
+        let selector = LeaderSelector::start(&client, "/leader", LeaderOptions::new(), work).unwrap();
+        eventually("it leads", async || selector.leadership()).await;
+        selector
+    });
+    drop(caller);
+    elsewhere.block_on(async {
+        let closed = |state: &LeaderState| matches!(state, LeaderState::Closed);
+        within(selector.watch().wait_for(closed)).await.unwrap();
+        queue_of(&bystander(&server).await, "/leader", 0).await;
+    });
+}
+
+/// The macros of tokio poll nothing at all when the task has used up its budget: nothing that is to be sent first may be left
+/// to them.
+#[test]
+fn a_semaphore_counts_behind_its_place_whatever_is_left_of_the_callers_budget() {
+    let (elsewhere, server) = server();
+    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let client = elsewhere.block_on(connect_through(&proxy));
+    let rival = elsewhere.block_on(connect(&server));
+    let caller = caller();
+    // Each task has 128 units.
+    for used in 118..129 {
+        let path = format!("/semaphores/{used}");
+        let [semaphore, theirs] = [&client, &rival].map(|client| Semaphore::new(client, &path, 1).unwrap());
+        elsewhere.block_on(async { theirs.acquire().await.unwrap().release().await.unwrap() });
+        let (mine, theirs) = caller.block_on(async {
+            let acquiring = tokio::spawn(async move {
+                for _ in 0..used {
+                    tokio::task::consume_budget().await;
+                }
+                semaphore.acquire().await.unwrap()
+            });
+            // Others have their turn when a task has used up its budget, and may take their time.
+            let (held, is_held) = mpsc::channel();
+            elsewhere.spawn(async move {
+                let guard = tokio::time::timeout(Duration::from_millis(1500), theirs.acquire()).await;
+                let _ = held.send(guard);
+            });
+            let blocking = tokio::spawn(async move { is_held.recv_timeout(Duration::from_millis(400)).ok() });
+            let theirs = blocking.await.unwrap().and_then(Result::ok).map(Result::unwrap);
+            let mine =
+                tokio::time::timeout(Duration::from_millis(700), acquiring).await.ok().map(Result::unwrap);
+            (mine, theirs)
+        });
+        let held = [&mine, &theirs].into_iter().flatten().filter(|guard| guard.is_valid()).count();
+        assert!(held < 2, "two permits of one after {used} units");
+    }
+}
+
+/// For less than a second, when the client ends.
+#[test]
+fn a_session_is_ended_though_its_server_pauses() {
+    let (elsewhere, server) = server();
+    let zookeeper = elsewhere.block_on(bystander(&server));
+    for is_closed in [true, false] {
+        let builder = Client::builder().session_timeout(2 * BOUND);
+        let client = block_on(builder.connect(&server.connect_string())).unwrap();
+        let guard = block_on(mutex(&client).acquire()).unwrap();
+        server.pause().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(700));
+                server.resume().unwrap();
+            });
+            if is_closed {
+                block_on(client.close());
+            }
+            drop((guard, client));
+        });
+        // Not as late as the session would expire.
+        elsewhere.block_on(queue_of(&zookeeper, "/locks/a", 0));
+    }
 }

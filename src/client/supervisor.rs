@@ -27,7 +27,7 @@ use super::validity::{Health, Terms, Validity};
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// A connection that was over sooner is not followed by the next one at once.
-const BRIEF: Duration = Duration::from_secs(1);
+const BRIEF: Duration = Duration::from_millis(25);
 const BRIEF_PAUSE: Duration = Duration::from_millis(30);
 
 /// How often all servers are asked to end a session that was given up.

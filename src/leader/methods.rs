@@ -17,7 +17,8 @@ macro_rules! candidate {
             }
 
             /// How the candidate stands, now and from now on: always the latest. The first
-            /// [`changed`](watch::Receiver::changed) is the present state. The channel ends when it is closed.
+            /// [`changed`](watch::Receiver::changed) is the present state. The channel ends when it is closed. A leadership
+            /// that is seen here, and not asked for, does not keep the client open.
             ///
             /// ```no_run
             /// use zk_recipes::LeaderState;
