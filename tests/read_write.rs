@@ -790,7 +790,7 @@ async fn past_the_last_number_nobody_is_beside_a_writer() {
     assert!(read_write(&clients[1]).read().try_acquire().await.unwrap().is_none());
     reading.release().await.unwrap();
 
-    let room = visit(&clients[..3], 10).await;
+    let room = visit(&clients[..3], 30).await;
     assert!(room.most_readers > 1, "no two readers were inside at once");
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
