@@ -542,8 +542,21 @@ async fn a_future_that_nobody_polls_does_not_keep_a_session_from_being_closed() 
     assert_eq!(acquiring.await.unwrap_err(), zk_recipes::Error::Closed);
 }
 
+/// They are caught where they happen, and would be seen by nobody.
+fn panics_of_the_clients_thread() -> Arc<AtomicUsize> {
+    let panics = Arc::new(AtomicUsize::new(0));
+    let (counted, hook) = (panics.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        let is_theirs = std::thread::current().name() == Some("zk-recipes");
+        counted.fetch_add(usize::from(is_theirs), SeqCst);
+        hook(panic);
+    }));
+    panics
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_is_closed_soon_after_a_cut_ends_its_session() {
+    let panics = panics_of_the_clients_thread();
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
@@ -555,6 +568,7 @@ async fn a_client_that_is_closed_soon_after_a_cut_ends_its_session() {
         client.close().await;
         assert_nothing_held(&zookeeper, "/locks").await;
     }
+    assert_eq!(panics.load(SeqCst), 0);
 }
 
 /// Also if the first connection for that breaks.

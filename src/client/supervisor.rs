@@ -146,9 +146,10 @@ impl Supervisor {
             let validity = Validity::new(zookeeper.session_timeout(), self.terms, dialed.since, true);
             let session = Arc::new(Session::new(epoch, zookeeper.session_id().0, validity));
             let mut keeping = pin!(follow(&session, self.keep(&session, dialed)));
+            let burying = left_behind.take().map(|session| self.bury(session, BURIALS));
             let end = tokio::select! {
                 end = &mut keeping => end,
-                Some(()) = OptionFuture::from(left_behind.take().map(|session| self.bury(session, BURIALS))) => keeping.await,
+                Some(()) = OptionFuture::from(burying) => keeping.await,
             };
             let mut status = Status::Connecting { failure: None };
             match end {
@@ -193,13 +194,14 @@ impl Supervisor {
     /// not for long.
     async fn take_leave(&self, session: zk::SessionInfo, is_connected: bool) -> End {
         let mut burying = pin!(timeout(self.session_timeout, self.bury(session, u32::MAX)));
-        if is_connected || timeout(FAREWELL, &mut burying).await.is_ok() {
-            let _ = burying.await;
-            return End::Ended;
+        if !is_connected {
+            if timeout(FAREWELL, &mut burying).await.is_ok() {
+                return End::Ended;
+            }
+            let over = Status::Over { source: zk::Error::ClientClosed };
+            self.link.publish(ConnectionState::Closed, over);
+            self.ended.cancel();
         }
-        let over = Status::Over { source: zk::Error::ClientClosed };
-        self.link.publish(ConnectionState::Closed, over);
-        self.ended.cancel();
         let _ = burying.await;
         End::Ended
     }
