@@ -108,9 +108,9 @@ impl ClientBuilder {
     /// Has the client live on this tokio runtime, rather than on the thread that all clients of the process share. It needs
     /// I/O and timers enabled.
     ///
-    /// Then the session is lost when that runtime has no time for it, as when all of its threads are blocked for longer
-    /// than the session timeout; when it is shut down, the client is closed; and a last handle that is dropped within
-    /// it does not wait for the [end of the session](Self::drop_timeout).
+    /// Its callers must be on a tokio runtime as well. The session is lost when the runtime has no time for it, as when all
+    /// of its threads are blocked for longer than the session timeout; when it is shut down, the client is closed; and a
+    /// last handle that is dropped within it does not wait for the [end of the session](Self::drop_timeout).
     ///
     /// ```no_run
     /// use tokio::runtime::Handle;

@@ -58,6 +58,11 @@ impl Home {
         &self.runtime
     }
 
+    /// Whether it is a thread of our own, which lives as long as the process.
+    pub(super) fn is_ours(&self) -> bool {
+        self.thread.is_some()
+    }
+
     /// Shows something to those who watch, who may have borrowed what they see: then it waits, on our own thread in the
     /// background. A user who keeps what was borrowed must not cost others their sessions. What is shown is to be looked up when
     /// this is done: an earlier one may be overtaken.

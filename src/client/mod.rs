@@ -347,9 +347,14 @@ impl Client {
         self.core.closed.clone()
     }
 
-    /// Runs an operation whose timers are those of the client's runtime: the caller may have none.
-    pub(crate) fn at_home<F: Future>(&self, operation: F) -> TokioContext<F> {
-        TokioContext::new(operation, self.core.home.runtime().clone())
+    /// Runs an operation whose timers are those of the client's thread: the caller may have none. A runtime that was given
+    /// may be shut down, when nobody must use its timers any more; so there they are the caller's.
+    pub(crate) fn at_home<F: Future>(&self, operation: F) -> Either<TokioContext<F>, F> {
+        let home = &self.core.home;
+        match home.is_ours() {
+            true => Either::Left(TokioContext::new(operation, home.runtime().clone())),
+            false => Either::Right(operation),
+        }
     }
 
     /// Runs an operation that ends with [`Error::Closed`] as soon as the client is closed.

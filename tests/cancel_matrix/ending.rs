@@ -67,6 +67,7 @@ impl Stage {
         let proxy = FaultProxy::start(&self.server).await.unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let builder = Client::builder()
+            .runtime(runtime.handle().clone())
             .session_timeout(SESSION_TIMEOUT)
             .connection_timeout(2 * SESSION_TIMEOUT)
             .retry_policy(RetryPolicy::n_times(1000, Duration::from_millis(5)));
