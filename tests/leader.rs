@@ -599,8 +599,10 @@ async fn a_candidate_can_be_looked_at_while_its_state_is_borrowed() {
             while latch.has_leadership() {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            std::thread::sleep(Duration::from_millis(50));
-            assert!(!latch.has_leadership());
+            // It is not held up, and leads again.
+            while latch.leadership().is_none_or(|again| again.node_path() == node) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             assert!(matches!(&*borrowed, LeaderState::Leading(leadership) if leadership.node_path() == node));
             drop(borrowed);
             within(resigning).await.unwrap().unwrap();

@@ -1,5 +1,5 @@
 //! Workers that share a list of jobs under one lock, one of which is killed in the middle of a job, and the
-//! proof that nothing went wrong: `./zk-docker/with-zookeeper cargo run --release --example job_coordinator`
+//! proof that nothing went wrong: `./zk-docker/with-zookeeper cargo run --example job_coordinator`
 //!
 //! The workers are processes, each with a session of its own. They take part in an [`InterProcessMutex`];
 //! whoever holds it does the next job, and marks it done in ZooKeeper. All of them write what they do into one

@@ -122,7 +122,9 @@ pub async fn bystander(server: &TestingServer) -> zk::Client {
 
 /// A client whose requests go through a proxy.
 pub async fn connect_through(proxy: &FaultProxy) -> Client {
-    Client::builder().session_timeout(Duration::from_secs(10)).connect(&proxy.connect_string()).await.unwrap()
+    // The proxy mostly lives on the thread of the test, on which a drop would wait in vain.
+    let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
+    builder.connect(&proxy.connect_string()).await.unwrap()
 }
 
 /// The one lock that most tests are about.
