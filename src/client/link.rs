@@ -24,6 +24,11 @@ pub(crate) enum Status {
 }
 
 impl Status {
+    /// Whether there is a connection to make requests on.
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self, Self::Live { session, .. } if session.is_connected())
+    }
+
     /// Whether there is nothing to wait for: a session that takes writes, or that there will be none.
     pub(crate) fn is_settled(&self) -> bool {
         match self {

@@ -21,9 +21,11 @@ impl Drop for Presence {
     /// Also at the end of a process that has just released its locks: so it waits until the servers know.
     fn drop(&mut self) {
         let core = &self.core;
+        // Without a connection there is nobody to tell, for the moment at least.
+        let is_connected = core.link.status().borrow().is_connected();
         core.begin_to_close();
         let is_of_another = matches!(core.config.origin, Origin::Adopted { .. });
-        if is_of_another || core.home.is_here() || core.ended.is_cancelled() {
+        if !is_connected || is_of_another || core.home.is_here() {
             return;
         }
         let (at_the_end, end) = mpsc::channel::<Infallible>();
