@@ -9,9 +9,6 @@ use tokio_util::context::TokioContext;
 
 use crate::error::{Error, Result};
 
-/// Threads that show news to those who watch.
-const TELLERS: usize = 4;
-
 /// A runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Home {
@@ -42,7 +39,7 @@ impl Home {
     }
 
     fn start() -> std::io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(TELLERS).build()?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name("zk-recipes".into());
         let thread = thread.spawn(move || runtime.block_on(std::future::pending::<()>()))?;
