@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::idle::MINDER;
+use super::idle::{GIVEN_UP, MINDER};
 use super::lag::{CATCH_UP, Lag};
 use super::queue::line::{Connection, Line, Moment, Rank};
 use super::queue::name::{Kind, Names};
@@ -209,10 +209,11 @@ impl Client {
         let matters = |(index, message): (usize, &Message)| match message {
             Message::Event { .. } | Message::Committed { .. } | Message::Gone { .. } => true,
             Message::Answer { slot: MINDER | CATCH_UP, .. } => true,
+            Message::Answer { slot: GIVEN_UP, .. } => false,
             Message::Answer { task, .. } => {
                 let sooner = self.inbox.iter().take(index + 1);
                 let arrived = sooner.filter(|sooner| {
-                    matches!(sooner, Message::Answer { task: of, slot, .. } if of == task && *slot < MINDER)
+                    matches!(sooner, Message::Answer { task: of, slot, .. } if of == task && *slot < GIVEN_UP)
                 });
                 self.tasks[*task].missing_answers() == arrived.count()
             }

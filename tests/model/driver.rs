@@ -1,7 +1,7 @@
 //! What `place.rs` does, step by step.
 
-use super::client::{Answer, Client, What};
-use super::idle::Minder;
+use super::client::{Answer, Client, Message, What};
+use super::idle::{GIVEN_UP, Minder};
 use super::queue::contender::{Action, Event, Sight, Standing};
 use super::queue::line::Rank;
 use super::task::{AsHash, Asking, Node, Phase};
@@ -73,6 +73,9 @@ impl Client {
         if let Phase::Downgrading(asking) = &self.tasks[task].phase {
             self.sweep_reader(task, &asking.clone());
         }
+        if self.tasks[task].rounds > 0 {
+            self.forget_answers(task);
+        }
         let task = &mut self.tasks[task];
         let phase = if task.rounds > 0 { Phase::Outside } else { Phase::Done };
         let creates = if task.rounds > 0 { task.creates } else { 0 };
@@ -81,6 +84,18 @@ impl Client {
             creates,
             ..super::task::Task::new(self.names, task.kind, task.rounds)
         };
+    }
+
+    /// Nobody hears the answers to what it has asked.
+    fn forget_answers(&mut self, task: usize) {
+        let asked = self.requests.iter_mut().map(|request| (request.task, &mut request.slot));
+        let answered = self.inbox.iter_mut().filter_map(|message| match message {
+            Message::Answer { task, slot, .. } => Some((*task, slot)),
+            _ => None,
+        });
+        for (_, slot) in asked.chain(answered).filter(|(of, slot)| *of == task && **slot < GIVEN_UP) {
+            *slot = GIVEN_UP;
+        }
     }
 
     /// The drop of a node.

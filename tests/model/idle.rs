@@ -9,6 +9,9 @@ use super::zookeeper::{Change, Path};
 /// The slot of what a minder asks.
 pub(crate) const MINDER: usize = usize::MAX - 1;
 
+/// The slot of what somebody asked who has given up, and begins anew.
+pub(crate) const GIVEN_UP: usize = usize::MAX - 2;
+
 /// Minds the node of a place while nobody may look after it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Minder {

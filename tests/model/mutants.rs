@@ -349,6 +349,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "[[heard.1 + self.report() <= sent]]",
         "heard.0 + self.report() <= sent",
     ),
+    mutant(
+        "a timeout that is shortened does not end what was valid by the longer one",
+        SIGNS,
+        "[[self.until = self.until.min(since + timeout - margin);]]",
+        "",
+    ),
     mutant("a report takes less than half a tick", SIGNS, "[[self.timeout.div_ceil(4)]]", "self.timeout / 8"),
 ];
 

@@ -1,7 +1,7 @@
 //! One who wants the lock: what `place.rs` and its caller have of it.
 
 use super::client::{Answer, Watch, What};
-use super::idle::{MINDER, Minder};
+use super::idle::{GIVEN_UP, MINDER, Minder};
 use super::queue::contender::{Action, Contender};
 use super::queue::line::{Connection, Moment, Rank};
 use super::queue::name::{Kind, Names};
@@ -153,7 +153,9 @@ impl Task {
     }
 
     pub(crate) fn answer(&mut self, slot: usize, answer: Answer) {
-        if slot == MINDER {
+        if slot == GIVEN_UP {
+            // Nobody hears it.
+        } else if slot == MINDER {
             self.answer_minder(answer);
         } else if let Phase::Asking(asking) | Phase::Downgrading(asking) = &mut self.phase {
             asking.slots[slot].1 = Some(answer);

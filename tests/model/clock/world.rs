@@ -8,6 +8,8 @@ use super::signs::{Probe, Signs};
 /// The unit of time is an eighth of the session timeout.
 const TIMEOUT: u64 = 8;
 const MARGIN: u64 = TIMEOUT / 3;
+/// What the servers grant after they were reconfigured.
+const SHORTER: u64 = 5;
 /// How often a follower reports which sessions it has heard from: half a tick, for a session of two ticks.
 const REPORT: u64 = TIMEOUT / 4;
 /// For how long an answer may be on its way. Later ones are lost.
@@ -26,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) requests: u8,
     /// Whether it may turn to another server when its own is isolated.
     pub(crate) moves: bool,
+    /// Whether it may connect again to servers that grant a shorter timeout.
+    pub(crate) is_shortened: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,11 +39,15 @@ pub(crate) struct World {
     signs: Signs,
     request: Option<Request>,
     requests_left: u8,
+    /// Since when it connects again, and whether the servers have taken it in.
+    connecting: Option<(u64, bool)>,
     // What the servers know.
     server: Server,
     /// By the leader that the majority follows.
     last_counted: u64,
     has_expired: bool,
+    timeout: u64,
+    may_be_shortened: bool,
     /// Whether the follower has heard from the client since its last report.
     has_news: bool,
     /// When the follower reports.
@@ -71,6 +79,11 @@ pub(crate) enum Step {
     Elect,
     /// The client turns to another follower, which has the leader count the session.
     Move,
+    /// The client has lost its connection, and makes another.
+    Reconnect,
+    /// The servers take it in, with a shorter timeout; the answer is on its way.
+    Shorten,
+    Reconnected,
 }
 
 impl World {
@@ -110,7 +123,7 @@ impl World {
             self.has_news = false;
         }
         // In truth up to a tick later.
-        self.has_expired |= self.is_led() && self.now >= self.last_counted + TIMEOUT;
+        self.has_expired |= self.is_led() && self.now >= self.last_counted + self.timeout;
     }
 }
 
@@ -124,9 +137,12 @@ impl Model for Session {
             signs: Signs::new(TIMEOUT, MARGIN, true),
             request: None,
             requests_left: self.requests,
+            connecting: None,
             server: self.server,
             last_counted: 0,
             has_expired: false,
+            timeout: TIMEOUT,
+            may_be_shortened: self.is_shortened,
             has_news: false,
             report_phase,
             is_isolated: false,
@@ -139,12 +155,17 @@ impl Model for Session {
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
         let is_late = world.request.is_some_and(|request| request.sent + LATEST <= world.now);
+        // The answer of servers that have shortened a timeout is not lost: that cannot be known.
+        let is_due = world.connecting.is_some_and(|(since, _)| since + LATEST <= world.now);
         if is_late {
             steps.push(Step::Lose);
+        } else if is_due {
+            // Its answer, or its end.
         } else if world.now < END {
             steps.push(Step::Tick);
         }
         match world.request {
+            None if world.connecting.is_some() => {}
             None if world.requests_left > 0 => {
                 steps.extend([Probe::Read, Probe::Check].map(Step::Send));
                 // Else it tells as much as a read.
@@ -155,6 +176,14 @@ impl Model for Session {
             None => {}
             Some(Request { is_served: true, .. }) => steps.push(Step::Answer),
             Some(Request { probe, .. }) if world.serves(probe) => steps.push(Step::Serve),
+            Some(_) => {}
+        }
+        match world.connecting {
+            None if world.may_be_shortened => steps.push(Step::Reconnect),
+            None => {}
+            Some((_, true)) => steps.push(Step::Reconnected),
+            Some(_) if world.serves(Probe::Check) => steps.push(Step::Shorten),
+            Some(_) if is_due => steps.push(Step::Lose),
             Some(_) => {}
         }
         if world.has_expired {
@@ -184,14 +213,29 @@ impl Model for Session {
                 let Request { probe, sent, .. } = world.request.take()?;
                 world.signs.answered(probe.sign(KeepAlive::Quorum), sent, world.now);
             }
-            Step::Lose => world.request = None,
+            Step::Lose => (world.request, world.connecting) = (None, None),
             Step::Isolate => world.is_isolated = true,
             Step::Elect => {
                 world.is_replaced = true;
                 world.last_counted = world.now;
             }
+            Step::Reconnect => {
+                world.request = None;
+                world.connecting = Some((world.now, false));
+                world.may_be_shortened = false;
+            }
+            Step::Shorten => {
+                // The leader counts it as alive.
+                (world.last_counted, world.timeout) = (world.now, SHORTER);
+                world.connecting = world.connecting.map(|(since, _)| (since, true));
+            }
+            Step::Reconnected => {
+                let (since, _) = world.connecting.take()?;
+                world.signs.renegotiated(SHORTER, SHORTER / 3, since);
+            }
             Step::Move => {
                 world.request = None;
+                world.connecting = None;
                 world.server = Server::Follower;
                 world.is_isolated = false;
                 world.has_news = false;
@@ -210,6 +254,10 @@ impl Model for Session {
             Property::sometimes("a session expires", |_, world: &World| world.has_expired),
             Property::sometimes("one is valid for longer than a timeout", |_, world: &World| {
                 world.now > TIMEOUT && world.is_valid()
+            }),
+            Property::sometimes("one is shortened, if it may be", |session: &Session, world: &World| {
+                !session.is_shortened
+                    || world.timeout == SHORTER && world.is_valid() && world.connecting.is_none()
             }),
             Property::sometimes(
                 "one expires at a new leader, or its server is a follower",
