@@ -55,7 +55,7 @@ public final class ComparePeer {
         var numbers = Arrays.stream(load).skip(load[0].equals("timed") ? 2 : 1).mapToInt(Integer::parseInt).toArray();
         return switch (load[0]) {
             case "timed" -> new Timed(servers, path, load[1], numbers[0], numbers[1]);
-            case "contend" -> new Contend(servers, path, numbers[0], numbers[1], numbers[2] == 1, numbers[3]);
+            case "contend" -> new Contend(servers, path, numbers[0], numbers[1], numbers[2] == 1, numbers[3], numbers[4]);
             case "hand-over" -> new HandOver(servers, path, numbers[0], numbers[1], numbers[2], numbers[3]);
             case "succession" -> new Succession(servers, path, numbers[0], numbers[1], numbers[2]);
             case "park" -> new Park(servers, path, numbers[0]);
@@ -175,9 +175,12 @@ public final class ComparePeer {
     private static final class Contend extends Stage {
         private final List<InterProcessLock> locks = new ArrayList<>();
         private final long nanos;
+        private final int patience;
 
-        Contend(String servers, String path, int sessions, int tasks, boolean ownLocks, int millis) throws Exception {
+        Contend(String servers, String path, int sessions, int tasks, boolean ownLocks, int millis, int patience)
+                throws Exception {
             super(servers, sessions);
+            this.patience = patience;
             nanos = TimeUnit.MILLISECONDS.toNanos(millis);
             for (var session : this.sessions) {
                 var shared = new InterProcessMutex(session, path);
@@ -200,7 +203,12 @@ public final class ComparePeer {
                     long inTime = 0;
                     try {
                         for (long started = System.nanoTime(); started < deadline; ) {
-                            lock.acquire();
+                            if (patience == 0) {
+                                lock.acquire();
+                            } else if (!lock.acquire(patience, TimeUnit.MILLISECONDS)) {
+                                started = System.nanoTime();
+                                continue;
+                            }
                             own.add(System.nanoTime() - started);
                             lock.release();
                             started = System.nanoTime();

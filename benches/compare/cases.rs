@@ -60,8 +60,16 @@ fn all(effort: &Effort) -> Vec<Case> {
     let contend = |name: &str, title: &str, sessions, tasks: usize, own_locks: bool, goal| {
         // The queue of so many moves slowly with some; a round is to take it round several times.
         let turns = if tasks > 1 && !own_locks { 3 } else { 1 };
-        let load = Load::Contend { sessions, tasks, own_locks, time: effort.contention_time * turns };
+        let (time, patience) = (effort.contention_time * turns, Duration::ZERO);
+        let load = Load::Contend { sessions, tasks, own_locks, time, patience };
         Case::new(name, title, load, Some(Goal::TimesCurator(goal)))
+    };
+    // Each waits for less time than the queue of all would take.
+    let impatient = |tasks: usize, millis: u64| {
+        let (time, patience) = (effort.contention_time, Duration::from_millis(millis));
+        let load = Load::Contend { sessions: 1, tasks, own_locks: false, time, patience };
+        let title = format!("{tasks} tasks of one client on one lock that give up after {millis} ms");
+        Case::new(&format!("impatient-{tasks}"), &title, load, Some(Goal::TimesCurator(30.0)))
     };
     let mut cases = vec![
         timed(
@@ -99,6 +107,8 @@ fn all(effort: &Effort) -> Vec<Case> {
         contend("sessions-32", "32 sessions on one lock", 32, 1, false, 1.5).core(),
         contend("tasks-one-lock", "64 tasks of one client on one lock", 1, 64, false, 30.0).core(),
         contend("tasks-own-locks", "64 tasks of one client on 64 locks", 1, 64, true, 2.0),
+        impatient(64, 20),
+        impatient(256, 20),
         timed(
             "re-entrant",
             "Acquire and release again what is held",

@@ -64,7 +64,7 @@ class Timed(Stage):
 
 
 class Contend(Stage):
-    def __init__(self, servers, path, sessions, tasks, own_locks, millis):
+    def __init__(self, servers, path, sessions, tasks, own_locks, millis, _patience):
         super().__init__(servers, int(sessions))
         self.nanoseconds = int(millis) * 1_000_000
         # A lock object of kazoo is not for several threads at once.

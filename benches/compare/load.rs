@@ -25,8 +25,8 @@ pub(crate) enum Load {
     /// One contender does one thing again and again; a round is on one connection.
     Timed { operation: Operation, iterations: usize },
     /// Several acquire and release as fast as they can, `tasks` in each session. There is one lock for all tasks, or
-    /// one for each.
-    Contend { sessions: usize, tasks: usize, own_locks: bool, time: Duration },
+    /// one for each. An acquire is given up after `patience`; zero waits for as long as it takes.
+    Contend { sessions: usize, tasks: usize, own_locks: bool, time: Duration, patience: Duration },
     /// Many wait; how long does it take from one holder to the next? Neighbours in the queue are of different sessions,
     /// and who has released queues again after half of `hold`.
     HandOver { sessions: usize, waiters: usize, hand_overs: usize, hold: Duration },
@@ -87,8 +87,10 @@ impl fmt::Display for Load {
             Self::Timed { operation, iterations } => {
                 write!(f, "timed {} {iterations} {CONNECTIONS}", operation.name())
             }
-            Self::Contend { sessions, tasks, own_locks, time } => {
-                write!(f, "contend {sessions} {tasks} {} {}", u8::from(*own_locks), time.as_millis())
+            Self::Contend { sessions, tasks, own_locks, time, patience } => {
+                let (own_locks, time, patience) =
+                    (u8::from(*own_locks), time.as_millis(), patience.as_millis());
+                write!(f, "contend {sessions} {tasks} {own_locks} {time} {patience}")
             }
             Self::HandOver { sessions, waiters, hand_overs, hold } => {
                 write!(f, "hand-over {sessions} {waiters} {hand_overs} {}", hold.as_millis())
@@ -112,11 +114,12 @@ impl FromStr for Load {
                 let operation = operation.ok_or_else(|| format!("no operation is called {name:?}"))?;
                 Self::Timed { operation, iterations: iterations.parse()? }
             }
-            ["contend", sessions, tasks, own_locks, millis] => Self::Contend {
+            ["contend", sessions, tasks, own_locks, millis, patience] => Self::Contend {
                 sessions: sessions.parse()?,
                 tasks: tasks.parse()?,
                 own_locks: own_locks == "1",
                 time: Duration::from_millis(millis.parse()?),
+                patience: Duration::from_millis(patience.parse()?),
             },
             ["hand-over", sessions, waiters, hand_overs, millis] => Self::HandOver {
                 sessions: sessions.parse()?,

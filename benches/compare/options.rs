@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) const USAGE: &str = "\
@@ -11,6 +12,7 @@ by hand. Prints a table, and writes target/compare/compare.json and compare.html
   --quick         fewer and shorter rounds, one server: less than two minutes
   --only CASE     only the cases whose name contains this; may be given several times
   --servers N     on one server or on an ensemble of 3; by default, first on one and then the core cases on 3
+  --before FILE   another build of this program, whose zk-recipes takes part as well
   --list          the cases
 
 Curator and kazoo take part where tests/interop/install-peers has put them, Redis and etcd where redis-server and etcd
@@ -22,6 +24,7 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     pub(crate) only: Vec<String>,
     pub(crate) servers: Vec<usize>,
+    pub(crate) before: Option<PathBuf>,
     pub(crate) effort: Effort,
 }
 
@@ -68,7 +71,8 @@ pub(crate) enum Request {
 
 impl Options {
     pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Request, String> {
-        let mut options = Self { quick: false, only: Vec::new(), servers: Vec::new(), effort: FULL };
+        let mut options =
+            Self { quick: false, only: Vec::new(), servers: Vec::new(), before: None, effort: FULL };
         let arguments: Vec<String> = arguments.collect();
         let is_bench = arguments.iter().any(|argument| argument == "--bench");
         let mut arguments = arguments.into_iter();
@@ -85,6 +89,7 @@ impl Options {
                     Ok(servers @ (1 | 3)) => options.servers.push(servers),
                     _ => return Err("--servers takes 1 or 3".to_owned()),
                 },
+                "--before" => options.before = Some(value()?.into()),
                 "--participant" => return Ok(Request::TakePart(value()?)),
                 "--list" => return Ok(Request::List),
                 "--help" | "-h" => return Ok(Request::Help),

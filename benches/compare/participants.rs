@@ -1,5 +1,7 @@
 //! Who takes part, in which cases.
 
+use std::path::Path;
+
 use tokio::process::Command;
 
 use crate::Result;
@@ -12,6 +14,10 @@ pub(crate) const FLOOR: &str = "floor";
 pub(crate) const OURS: &str = "zk-recipes";
 /// With clients that live on the runtime of their callers.
 const OURS_ON_THE_RUNTIME: &str = "zk-recipes-on-runtime";
+/// zk-recipes in another build of this program.
+const BEFORE: &str = "zk-recipes-before";
+/// For threads; where one contender does one thing again and again.
+const OURS_BLOCKING: &str = "zk-recipes-blocking";
 pub(crate) const CURATOR: &str = "Curator";
 pub(crate) const KAZOO: &str = "kazoo";
 const ZOOKEEPER_LOCK: &str = "zookeeper-client";
@@ -30,17 +36,21 @@ pub(crate) struct Participant {
 }
 
 /// Starts all that are installed. Of the others it says how to get them.
-pub(crate) async fn start_all(services: &[Service]) -> Result<Vec<Participant>> {
-    let known = [
+pub(crate) async fn start_all(services: &[Service], before: Option<&Path>) -> Result<Vec<Participant>> {
+    let mut known = vec![
         (FLOOR, Service::ZooKeeper, itself(FLOOR)?, ""),
         (OURS, Service::ZooKeeper, itself(OURS)?, ""),
         (OURS_ON_THE_RUNTIME, Service::ZooKeeper, itself(OURS_ON_THE_RUNTIME)?, ""),
+        (OURS_BLOCKING, Service::ZooKeeper, itself(OURS_BLOCKING)?, ""),
         (CURATOR, Service::ZooKeeper, peers::curator(), peers::WAY_OUT),
         (KAZOO, Service::ZooKeeper, peers::kazoo(), peers::WAY_OUT),
         (ZOOKEEPER_LOCK, Service::ZooKeeper, itself(ZOOKEEPER_LOCK)?, ""),
         (REDIS, Service::Redis, itself(REDIS)?, ""),
         (ETCD, Service::Etcd, itself(ETCD)?, ""),
     ];
+    if let Some(before) = before {
+        known.insert(2, (BEFORE, Service::ZooKeeper, Some(take_part(before, OURS)), ""));
+    }
     let mut participants = Vec::new();
     for (name, service, command, way_out) in known {
         if !services.contains(&service) {
@@ -61,9 +71,13 @@ pub(crate) async fn start_all(services: &[Service]) -> Result<Vec<Participant>> 
 
 /// This program.
 fn itself(participant: &str) -> Result<Option<Command>> {
-    let mut command = Command::new(std::env::current_exe()?);
+    Ok(Some(take_part(&std::env::current_exe()?, participant)))
+}
+
+fn take_part(program: &Path, participant: &str) -> Command {
+    let mut command = Command::new(program);
     command.args(["--participant", participant]);
-    Ok(Some(command))
+    command
 }
 
 /// How somebody takes part in a case; `None` if it does not.
@@ -71,7 +85,8 @@ pub(crate) fn part_of(name: &str, load: Load) -> Option<Load> {
     use Operation::{Acquire, AcquireNew, Cycle, Reenter};
     let is_plain = matches!(load, Load::Timed { operation: Acquire | AcquireNew | Cycle, .. });
     let takes_part = match (name, load) {
-        (OURS, _) | (OURS_ON_THE_RUNTIME, Load::Timed { .. } | Load::Contend { .. }) => true,
+        (OURS | BEFORE, _) | (OURS_ON_THE_RUNTIME, Load::Timed { .. } | Load::Contend { .. }) => true,
+        (OURS_BLOCKING, Load::Timed { .. }) => true,
         (FLOOR, Load::Timed { operation, .. }) => operation != Reenter,
         // Where nobody waits for anybody, its writes are those of a lock.
         (FLOOR, Load::Contend { own_locks, .. }) => own_locks,
@@ -80,6 +95,7 @@ pub(crate) fn part_of(name: &str, load: Load) -> Option<Load> {
             return Some(Load::Park { waiters: waiters.min(MOST_JAVA_THREADS) });
         }
         (CURATOR, _) => true,
+        (_, Load::Contend { patience, .. }) if !patience.is_zero() => false,
         (KAZOO, Load::HandOver { waiters, .. }) => waiters <= MOST_PYTHON_THREADS,
         (ZOOKEEPER_LOCK, Load::HandOver { .. }) => true,
         (KAZOO | ZOOKEEPER_LOCK, Load::Contend { .. }) => true,

@@ -24,7 +24,7 @@ pub(crate) async fn run_all(options: &Options, servers: usize, comparison: &mut 
         return Err("no case is called like that".into());
     }
     let arena = Arena::start(servers, comparison).await?;
-    let mut participants = participants::start_all(&arena.services()).await?;
+    let mut participants = participants::start_all(&arena.services(), options.before.as_deref()).await?;
     for participant in &participants {
         if let Some(version) = participant.process.version() {
             comparison.add_version(participant.name, version);

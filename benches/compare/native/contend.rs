@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::library::{Kind, Library};
 use super::timed::nanoseconds;
@@ -16,6 +17,8 @@ pub(crate) struct Contend<L: Library> {
     /// What each task acquires.
     locks: Vec<Arc<L::Lock>>,
     time: Duration,
+    /// After which an acquire is given up; zero waits for as long as it takes.
+    patience: Duration,
 }
 
 impl<L: Library> Contend<L> {
@@ -25,7 +28,7 @@ impl<L: Library> Contend<L> {
         sessions: usize,
         tasks: usize,
         own_locks: bool,
-        time: Duration,
+        (time, patience): (Duration, Duration),
     ) -> Result<Self> {
         let sessions = connect_all::<L>(servers, sessions).await?;
         let mut locks = Vec::new();
@@ -38,14 +41,14 @@ impl<L: Library> Contend<L> {
                 });
             }
         }
-        Ok(Self { sessions, locks, time })
+        Ok(Self { sessions, locks, time, patience })
     }
 
     pub(crate) async fn run(&self) -> Result<Outcome> {
         let deadline = Instant::now() + self.time;
         let mut tasks = JoinSet::new();
         for lock in self.locks.iter().cloned() {
-            tasks.spawn(contend::<L>(lock, deadline));
+            tasks.spawn(contend::<L>(lock, deadline, self.patience));
         }
         let mut outcome = Outcome { elapsed: self.time, ..Outcome::default() };
         while let Some(contender) = tasks.join_next().await {
@@ -63,12 +66,22 @@ impl<L: Library> Contend<L> {
     }
 }
 
-async fn contend<L: Library>(lock: Arc<L::Lock>, deadline: Instant) -> Result<Outcome> {
+async fn contend<L: Library>(lock: Arc<L::Lock>, deadline: Instant, patience: Duration) -> Result<Outcome> {
     let mut latencies = Vec::new();
     let mut in_time = 0;
     let mut started = Instant::now();
     while started < deadline {
-        let held = L::acquire(&lock).await?;
+        let acquiring = L::acquire(&lock);
+        let held = match patience.is_zero() {
+            true => acquiring.await?,
+            false => match timeout(patience, acquiring).await {
+                Ok(held) => held?,
+                Err(_) => {
+                    started = Instant::now();
+                    continue;
+                }
+            },
+        };
         latencies.push(nanoseconds(started.elapsed()));
         L::release(held).await?;
         started = Instant::now();

@@ -13,6 +13,7 @@ mod succession;
 mod timed;
 mod zookeeper_lock;
 
+use futures_executor::block_on;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 use self::contend::Contend;
@@ -29,6 +30,8 @@ pub(crate) async fn take_part(name: &str) -> Result<()> {
         "floor" => tokio::spawn(serve::<floor::Floor>()),
         "zk-recipes" => tokio::spawn(serve::<ours::Ours>()),
         "zk-recipes-on-runtime" => tokio::spawn(serve::<ours::OnTheRuntime>()),
+        // On a thread that may block, and so not as a task.
+        "zk-recipes-blocking" => tokio::task::spawn_blocking(|| block_on(serve::<ours::Blocking>())),
         "zookeeper-client" => tokio::spawn(serve::<zookeeper_lock::ZookeeperLock>()),
         "Redis" => tokio::spawn(serve::<redis::Redis>()),
         "etcd" => tokio::spawn(serve::<etcd::Etcd>()),
@@ -53,8 +56,9 @@ impl<L: Library> Stage<L> {
             Load::Timed { operation, iterations } => {
                 Self::Timed(Timed::open(servers, path, operation, iterations).await?)
             }
-            Load::Contend { sessions, tasks, own_locks, time } => {
-                Self::Contend(Contend::open(servers, path, sessions, tasks, own_locks, time).await?)
+            Load::Contend { sessions, tasks, own_locks, time, patience } => {
+                let times = (time, patience);
+                Self::Contend(Contend::open(servers, path, sessions, tasks, own_locks, times).await?)
             }
             Load::HandOver { sessions, waiters, hand_overs, hold } => {
                 Self::HandOver(HandOver::open(servers, path, sessions, waiters, hand_overs, hold).await?)

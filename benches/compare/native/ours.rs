@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use zk_recipes::blocking;
 use zk_recipes::{Client, ClientBuilder, InterProcessMutex, LockGuard, MultiLock, SemaphoreMutex};
 
 use super::library::{Kind, Library, members};
@@ -12,6 +13,15 @@ pub(crate) struct Ours;
 
 /// With clients that live on the runtime of their callers.
 pub(crate) struct OnTheRuntime;
+
+/// Its twins for threads.
+pub(crate) struct Blocking;
+
+pub(crate) enum BlockingLock {
+    Mutex(blocking::InterProcessMutex),
+    Semaphore(blocking::SemaphoreMutex),
+    Multi(blocking::MultiLock),
+}
 
 pub(crate) enum Lock {
     Mutex(InterProcessMutex),
@@ -76,6 +86,41 @@ impl Library for OnTheRuntime {
 
     async fn close(client: Client) {
         Ours::close(client).await;
+    }
+}
+
+impl Library for Blocking {
+    type Session = blocking::Client;
+    type Lock = BlockingLock;
+    type Held = blocking::LockGuard;
+
+    async fn connect(servers: &str) -> Result<blocking::Client> {
+        Ok(builder().connect_blocking(servers)?)
+    }
+
+    fn lock(client: &blocking::Client, kind: Kind, path: &str) -> Result<BlockingLock> {
+        Ok(match kind {
+            Kind::Mutex => BlockingLock::Mutex(blocking::InterProcessMutex::new(client, path)?),
+            Kind::Semaphore => BlockingLock::Semaphore(blocking::SemaphoreMutex::new(client, path)?),
+            Kind::Multi => BlockingLock::Multi(blocking::MultiLock::new(client, members(path))?),
+        })
+    }
+
+    async fn acquire(lock: &BlockingLock) -> Result<blocking::LockGuard> {
+        Ok(match lock {
+            BlockingLock::Mutex(mutex) => mutex.acquire()?,
+            BlockingLock::Semaphore(mutex) => mutex.acquire()?,
+            BlockingLock::Multi(locks) => locks.acquire()?,
+        })
+    }
+
+    async fn release(guard: blocking::LockGuard) -> Result<()> {
+        Ok(guard.release()?)
+    }
+
+    async fn close(client: blocking::Client) {
+        // It is refused to tasks only.
+        let _ = client.close();
     }
 }
 
