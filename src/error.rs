@@ -1,5 +1,6 @@
 //! What can go wrong, with the operation, the path and the way out.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +125,17 @@ pub enum Error {
         found: &'static str,
     },
 
+    /// An operator's call is for a path that does not exist: mistyped, or of a lock that nobody has used for a while, whose
+    /// path the servers have removed. If nobody holds a lock whose path exists, that is no error.
+    #[error(
+        "there is no {path}, and so nobody to ask or to take a lock from; check its spelling, the client's namespace and \
+         the chroot of its connect string: servers also remove the path of a lock that nobody has used for a while"
+    )]
+    NoSuchPath {
+        /// The full path, namespace included.
+        path: String,
+    },
+
     /// The lock was lost before this call.
     #[error("the lock of {path} was lost: {reason}; acquire it again")]
     LockLost {
@@ -207,6 +219,15 @@ pub enum Error {
     /// The client was closed.
     #[error("the client is closed; make a new one")]
     Closed,
+
+    /// A method of [`blocking`](crate::blocking) was called in async code, where it would block a thread on which a tokio
+    /// runtime runs tasks. Nothing was sent.
+    #[cfg(feature = "blocking")]
+    #[error(
+        "cannot block this thread, on which a tokio runtime runs tasks; await the method of the async type, or call \
+         this one within `tokio::task::spawn_blocking`"
+    )]
+    WithinRuntime,
 }
 
 /// What the work of a [`LeaderSelector`](crate::LeaderSelector) has failed with: its own error, or its panic.
@@ -220,7 +241,11 @@ impl WorkError {
 
     /// Of work whose task did not end by itself.
     pub(crate) fn of_task(error: JoinError) -> Self {
-        let Ok(panic) = error.try_into_panic() else { return Self::new("its task was stopped") };
+        error.try_into_panic().map_or_else(|_| Self::new("its task was stopped"), Self::of_panic)
+    }
+
+    /// Of work that panicked with this.
+    pub(crate) fn of_panic(panic: Box<dyn Any + Send>) -> Self {
         let message = panic.downcast_ref::<String>().map(String::as_str);
         let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
         Self::new(format!("it panicked: {}", message.unwrap_or("without a message")))

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod client;
 mod error;
 mod failure;
@@ -25,8 +27,8 @@ pub use self::leader::{
     Observation,
 };
 pub use self::lock::{
-    InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, MultiLock, Owner, Participant,
-    ReadLock, ReadWriteLock, Revoker, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket, Transaction,
-    WriteLock, force_release, force_release_participant,
+    InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, Locks, MultiLock, Owner,
+    Participant, ReadLock, ReadWriteLock, Revoker, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket,
+    Transaction, WriteLock, force_release, force_release_participant,
 };
 pub use self::shared_count::SharedCount;

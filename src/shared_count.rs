@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zookeeper_client as zk;
 
-use crate::client::{Client, Session, Watcher};
+use crate::client::{Client, Session, Watcher, decompressed};
 use crate::error::{Error, Result};
 
 const READ: &str = "read the count at";
@@ -71,7 +71,7 @@ impl SharedCount {
     pub async fn set(&self, count: i32) -> Result<()> {
         let set = self.client.request("write the count at", &self.path, |session| async move {
             loop {
-                match session.set_data(&self.path, &count.to_be_bytes()).await {
+                match session.set_data(&self.path, &self.client.node_data(&count.to_be_bytes()), None).await {
                     Err(zk::Error::NoNode) => self.make(&session).await?,
                     written => return written,
                 }
@@ -123,8 +123,10 @@ impl SharedCount {
     /// Makes the node with the seed, and its parents.
     async fn make(&self, session: &Session) -> Result<(), zk::Error> {
         let acl = self.client.acl_of(&self.path);
+        let seed = self.seed.to_be_bytes();
+        let seed = self.client.node_data(&seed);
         loop {
-            match session.create_persistent(&self.path, &self.seed.to_be_bytes(), &acl).await {
+            match session.create_persistent(&self.path, &seed, &acl).await {
                 Err(zk::Error::NoNode) => {
                     let (parent, _) = self.path.rsplit_once('/').unwrap_or_default();
                     self.client.make_parents(session, parent).await.map_err(|(_, source)| source)?;
@@ -137,7 +139,8 @@ impl SharedCount {
 }
 
 fn parse(data: &[u8]) -> Result<i32, zk::Error> {
-    match data.try_into() {
+    let plain = decompressed(data);
+    match plain.as_deref().unwrap_or(data).try_into() {
         Ok(bytes) => Ok(i32::from_be_bytes(bytes)),
         Err(_) => {
             Err(zk::Error::BadArguments(&"the node holds something else than the four bytes of a count"))

@@ -2,14 +2,16 @@
 
 mod support;
 
+use std::io::Write;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use support::*;
 use zk_recipes::testing::{FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ClientBuilder, ConnectFailure, ConnectionState, CreateMode, Error,
-    InterProcessMutex, LeaderLatch, LeaderOptions, LeaderSelector, LockOptions, MultiLock, Owner, Permission,
-    RetryPolicy, Semaphore, SharedCount,
+    InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LockOptions, MultiLock,
+    Owner, Permission, RetryPolicy, Semaphore, SharedCount,
 };
 use zookeeper_client as zk;
 
@@ -161,9 +163,24 @@ async fn nodes_carry_the_identity() {
     let by_default = sandbox.client().await;
     let guard = mutex(&by_default).acquire().await.unwrap();
     let participants = mutex(&by_default).participants().await.unwrap();
-    assert_eq!(participants[0].identity(), Some(&b"127.0.0.1"[..]));
-    assert_eq!(by_default.identity(), b"127.0.0.1");
+    let holder = &participants[0];
+    assert_eq!(holder.identity(), Some(by_default.identity()));
+    assert!(holder.id().starts_with("127.0.0.1 host="), "{holder:?}");
+    assert_eq!(holder.address(), Some(IpAddr::from([127, 0, 0, 1])));
+    assert_eq!(holder.pid(), Some(std::process::id()));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(holder.host(), Some(host.trim_end()));
+    assert!(holder.program().is_some_and(|program| program.starts_with("client")), "{holder:?}");
     guard.release().await.unwrap();
+    // What others say is shown as it is.
+    for (data, address) in [("billing-7", None), ("10.1.2.3", Some(IpAddr::from([10, 1, 2, 3])))] {
+        let lock = mutex(&by_default).with_options(LockOptions::new().node_data(data)).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let holder = lock.holder().await.unwrap().unwrap();
+        assert_eq!((&*holder.id(), holder.address()), (data, address));
+        assert_eq!((holder.host(), holder.pid(), holder.program()), (None, None, None));
+        guard.release().await.unwrap();
+    }
     let named = sandbox.builder().identity("billing-7").connect(&servers()).await.unwrap();
     let guard = mutex(&named).acquire().await.unwrap();
     let (data, _) = named.zookeeper().await.unwrap().get_data(guard.node_path()).await.unwrap();
@@ -313,7 +330,8 @@ async fn an_adopted_session_is_left_to_its_owner() {
     let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
     let lock = mutex(&client);
     let guard = lock.acquire().await.unwrap();
-    assert_eq!(client.identity(), b"");
+    // Its address is the owner's to know.
+    assert!(client.identity().starts_with(b"host="), "{client:?}");
     assert_eq!(session_id(&client).await, zookeeper.session_id().0);
     assert_eq!(kill_session(&client).await.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 
@@ -521,11 +539,43 @@ async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
     assert!(innocent.is_valid());
 }
 
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn compressed_data_is_shown_as_text() {
+    let sandbox = Sandbox::new();
+    let compressing = sandbox.builder().identity("billing-7").enable_compression();
+    let compressing = compressing.connect(&servers()).await.unwrap();
+    let plain = sandbox.client().await;
+    let zookeeper = plain.zookeeper().await.unwrap();
+    let guard = mutex(&compressing).acquire().await.unwrap();
+    assert_eq!(zookeeper.get_data(guard.node_path()).await.unwrap().0, gzip("billing-7"));
+    let holder = mutex(&plain).holder().await.unwrap().unwrap();
+    assert_eq!((holder.identity(), &*holder.id()), (Some(&b"billing-7"[..]), "billing-7"));
+    let observer = LeaderObserver::new(&plain, "/locks/a").unwrap();
+    assert_eq!(observer.leader().await.unwrap().unwrap().id(), "billing-7");
+    guard.release().await.unwrap();
+
+    // What is no gzip, and what would be too much, is shown as it is.
+    for data in [&gzip("billing-7")[..15], &gzip(&"0".repeat((1 << 20) + 1))] {
+        let lock = mutex(&plain).with_options(LockOptions::new().node_data(data)).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(lock.holder().await.unwrap().unwrap().identity(), Some(data));
+        guard.release().await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
 #[tokio::test]
 async fn data_that_asks_for_the_lock_is_refused() {
     let client = Client::connect_lazily(NOBODY).unwrap();
     let request = "__REVOKE__";
     assert_eq!(refusal(Client::builder().identity(request).connect_lazily(NOBODY)).0, "identity");
+    assert_eq!(refusal(Client::builder().identity(gzip(request)).connect_lazily(NOBODY)).0, "identity");
     let options = LockOptions::new().node_data(request);
     assert_eq!(refusal(mutex(&client).with_options(options)).0, "node data");
     let options = || LeaderOptions::new().id(request);

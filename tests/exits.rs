@@ -1,15 +1,19 @@
 //! Programs that just end: what they held must be free when they are gone.
 //!
-//! Each way to end is tried in processes of their own, one after the other: 25 times on each kind of runtime, or as often
+//! Each way to end is tried in processes of their own, one after the other: 50 times on each kind of runtime, or as often
 //! as `EXITS` says. With `DROP_TIMEOUT_MS=0` the tests fail: then the drop of the last handle waits for nothing.
 
 use std::error::Error;
 use std::process::{Command, ExitCode};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
+use zk_recipes::blocking;
 use zk_recipes::testing::TestingServer;
-use zk_recipes::{Client, InterProcessMutex, LeaderLatch, LeaderOptions, LeaderSelector, Owner};
+use zk_recipes::{
+    Client, ClientBuilder, InterProcessMutex, LeaderLatch, LeaderOptions, LeaderSelector, Owner,
+};
 use zookeeper_client as zk;
 
 /// Set for the processes under test: how they are to end, where, and by which server.
@@ -18,7 +22,7 @@ const FLAVOR: &str = "EXITS_FLAVOR";
 const SERVER: &str = "EXITS_SERVER";
 
 /// How processes end.
-const WAYS: [&str; 11] = [
+const WAYS: [&str; 14] = [
     "the guard is dropped, and main returns",
     "main returns, and holds",
     "main returns an error, and holds",
@@ -30,6 +34,9 @@ const WAYS: [&str; 11] = [
     "main returns, and a selector works",
     "main returns, and a selector has the client",
     "main returns, and has no runtime",
+    "main returns, and holds as a thread",
+    "main closes, and 50 threads wait",
+    "main returns, and a thread leads",
 ];
 const FLAVORS: [&str; 2] = ["current_thread", "multi_thread"];
 
@@ -55,6 +62,9 @@ fn end(way: &str) -> Result<(), Box<dyn Error>> {
             std::process::abort();
         }));
     }
+    if way.contains("thread") {
+        return run_on_threads(way);
+    }
     if way.contains("no runtime") {
         return futures_executor::block_on(run(way));
     }
@@ -69,13 +79,40 @@ fn runtime() -> Runtime {
     builder.enable_all().build().unwrap()
 }
 
-async fn run(way: &str) -> Result<(), Box<dyn Error>> {
+fn builder() -> Result<ClientBuilder, Box<dyn Error>> {
     let builder = Client::builder().session_timeout(Duration::from_secs(20));
-    let builder = match std::env::var("DROP_TIMEOUT_MS") {
+    Ok(match std::env::var("DROP_TIMEOUT_MS") {
         Ok(timeout) => builder.drop_timeout(Duration::from_millis(timeout.parse()?)),
         Err(_) => builder,
-    };
-    let client = builder.connect(&std::env::var(SERVER)?).await?;
+    })
+}
+
+fn run_on_threads(way: &str) -> Result<(), Box<dyn Error>> {
+    let client = builder()?.connect_blocking(&std::env::var(SERVER)?)?;
+    if way.contains("leads") {
+        let (works, working) = mpsc::channel();
+        let work = move |leadership: blocking::Leadership| {
+            works.send(()).unwrap();
+            leadership.resign_requested()
+        };
+        let _selector = blocking::LeaderSelector::start(&client, PATH, LeaderOptions::new(), work)?;
+        return Ok(working.recv()?);
+    }
+    let mutex = blocking::InterProcessMutex::new(&client, PATH)?;
+    let _guard = mutex.acquire()?;
+    if way.contains("wait") {
+        for _ in 0..50 {
+            let mutex = mutex.clone();
+            std::thread::spawn(move || mutex.acquire());
+        }
+        while mutex.participants()?.len() < 51 {}
+        client.close()?;
+    }
+    Ok(())
+}
+
+async fn run(way: &str) -> Result<(), Box<dyn Error>> {
+    let client = builder()?.connect(&std::env::var(SERVER)?).await?;
     let mutex = InterProcessMutex::new(&client, PATH)?;
     match way {
         "main returns, and a latch leads" => {
@@ -146,7 +183,7 @@ struct Ends {
 }
 
 fn watch_the_ends() -> ExitCode {
-    let times = std::env::var("EXITS").map_or(25, |times| times.parse().expect("EXITS is a number"));
+    let times = std::env::var("EXITS").map_or(50, |times| times.parse().expect("EXITS is a number"));
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (server, zookeeper) = runtime.block_on(async {
         let server = TestingServer::start().await.unwrap();

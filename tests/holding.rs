@@ -295,7 +295,7 @@ async fn a_holder_hears_that_its_lock_is_asked_for() {
         assert_eq!(asked, Ok(()), "{kind:?}");
         assert_eq!(node_paths(&holders), [node], "{kind:?}");
         assert!(holders[0].is_holder());
-        assert_eq!(zookeeper.get_data(node).await.unwrap().0, b"__REVOKE__", "Curator's word for it");
+        shows(&zookeeper, node, holding.identity(), 2).await;
         // To do it is up to the holder.
         assert!(kind.rival(&other).try_acquire().await.unwrap().is_none());
         assert_eq!(within(guard.revoke_requested()).await, Ok(()), "it has been asked");
@@ -379,11 +379,15 @@ async fn a_waiter_that_is_asked_hears_of_it_when_it_holds() {
     let ticket = mutex(&waiting).enqueue().await.unwrap();
     let participants = lock.participants().await.unwrap();
     assert_eq!(Revoker::request_from(&holding, &participants[1]).await, Ok(true));
-    assert_eq!(zookeeper.get_data(held.node_path()).await.unwrap().0, holding.identity());
+    let asked = lock.participants().await.unwrap();
+    let requests = [&asked[0], &asked[1]].map(|it| (it.identity().unwrap(), it.is_revoke_requested()));
+    let word = &b"__REVOKE__"[..];
+    assert_eq!(requests, [(holding.identity(), false), (word, true)], "Curator's word for it");
     held.release().await.unwrap();
     let guard = within(ticket.acquired()).await.unwrap();
     assert_eq!(guard.node_path(), participants[1].node_path());
     assert_eq!(within(guard.revoke_requested()).await, Ok(()));
+    shows(&zookeeper, guard.node_path(), waiting.identity(), 2).await;
     guard.release().await.unwrap();
     for gone in &participants {
         assert_eq!(Revoker::request_from(&holding, gone).await, Ok(false));
@@ -391,23 +395,152 @@ async fn a_waiter_that_is_asked_hears_of_it_when_it_holds() {
     sandbox.assert_nothing_left().await;
 }
 
+/// Waits until a node shows this data, and nothing else is to come: its version counts all that was written to it.
+async fn shows(zookeeper: &zk::Client, node: &str, data: &[u8], version: i32) {
+    eventually("the node shows its holder", || async {
+        let (shown, stat) = zookeeper.get_data(node).await.unwrap();
+        (stat.version >= version && shown == data).then_some(stat.version)
+    })
+    .await;
+    assert_eq!(zookeeper.check_stat(node).await.unwrap().unwrap().version, version);
+}
+
+/// Also one that does not listen, when it has held the lock for a while.
+#[tokio::test]
+async fn a_holder_that_was_asked_still_shows_who_it_is() {
+    let sandbox = Sandbox::new();
+    let [holding, other] = [sandbox.client().await, sandbox.client().await];
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    within(join_all(KINDS.map(async |kind| {
+        let options = LockOptions::new().node_data("billing");
+        let guard = kind.lock(&holding, options).unwrap().acquire().await.unwrap();
+        let node = kind.node(&guard);
+        for request in 1..=3 {
+            Revoker::request(&other, kind.path()).await.unwrap();
+            // It is a new write each time, and is noticed each time.
+            shows(&zookeeper, node, b"billing", 2 * request).await;
+            let holder = if kind == Kind::Multi { kind.rival(&other) } else { kind.unlimited(&other) };
+            let holder = holder.holder().await.unwrap().unwrap();
+            assert_eq!((&*holder.id(), holder.is_revoke_requested()), ("billing", true), "{kind:?}");
+            // The holder knows it nevertheless.
+            assert_eq!(within(guard.revoke_requested()).await, Ok(()), "{kind:?}");
+        }
+        assert_eq!(guard.loss(), None);
+        guard.release().await.unwrap();
+    })))
+    .await;
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn no_request_is_lost_by_showing_who_holds() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect_through(&proxy).await;
+    let ask = async |node: &str| zookeeper.set_data(node, b"__REVOKE__", None).await.unwrap();
+
+    // A second one comes when the first was read.
+    let guard = mutex(&client).acquire().await.unwrap();
+    let held = proxy.intercept(Request::GetData, Fate::HoldReply);
+    ask(guard.node_path()).await;
+    let asking = async {
+        within(held.happened()).await;
+        ask(guard.node_path()).await;
+        proxy.take_requests();
+        held.release();
+    };
+    let (asked, ()) = within(join(guard.revoke_requested(), asking)).await;
+    assert_eq!(asked, Ok(()));
+    shows(&zookeeper, guard.node_path(), client.identity(), 3).await;
+    let writes = proxy.take_requests().into_iter().filter(|request| *request == Request::SetData).count();
+    assert_eq!(writes, 2, "the first was not to be done");
+    guard.release().await.unwrap();
+
+    // The connection breaks before the write, or after it.
+    for fate in [Fate::LoseRequest, Fate::LoseReply] {
+        let guard = mutex(&client).acquire().await.unwrap();
+        let lost = proxy.intercept(Request::SetData, fate);
+        ask(guard.node_path()).await;
+        assert_eq!(within(guard.revoke_requested()).await, Ok(()), "{fate:?}");
+        within(lost.happened()).await;
+        shows(&zookeeper, guard.node_path(), client.identity(), 2).await;
+        assert_eq!(within(guard.revoke_requested()).await, Ok(()), "{fate:?}");
+        guard.release().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn of_a_free_lock_there_is_nobody_to_ask_and_nobody_to_take_it_from() {
     let sandbox = Sandbox::new();
     let client = sandbox.client().await;
     for kind in KINDS {
-        for used in [false, true] {
-            if used {
-                kind.unlimited(&client).acquire().await.unwrap().release().await.unwrap();
-            }
-            assert_eq!(Revoker::request(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
-            assert_eq!(force_release(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
-        }
+        kind.unlimited(&client).acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(Revoker::request(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
+        assert_eq!(force_release(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
     }
     let error = Revoker::request(&client, "locks").await.unwrap_err();
     assert!(matches!(error, Error::InvalidPath { .. }), "{error}");
     let error = force_release(&client, "/locks/").await.unwrap_err();
     assert!(matches!(error, Error::InvalidPath { .. }), "{error}");
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_path_that_does_not_exist_is_told_from_a_free_lock() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    for kind in KINDS {
+        let lock = kind.unlimited(&client);
+        // Nobody holds it, and nothing is wrong.
+        assert_eq!(lock.is_locked().await, Ok(false), "{kind:?}");
+        assert_eq!(lock.holder().await, Ok(None));
+        assert_eq!(lock.path_exists().await, Ok(false));
+        let missing = Error::NoSuchPath { path: format!("/{}{}", sandbox.root, kind.path()) };
+        assert_eq!(Revoker::request(&client, kind.path()).await, Err(missing.clone()), "{kind:?}");
+        let error = force_release(&client, kind.path()).await.unwrap_err();
+        assert_eq!(error, missing, "{kind:?}");
+        let message = error.to_string();
+        let says = [kind.path(), "spelling", "namespace", "chroot"].map(|what| message.contains(what));
+        assert_eq!(says, [true; 4], "{message}");
+        assert!(!error.is_retryable());
+
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(lock.path_exists().await, Ok(true), "{kind:?}");
+        let holder = lock.holder().await.unwrap().unwrap();
+        guard.release().await.unwrap();
+        assert_eq!((lock.is_locked().await, lock.path_exists().await), (Ok(false), Ok(true)), "{kind:?}");
+        assert_eq!(force_release_participant(&client, &holder).await, Ok(false));
+        assert_eq!(Revoker::request_from(&client, &holder).await, Ok(false));
+    }
+
+    // Of several paths, it takes one that is mistyped.
+    let members = MultiLock::new(&client, [Kind::Mutex.path(), "/locks/mistyped"]).unwrap();
+    assert_eq!((members.is_locked().await, members.path_exists().await), (Ok(false), Ok(false)));
+    let members = [Kind::Mutex, Kind::Permit].map(|kind| kind.unlimited(&client));
+    assert_eq!(MultiLock::of(members).unwrap().path_exists().await, Ok(true));
+    let members = [Kind::Mutex.unlimited(&client), Arc::new(mutex(&client))];
+    assert_eq!(MultiLock::of(members).unwrap().path_exists().await, Ok(false));
+
+    let semaphore = Semaphore::new(&client, "/semaphores/mistyped", 3).unwrap();
+    assert_eq!(
+        (semaphore.available_permits().await, semaphore.participants().await),
+        (Ok(3), Ok(Vec::new()))
+    );
+    assert_eq!(semaphore.path_exists().await, Ok(false));
+    let permit = semaphore.acquire().await.unwrap();
+    assert_eq!(semaphore.path_exists().await, Ok(true));
+    permit.release().await.unwrap();
+
+    // With a participant that was found by another client: here there is no such path.
+    let guard = mutex(&client).acquire().await.unwrap();
+    let holder = mutex(&client).holder().await.unwrap().unwrap();
+    let below = Client::connect(&format!("{}/{}", servers(), sandbox.root)).await.unwrap();
+    let missing = Error::NoSuchPath { path: sandbox.lock_path() };
+    assert_eq!(force_release_participant(&below, &holder).await, Err(missing.clone()));
+    assert_eq!(Revoker::request_from(&below, &holder).await, Err(missing));
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
 }
 
@@ -602,7 +735,11 @@ async fn a_missing_right_is_an_error_that_names_the_node() {
     refused(error, "ask for the lock of", guard.node_path());
     assert_eq!(node_paths(&Revoker::request(&alice, path).await.unwrap()), [guard.node_path()]);
     assert_eq!(within(guard.revoke_requested()).await, Ok(()));
-    guard.release().await.unwrap();
+    // So it goes on showing the request, and hears of its end nevertheless.
+    let zookeeper = alice.zookeeper().await.unwrap();
+    shows(&zookeeper, guard.node_path(), b"__REVOKE__", 1).await;
+    assert_eq!(force_release(&alice, path).await.unwrap().len(), 1);
+    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
 
     // May be written to, but its owner may not read the answer.
     let client = holder(Permission::WRITE).await;

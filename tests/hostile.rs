@@ -248,6 +248,40 @@ async fn a_flood_ends_with_the_one_who_made_it() {
 }
 
 #[tokio::test]
+async fn floods_that_come_and_go_leave_no_memory() {
+    const FLOOD: usize = 2_000;
+    let server = TestingServer::start().await.unwrap();
+    let [holder, waiter] = connect_many(&server).await;
+    let bystander = bystander(&server).await;
+    let guard = within(mutex(&holder).acquire()).await.unwrap();
+    let waiting = acquire_in_task(&mutex(&waiter));
+    queue_of(&bystander, PATH, 2).await;
+    let flood = async || {
+        let mallory = Mallory::enter(&server).await;
+        // Behind them, and with numbers that do not tell the order.
+        let names = (1..FLOOD).map(|number| format!("x-lock-{:010}", 1_000_000 + number));
+        mallory.flood(names.chain(["x-lock-2147483647".to_owned()])).await;
+        // Each that comes has all of them dated.
+        let tried = within(mutex(&waiter).try_acquire_as(&Owner::new())).await.unwrap();
+        assert!(tried.is_none());
+        drop(mallory);
+        queue_of(&bystander, PATH, 2).await;
+    };
+    for _ in 0..3 {
+        flood().await;
+    }
+    let before = memory::peak();
+    for _ in 0..12 {
+        flood().await;
+    }
+    let after = memory::peak();
+    println!("{before} KiB after 3 floods, {after} KiB after 15");
+    assert!(after < before + before / 5, "{before} KiB, and then {after} KiB");
+    within(guard.release()).await.unwrap();
+    drop(within(waiting).await.unwrap().unwrap());
+}
+
+#[tokio::test]
 async fn holders_stay_apart_under_all_of_it_at_once() {
     let server = TestingServer::start().await.unwrap();
     let clients: [Client; 3] = connect_many(&server).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use support::{BOUND, connect, eventually, within};
+use support::{BOUND, bystander, connect, eventually, within};
 use tokio::sync::{mpsc, oneshot, watch};
 use zk_recipes::testing::{FaultProxy, TestingServer};
 use zk_recipes::{
@@ -105,8 +105,13 @@ async fn a_selector_works_while_it_leads() {
 async fn an_observer_sees_who_leads() {
     let server = TestingServer::start().await.unwrap();
     let (one, two) = (connect(&server).await, connect(&server).await);
-    let mut seen = LeaderObserver::new(&two, PATH).unwrap().watch();
+    let observer = LeaderObserver::new(&two, PATH).unwrap();
+    let mut seen = observer.watch();
     within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
+    assert_eq!((observer.leader().await, observer.path_exists().await), (Ok(None), Ok(false)));
+    let missing = Error::NoSuchPath { path: PATH.into() };
+    assert_eq!(Revoker::request(&one, PATH).await, Err(missing.clone()));
+    assert_eq!(force_release(&one, PATH).await, Err(missing));
     let a = latch(&one, "a");
     let is = |id: &'static str| move |seen: &Observation| matches!(seen, Observation::Leader(leader) if ids(std::slice::from_ref(leader)) == [id]);
     within(seen.wait_for(is("a"))).await.unwrap();
@@ -122,6 +127,55 @@ async fn an_observer_sees_who_leads() {
     within(seen.wait_for(is("b"))).await.unwrap();
     drop((a, b));
     within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
+    assert_eq!((observer.leader().await, observer.path_exists().await), (Ok(None), Ok(true)));
+}
+
+/// But for a latch: a latch of Curator behind it would not hear of its end.
+#[tokio::test]
+async fn a_leader_that_was_asked_still_shows_who_it_is() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let observer = LeaderObserver::new(&other, PATH).unwrap();
+    let seen = observer.watch();
+    let (let_go, may_go) = watch::channel(false);
+    let options = || LeaderOptions::new().id("a").grace(BOUND);
+    let work = move |_| {
+        let mut may_go = may_go.clone();
+        async move { may_go.wait_for(|may_go| *may_go).await.map(|_| ()) }
+    };
+    let selector = LeaderSelector::start(&client, PATH, options(), work).unwrap();
+    let LeaderState::Leading(leadership) = state(&mut selector.watch(), LeaderState::is_leading).await else {
+        panic!("it leads");
+    };
+    Revoker::request(&other, PATH).await.unwrap();
+    within(leadership.resign_requested()).await;
+    eventually("it is seen again", || async {
+        let (data, stat) = zookeeper.get_data(leadership.node_path()).await.unwrap();
+        (data == b"a" && stat.version == 2).then_some(())
+    })
+    .await;
+    let leader = observer.leader().await.unwrap().unwrap();
+    assert_eq!((&*leader.id(), leader.is_revoke_requested()), ("a", true));
+    assert!(matches!(&*seen.borrow(), Observation::Leader(leader) if leader.id() == "a"), "{seen:?}");
+    let_go.send_replace(true);
+    selector.close().await.unwrap();
+
+    let latch = LeaderLatch::start(&client, "/leaders/latch", options()).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    let (go, gone) = oneshot::channel::<()>();
+    let worker = leadership.clone();
+    let work = tokio::spawn(async move { worker.run(gone).await });
+    tokio::task::yield_now().await;
+    zookeeper.set_data(leadership.node_path(), b"__REVOKE__", None).await.unwrap();
+    within(leadership.resign_requested()).await;
+    // What it might have written by now would come before this.
+    client.zookeeper().await.unwrap().sync("/").await.unwrap();
+    let (data, stat) = zookeeper.get_data(leadership.node_path()).await.unwrap();
+    assert_eq!((&*data, stat.version), (&b"__REVOKE__"[..], 1));
+    drop(go);
+    let _ = within(work).await.unwrap();
+    within(latch.close(CloseMode::Silent)).await.unwrap();
 }
 
 /// Wherever on its way into the queue it is.
@@ -192,6 +246,115 @@ async fn work_is_waited_for_and_then_stopped() {
 }
 
 // Curator's `LeaderLatch.CloseMode`.
+#[tokio::test]
+async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
+    let server = TestingServer::start().await.unwrap();
+    let other = connect(&server).await;
+    let ways: [(&str, Way); 6] = [
+        ("it resigns", |_, _, term| Box::pin(async move { term.resign().await.unwrap() })),
+        ("the latch is closed", |_, latch, _| {
+            Box::pin(async move { latch.close(CloseMode::Silent).await.unwrap() })
+        }),
+        ("the latch is dropped", |_, latch, _| Box::pin(async { drop(latch) })),
+        ("the client is closed", |client, _latch, _| Box::pin(async move { client.close().await })),
+        ("another one asks", |_, latch, _| {
+            Box::pin(async move { drop(latch.transfer().await.unwrap().unwrap()) })
+        }),
+        ("it is evicted", |client, _latch, _| {
+            Box::pin(async move { assert_eq!(force_release(&client, PATH).await.unwrap().len(), 1) })
+        }),
+    ];
+    for (way, end) in ways {
+        let client = connect(&server).await;
+        // It would wait for the tick as long.
+        let options = LeaderOptions::new().grace(Duration::from_secs(3_600));
+        let latch = LeaderLatch::start(&client, PATH, options).unwrap();
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        let (began, begun) = oneshot::channel();
+        let work = tokio::spawn({
+            let leadership = leadership.clone();
+            async move {
+                let working = async {
+                    assert_eq!(leadership.until_resigning(async { 7 }).await, Some(7));
+                    began.send(()).unwrap();
+                    leadership.until_resigning(std::future::pending::<()>()).await
+                };
+                leadership.run(working).await
+            }
+        });
+        within(begun).await.unwrap();
+        if way == "another one asks" {
+            let asking = self::latch(&other, "b");
+            standing(&asking, 2).await;
+            within(end(client, asking, leadership.clone())).await;
+        } else {
+            within(end(client, latch.clone(), leadership.clone())).await;
+            drop(latch);
+        }
+        match within(work).await.unwrap() {
+            Ok(waited) => assert_eq!(waited, None, "{way}"),
+            // Then the work is dropped as well.
+            Err(error) => {
+                assert!(matches!(error, Error::LockLost { .. }) && way == "it is evicted", "{way}: {error}")
+            }
+        }
+        // Also beside `run`, and later; what is waited for is not begun.
+        let later = leadership.until_resigning(async { panic!("{way}") });
+        assert_eq!(within(later).await, None::<()>, "{way}");
+    }
+}
+
+/// How a term ends. It is given the leader's client and latch, or the latch of another one.
+type Way = fn(Client, LeaderLatch, Leadership) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[tokio::test]
+async fn nothing_that_was_waited_for_is_lost() {
+    const MESSAGES: usize = 100;
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let latch = latch(&client, "a");
+    let (tell, mut told) = mpsc::channel(1);
+    tokio::spawn(async move {
+        for message in 0..MESSAGES {
+            tell.send(message).await.unwrap();
+        }
+    });
+    let mut received = Vec::new();
+    let mut terms = 0;
+    while received.len() < MESSAGES {
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        terms += 1;
+        let resigning = tokio::spawn({
+            let leadership = leadership.clone();
+            // Sometime within the work.
+            async move {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                leadership.resign().await
+            }
+        });
+        leadership
+            .run(async {
+                while let Some(message) = leadership.until_resigning(told.recv()).await {
+                    let Some(message) = message else { break };
+                    received.push(message);
+                    // A wait that is given up, and goes on later, loses nothing either.
+                    let _ = tokio::time::timeout(
+                        Duration::ZERO,
+                        leadership.until_resigning(std::future::pending::<()>()),
+                    )
+                    .await;
+                }
+            })
+            .await
+            .unwrap();
+        within(resigning).await.unwrap().unwrap();
+    }
+    assert!(terms > 2, "{terms}");
+    assert_eq!(received, (0..MESSAGES).collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn those_who_watch_are_told_of_the_end_or_not() {
     let server = TestingServer::start().await.unwrap();

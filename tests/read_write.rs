@@ -546,13 +546,11 @@ async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
     assert_eq!(session_id(&client).await, session);
 }
 
+const LONG_SESSION: Duration = Duration::from_secs(600);
+
 /// A client that sends no ping while a test counts.
 async fn quiet(server: &TestingServer) -> Client {
-    Client::builder()
-        .session_timeout(Duration::from_secs(60))
-        .connect(&server.connect_string())
-        .await
-        .unwrap()
+    Client::builder().session_timeout(LONG_SESSION).connect(&server.connect_string()).await.unwrap()
 }
 
 #[tokio::test]
@@ -869,7 +867,9 @@ impl Counted {
 async fn a_release_wakes_only_those_that_can_go_on() {
     /// What asking for the packets takes.
     const ASKING: u64 = 2;
-    let server = TestingServer::start().await.unwrap();
+    // On a busy machine this takes longer than it is between two signs of life of a shorter session.
+    let server = TestingServer::builder().session_timeout_bounds(Duration::from_secs(1), LONG_SESSION);
+    let server = server.start().await.unwrap();
     let first = read_write(&connect(&server).await);
     let second = Counted::new(&server).await;
     let readers = join_all((0..10).map(|_| Counted::new(&server))).await;

@@ -139,6 +139,7 @@ fn calls(client: &Client, outage: Outage, held: Option<Held>) -> Vec<Call> {
         call("those of a semaphore", on!(semaphore("/x/those"), participants())),
         call("get", on!(count("/x/get"), get())),
         call("set", on!(count("/x/set"), set(3))),
+        call("path_exists", on!(multi("/x/exists"), path_exists())),
         call("leader", on!(observer, leader())),
     ];
     if outage != Outage::Frozen {

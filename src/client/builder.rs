@@ -50,6 +50,7 @@ pub struct ClientBuilder {
     terms: Terms,
     namespace: String,
     identity: Option<Vec<u8>>,
+    compresses: bool,
     acls: AclProvider,
     retry: RetryPolicy,
     /// Whether it was given credentials.
@@ -69,6 +70,7 @@ impl ClientBuilder {
             terms: Terms::default(),
             namespace: String::new(),
             identity: None,
+            compresses: false,
             acls: AclProvider::default(),
             retry: RetryPolicy::default(),
             is_authenticated: false,
@@ -105,8 +107,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Has the client live on this tokio runtime, rather than on the thread that all clients of the process share. It needs
-    /// I/O and timers enabled.
+    /// Has the client live on this tokio runtime, rather than on the threads that all clients of the process share. It
+    /// needs I/O and timers enabled.
     ///
     /// Its callers must be on a tokio runtime as well. The session is lost when the runtime has no time for it, as when all
     /// of its threads are blocked for longer than the session timeout; when it is shut down, the client is closed; and a
@@ -156,10 +158,35 @@ impl ClientBuilder {
 
     /// The data of this client's nodes, by which others can tell who holds or waits.
     ///
-    /// By default the local address that faces the servers, as text; nothing for an adopted session. At most 512 KiB, and
-    /// not `__REVOKE__`, by which holders are asked for their locks.
+    /// By default the local address that faces the servers, as Curator's default is, and then the host name, the process
+    /// id and the name of the program:
+    ///
+    /// ```text
+    /// 10.1.2.3 host=web-3 pid=4711 program=billing
+    /// ```
+    ///
+    /// [`Participant::address`](crate::Participant::address), `host`, `pid` and `program` read it. What is not known is left
+    /// out: the address of an adopted session, or one that cannot be found within a second. Names are cut after 64
+    /// characters; in them `%`, and whatever is neither a letter, a digit nor ASCII punctuation, is percent-encoded as in
+    /// URLs. Everyone who may read the nodes sees it: give an identity of your own to tell less.
+    ///
+    /// A given identity is written as it is. At most 512 KiB, and not `__REVOKE__`, by which holders are asked for their
+    /// locks.
     pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
         self.identity = Some(identity.into());
+        self
+    }
+
+    /// Compresses the data of this client's nodes with gzip, as Curator does after `enableCompression()`. Needed by every
+    /// client that shares a path with such a client of Curator: it cannot read plain data, and its `acquire` fails behind a
+    /// node that has some.
+    ///
+    /// Reading needs no setting: this library understands both. Clients that write plain data, of Curator without
+    /// compression and of kazoo, cannot share a path with one that compresses at all.
+    ///
+    /// Source: Curator's `CuratorFrameworkFactory.Builder.enableCompression`.
+    pub fn enable_compression(mut self) -> Self {
+        self.compresses = true;
         self
     }
 
@@ -209,7 +236,7 @@ impl ClientBuilder {
 
     /// An ACL by full path; where it returns `None`, that of [`acl`](Self::acl) is used.
     ///
-    /// It is called wherever a node is made, also on the thread that the clients of the process share: it must not block,
+    /// It is called wherever a node is made, also on the threads that the clients of the process share: it must not block,
     /// and spawn nothing. Do not give it this client itself, which would keep itself open.
     pub fn acl_for_path(mut self, acl: impl Fn(&str) -> Option<Vec<Acl>> + Send + Sync + 'static) -> Self {
         self.acls.set_per_path(Arc::new(acl));
@@ -317,6 +344,7 @@ impl ClientBuilder {
             connection_timeout: self.connection_timeout,
             drop_timeout: self.drop_timeout,
             terms: self.terms,
+            compresses: self.compresses,
         };
         Ok(Client::start(config, home, self.identity, source))
     }
@@ -381,6 +409,7 @@ impl fmt::Debug for ClientBuilder {
             .field("validity_margin", &self.terms.margin)
             .field("keep_alive", &self.terms.keep_alive)
             .field("namespace", &self.namespace)
+            .field("compresses", &self.compresses)
             .field("identity", &self.identity.as_deref().map(String::from_utf8_lossy))
             .field("acls", &self.acls)
             .field("retry", &self.retry)

@@ -47,7 +47,12 @@ impl Connection {
 
     /// Whether nothing has ended it so far.
     pub(super) fn is_alive(&self) -> bool {
-        self.state() == SessionState::SyncConnected
+        self.is_alive_in(self.state())
+    }
+
+    /// The same, if this is its state.
+    pub(super) fn is_alive_in(&self, state: SessionState) -> bool {
+        state == SessionState::SyncConnected
             && match &self.server {
                 Server::Own(gate) => !gate.is_closed(),
                 Server::Adopted(serving) => serving.changes() == self.number,

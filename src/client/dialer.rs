@@ -29,8 +29,8 @@ pub(super) struct Dialed {
     pub(super) since: Moment,
 }
 
-/// For how long a server may be silent until the next one is tried. It grows from pass to pass, so that neither one silent
-/// server costs a session with the others, nor is one that is slow given up for ever.
+/// How long to wait for a silent server before the next one is tried. It grows from pass to pass: a silent server does not
+/// cost the session that another could keep, and a slow server gets its chance in a later pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     now: Duration,
@@ -71,7 +71,7 @@ impl Dialer {
         &self.hosts
     }
 
-    /// The servers, in random order: what each is to be dialed as.
+    /// Returns a connect string for each server, in random order.
     pub(super) fn round(&self) -> Vec<String> {
         let mut round = self.hosts.one_by_one();
         fastrand::shuffle(&mut round);

@@ -3,23 +3,43 @@
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
+use futures_util::FutureExt;
+use futures_util::future::{AbortHandle, Abortable};
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::context::TokioContext;
 
+use super::reactor::Reactor;
 use crate::error::{Error, Result};
+
+/// On how many threads news is shown at a time. Each that is kept is kept by a user who keeps what was borrowed. The look-ups
+/// of host names share the pool that these are from, of 512.
+const MOST_THREADS: usize = 256;
 
 /// A runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Home {
     runtime: Handle,
-    /// Of the thread that is our own.
-    thread: Option<ThreadId>,
+    /// If it is our own.
+    own: Option<Own>,
 }
 
+#[derive(Clone, Debug)]
+struct Own {
+    /// Of the runtime.
+    thread: ThreadId,
+    reactor: Reactor,
+}
+
+/// A connection that is served. Dropping it ends that.
+#[derive(Debug)]
+pub(super) struct Served(AbortHandle);
+
 impl Home {
-    /// A thread that is shared by all clients of the process. It is there from the first one on, and costs nothing while
-    /// there is none.
+    /// Two threads that are shared by all clients of the process, one for their connections and one for all else. They are
+    /// there from the first client on.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`]: the system lets us start no thread.
@@ -43,50 +63,91 @@ impl Home {
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name("zk-recipes".into());
         let thread = thread.spawn(move || runtime.block_on(std::future::pending::<()>()))?;
-        Ok(Self { runtime: handle, thread: Some(thread.thread().id()) })
+        let own = Own { thread: thread.thread().id(), reactor: Reactor::start()? };
+        Ok(Self { runtime: handle, own: Some(own) })
     }
 
     /// A runtime of the user's.
     pub(crate) fn of(runtime: Handle) -> Self {
-        Self { runtime, thread: None }
+        Self { runtime, own: None }
     }
 
-    pub(super) fn runtime(&self) -> &Handle {
+    pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Whether it is a thread of our own, which lives as long as the process.
+    /// Whether it is our own, which lives as long as the process.
     pub(super) fn is_ours(&self) -> bool {
-        self.thread.is_some()
+        self.own.is_some()
     }
 
-    /// Shows something to those who watch, who may have borrowed what they see: then it waits, on our own thread in the
-    /// background. A user who keeps what was borrowed must not cost others their sessions. What is shown is to be looked up when
-    /// this is done: an earlier one may be overtaken.
+    /// Serves a connection.
+    pub(super) fn serve(&self, connection: impl Future<Output = ()> + Send + 'static) -> Served {
+        let (handle, registration) = AbortHandle::new_pair();
+        let connection = Abortable::new(connection, registration).map(drop);
+        match &self.own {
+            Some(own) => own.reactor.spawn(connection),
+            None => drop(self.runtime.spawn(connection)),
+        }
+        Served(handle)
+    }
+
+    /// Runs `show`, which updates a `watch` that users may have borrowed and so may block. On a shared thread it runs in
+    /// the background, because a user who keeps a borrow must not cost other clients their sessions. Calls may overtake each
+    /// other: `show` must look up the latest value itself.
     pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
-        if self.thread == Some(thread::current().id()) {
-            self.runtime.spawn_blocking(show);
-        } else {
-            show();
+        drop(self.show(show));
+    }
+
+    /// The same, and waits until `show` has run.
+    pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
+        if let Some(showing) = self.show(show) {
+            // It is not aborted, and does not panic.
+            let _ = showing.await;
         }
     }
 
-    /// The same, and waits until it is shown.
-    pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
-        if self.thread == Some(thread::current().id()) {
-            // It does not end by itself, nor panic.
-            let _ = self.runtime.spawn_blocking(show).await;
-        } else {
+    /// Runs it, or returns the task that does.
+    fn show(&self, show: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+        static THREADS: Semaphore = Semaphore::const_new(MOST_THREADS);
+        if !self.own.as_ref().is_some_and(Own::is_here) {
             show();
+            return None;
         }
+        let shown_by = |thread: SemaphorePermit<'static>| {
+            move || {
+                show();
+                drop(thread);
+            }
+        };
+        Some(match THREADS.try_acquire() {
+            Ok(thread) => self.runtime.spawn_blocking(shown_by(thread)),
+            Err(_) => self.runtime.spawn(async move {
+                // It is never closed.
+                let Ok(thread) = THREADS.acquire().await else { return };
+                let _ = tokio::task::spawn_blocking(shown_by(thread)).await;
+            }),
+        })
     }
 
     /// Whether what is done there may stand still while this thread is blocked.
-    pub(super) fn is_here(&self) -> bool {
-        match self.thread {
-            Some(thread) => thread == thread::current().id(),
+    pub(crate) fn is_here(&self) -> bool {
+        match &self.own {
+            Some(own) => own.is_here(),
             None => Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id()),
         }
+    }
+}
+
+impl Own {
+    fn is_here(&self) -> bool {
+        [self.thread, self.reactor.thread()].contains(&thread::current().id())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

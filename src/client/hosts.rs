@@ -59,11 +59,9 @@ impl Hosts {
         self.servers.iter().map(one).collect()
     }
 
-    /// The address of this machine that faces the first server, as text; empty if it cannot be told.
-    ///
-    /// Curator's default node data is the local address, too.
-    pub(crate) async fn local_address(&self) -> Vec<u8> {
-        let Some(Server { name, port, .. }) = self.servers.first() else { return Vec::new() };
+    /// The address of this machine that faces the first server, if it can be told.
+    pub(crate) async fn local_address(&self) -> Option<IpAddr> {
+        let Server { name, port, .. } = self.servers.first()?;
         let facing = async {
             let server = tokio::net::lookup_host((&**name, *port)).await.ok()?.next()?;
             // No packet is sent: connecting a datagram socket only chooses a route.
@@ -72,10 +70,8 @@ impl Hosts {
             socket.connect(server).ok()?;
             socket.local_addr().ok()
         };
-        match tokio::time::timeout(LOOKUP_TIMEOUT, facing).await {
-            Ok(Some(local)) => local.ip().to_string().into_bytes(),
-            Ok(None) | Err(_) => Vec::new(),
-        }
+        let local = tokio::time::timeout(LOOKUP_TIMEOUT, facing).await.ok()??;
+        Some(local.ip())
     }
 }
 
@@ -249,8 +245,9 @@ mod tests {
     #[tokio::test]
     async fn the_local_address_faces_the_server() {
         let local_address = async |hosts| validate(hosts, false).unwrap().local_address().await;
-        assert_eq!(local_address("127.0.0.1:2181,zk2:2181/chroot").await, b"127.0.0.1");
-        assert_eq!(local_address("tcp://127.0.0.1/chroot").await, b"127.0.0.1");
-        assert_eq!(local_address("nobody.invalid:2181").await, b"");
+        let localhost = Some(IpAddr::from([127, 0, 0, 1]));
+        assert_eq!(local_address("127.0.0.1:2181,zk2:2181/chroot").await, localhost);
+        assert_eq!(local_address("tcp://127.0.0.1/chroot").await, localhost);
+        assert_eq!(local_address("nobody.invalid:2181").await, None);
     }
 }

@@ -51,11 +51,20 @@ pub(crate) struct Link {
     pub(super) causes: watch::Sender<Vec<HostFailure>>,
 }
 
-/// What is to be told.
+/// The latest values, which the channels may not show yet.
 #[derive(Debug)]
 struct Present {
     state: ConnectionState,
     status: Status,
+    /// Whether the state is on its way to the channel.
+    is_new: bool,
+}
+
+impl Present {
+    fn take(&mut self) -> ConnectionState {
+        self.is_new = false;
+        self.state
+    }
 }
 
 impl Link {
@@ -65,9 +74,13 @@ impl Link {
             home,
             status: watch::Sender::new(status.clone()),
             state: watch::Sender::new(state),
-            present: Mutex::new(Present { state, status }),
+            present: Mutex::new(Present { state, status, is_new: false }),
             causes: watch::Sender::default(),
         }
+    }
+
+    pub(super) fn home(&self) -> &Home {
+        &self.home
     }
 
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
@@ -90,8 +103,12 @@ impl Link {
         if self.state.receiver_count() == 0 {
             return self.show();
         }
-        let link = self.clone();
-        self.home.tell(move || link.show());
+        // One that waits for somebody who borrows shows the latest.
+        let is_on_the_way = std::mem::replace(&mut self.present().is_new, true);
+        if !is_on_the_way {
+            let link = self.clone();
+            self.home.tell(move || link.show());
+        }
     }
 
     /// The same while the state stays as it is.
@@ -103,7 +120,7 @@ impl Link {
     /// A task that sees the status sees that state, or a later one.
     fn show(&self) {
         self.state.send_if_modified(|shown| {
-            let state = self.present().state;
+            let state = self.present().take();
             std::mem::replace(shown, state) != state
         });
         self.show_status();

@@ -5,6 +5,7 @@ mod adopted;
 mod builder;
 mod causes;
 mod clock;
+mod compression;
 mod connection;
 mod dialer;
 mod extensions;
@@ -19,7 +20,9 @@ mod node_data;
 mod parents;
 mod path;
 mod presence;
+mod process;
 mod pulse;
+mod reactor;
 mod retry;
 mod see_through;
 mod serving;
@@ -38,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join, select};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::context::TokioContext;
@@ -49,17 +52,19 @@ use zookeeper_client::{self as zk, Acl};
 
 use self::acl::AclProvider;
 pub use self::builder::ClientBuilder;
+pub(crate) use self::compression::{compressed, decompressed};
 use self::extensions::Extensions;
-use self::home::Home;
-pub(crate) use self::home::sleep_until;
+pub(crate) use self::home::{Home, sleep_until};
 use self::hosts::Hosts;
 use self::janitor::Janitor;
 pub use self::keep_alive::KeepAlive;
 use self::leaving::Leaving;
 use self::link::{Link, Status};
 pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm, OwnWatch};
-pub(crate) use self::node_data::{REVOKE_REQUEST, validate as validate_node_data};
+pub(crate) use self::node_data::{REVOKE_REQUEST, is_revoke_request, validate as validate_node_data};
+pub(crate) use self::path::validate as validate_path;
 pub(crate) use self::presence::Presence;
+pub(crate) use self::process::Process;
 pub(crate) use self::retry::Failures;
 pub use self::retry::RetryPolicy;
 pub(crate) use self::session::{Session, Watcher};
@@ -78,8 +83,8 @@ use crate::error::{Error, Result};
 /// session, for up to the [drop timeout](ClientBuilder::drop_timeout), so that a program that just ends leaves no lock
 /// behind. `std::process::exit` and signals drop nothing: leave `main` instead.
 ///
-/// A client lives on a thread of its own, which all clients of a process share: its session goes on while the caller
-/// blocks, and may be used from any runtime, or from none. [`ClientBuilder::runtime`] has it live elsewhere.
+/// A client lives on two threads that all clients of a process share: its session goes on while the caller blocks. It
+/// may be used from any runtime, or from none. [`ClientBuilder::runtime`] has it live elsewhere.
 ///
 /// It stands for Curator's `CuratorFramework`.
 ///
@@ -103,7 +108,10 @@ pub struct Client {
 #[derive(Debug)]
 struct Core {
     config: Config,
+    /// The given one; or the default one, when the local address is known.
     identity: Arc<OnceLock<Vec<u8>>>,
+    /// The default one without the local address.
+    identity_without_address: Vec<u8>,
     link: Arc<Link>,
     janitor: Janitor,
     home: Home,
@@ -124,6 +132,7 @@ struct Config {
     connection_timeout: Duration,
     drop_timeout: Duration,
     terms: Terms,
+    compresses: bool,
 }
 
 /// Where the sessions of a client come from.
@@ -203,6 +212,7 @@ impl Client {
         let core = Arc::new(Core {
             config,
             identity,
+            identity_without_address: Process::here(None).to_data(),
             link,
             janitor,
             home,
@@ -289,9 +299,15 @@ impl Client {
         session.zookeeper().map_err(|_| self.not_connected(self.core.config.connection_timeout))
     }
 
-    /// The data of this client's nodes. See [`ClientBuilder::identity`].
+    /// The data of this client's nodes. See [`ClientBuilder::identity`]. The default one is without the local address
+    /// until the client connects for the first time.
     pub fn identity(&self) -> &[u8] {
-        self.core.identity.get().map(Vec::as_slice).unwrap_or_default()
+        self.core.identity.get().unwrap_or(&self.core.identity_without_address)
+    }
+
+    /// Whether it compresses the data of its nodes.
+    fn compresses(&self) -> bool {
+        self.core.config.compresses
     }
 
     /// Ends the session, so that all its locks are free, and wakes every waiter with [`Error::Closed`].
@@ -411,14 +427,22 @@ impl Client {
     ///
     /// # Cancel safety
     /// That of what is asked.
-    pub(crate) async fn attempt<T>(&self, session: &Session, asked: impl Future<Output = T>) -> Option<T> {
-        self.ready(session).await;
-        let without_connection = pin!(session.without_connection(self.core.config.connection_timeout));
-        // Not by a macro of tokio's, which polls nothing at all when the task has used up its budget: what is asked is sent by
-        // the first poll, and callers rely on that.
-        match select(pin!(asked), without_connection).await {
-            Either::Left((answer, _)) => Some(answer),
-            Either::Right(((), _)) => None,
+    pub(crate) fn attempt<T>(
+        &self,
+        session: &Session,
+        asked: impl Future<Output = T>,
+    ) -> impl Future<Output = Option<T>> {
+        // Those who wait are many, and would keep its room for as long as they wait.
+        let asked = Box::pin(asked);
+        async move {
+            self.ready(session).await;
+            let without_connection = pin!(session.without_connection(self.core.config.connection_timeout));
+            // Not by a macro of tokio's, which polls nothing at all when the task has used up its budget: what is asked is
+            // sent by the first poll, and callers rely on that.
+            match select(asked, without_connection).await {
+                Either::Left((answer, _)) => Some(answer),
+                Either::Right(((), _)) => None,
+            }
         }
     }
 
@@ -497,6 +521,15 @@ impl Client {
                 Err(error) => failures.pause_after(error, self.retry_policy()).await?,
             }
         }
+    }
+
+    /// Whether there is a node at this full path, with all that was done before this call.
+    pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
+        let looking = self.request("look for", path, |session| async move {
+            let (synced, stat) = join(session.sync(path), session.stat(path)).await;
+            Ok(synced.and(stat)?.is_some())
+        });
+        self.unless_closed(looking).await
     }
 
     /// Makes `path` and all its ancestors as containers.

@@ -1,6 +1,7 @@
 //! An ephemeral node in a queue, from before its create is sent until it is known to be gone.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -31,10 +32,11 @@ pub(crate) struct EphemeralNode {
     kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// A watch on a node of ours, and the data that it had then.
+/// A watch on a node of ours, and the data that it had then, of that version.
 #[derive(Debug)]
 pub(crate) struct OwnWatch {
     pub(crate) data: Vec<u8>,
+    pub(crate) version: i32,
     pub(crate) watcher: Watcher,
 }
 
@@ -54,8 +56,14 @@ impl NodeForm {
     pub(crate) fn size(&self, client: &Client, parent: &str) -> usize {
         // The length of an id is that of every other.
         let path = format!("{parent}/_c_{}-{}", Uuid::nil(), self.marker);
-        let (acl, data) = (client.acl_of(&path), self.data.as_deref().unwrap_or(client.identity()));
-        size::of_write(&Write::Create { path: &path, data, mode: CreateMode::EphemeralSequential, acl: &acl })
+        let (acl, data) = (client.acl_of(&path), self.data(client));
+        let mode = CreateMode::EphemeralSequential;
+        size::of_write(&Write::Create { path: &path, data: &data, mode, acl: &acl })
+    }
+
+    /// The data, as it is written.
+    fn data<'a>(&'a self, client: &'a Client) -> Cow<'a, [u8]> {
+        client.node_data(self.data.as_deref().unwrap_or(client.identity()))
     }
 }
 
@@ -203,14 +211,18 @@ impl EphemeralNode {
     }
 
     fn to_create(&self) -> NewNode<'_> {
-        let NodeForm { marker, number, data } = &self.form;
+        let NodeForm { marker, number, .. } = &self.form;
         let mut path = format!("{}/{}{marker}", self.parent, self.id);
         if let Some(number) = number {
             path += &format!("{number:010}");
         }
         let acl = self.client.acl_of(&path);
-        let data = data.as_deref().unwrap_or(self.client.identity());
-        NewNode { acl, path, numbered: number.is_none(), data }
+        NewNode { acl, path, numbered: number.is_none(), data: self.data() }
+    }
+
+    /// What is written to it when it is created.
+    pub(crate) fn data(&self) -> Cow<'_, [u8]> {
+        self.form.data(&self.client)
     }
 
     fn exists(&mut self, path: &str, czxid: Option<i64>) {
@@ -252,8 +264,8 @@ impl EphemeralNode {
 
     /// Watches the node, which exists, for its deletion or a change of its data.
     pub(crate) async fn watch(&mut self) -> Result<(), zk::Error> {
-        let (data, _, watcher) = self.session.watch_data(&self.path()).await?;
-        self.watch = Some(OwnWatch { data, watcher });
+        let (data, stat, watcher) = self.session.watch_data(&self.path()).await?;
+        self.watch = Some(OwnWatch { data, version: stat.version, watcher });
         Ok(())
     }
 

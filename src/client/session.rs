@@ -31,9 +31,9 @@ const TOO_LARGE: zk::Error = zk::Error::BadArguments(&"it is larger than the ser
 
 /// A session, from its establishment on. Its epoch tells it from earlier and later ones of the same client.
 ///
-/// It has one connection after the other, or none for a while. Each request is sent on the present one when it is polled
-/// for the first time, or fails: so those that are polled one after the other arrive in that order. A connection becomes the present one when its server has caught up, so that
-/// whatever is read on it shows all that the client has heard of before.
+/// It has one connection after the other, or none for a while. The first poll of a request sends it on the present
+/// connection, or fails: requests that are polled one after the other arrive in that order. A connection becomes the
+/// present one when its server has caught up, so that reads on it show everything that the client has heard of before.
 ///
 /// What its [validity](Validity) goes by are the answers to requests that a majority of the servers has committed. It
 /// is the leader that lets sessions expire; but reads and pings are also answered by a server that the leader hears
@@ -57,13 +57,34 @@ pub(super) enum Line {
     Over,
 }
 
+impl Line {
+    /// The connection to make requests on.
+    ///
+    /// # Errors
+    /// [`ConnectionLoss`](zk::Error::ConnectionLoss): there is none at the moment.
+    /// [`SessionExpired`](zk::Error::SessionExpired): the session is over.
+    fn usable(&self) -> Result<&Arc<Connection>, zk::Error> {
+        match self {
+            Self::Connected(connection) if connection.is_alive() => Ok(connection),
+            Self::Left(connection) => Ok(connection),
+            Self::Connected(_) | Self::Down(_) => Err(zk::Error::ConnectionLoss),
+            Self::Over => Err(zk::Error::SessionExpired),
+        }
+    }
+
+    /// Whether a request would be sent, or fail for good.
+    fn is_settled(&self) -> bool {
+        !matches!(self.usable(), Err(zk::Error::ConnectionLoss))
+    }
+}
+
 /// An ephemeral node to be created.
 #[derive(Debug)]
 pub(crate) struct NewNode<'a> {
     pub(crate) path: String,
     /// Whether the server appends the next number to the path.
     pub(crate) numbered: bool,
-    pub(crate) data: &'a [u8],
+    pub(crate) data: Cow<'a, [u8]>,
     pub(crate) acl: Cow<'a, [Acl]>,
 }
 
@@ -76,7 +97,7 @@ pub(crate) struct Created {
     pub(crate) czxid: Option<i64>,
 }
 
-/// Tells of a change, or of the end of the connection: then it is to be set again. Dropping it takes the watch back.
+/// Reports a change, or the end of the connection, after which the watch must be set again. Dropping it removes the watch.
 pub(crate) struct Watcher {
     event: Pin<Box<dyn Future<Output = EventType> + Send + Sync>>,
     /// Not the connection, whose session could not be ended then.
@@ -212,38 +233,35 @@ impl Session {
     }
 
     /// How sure it is at this moment that the session lives.
+    /// With one look at the connection: holders look at this all the time.
     pub(crate) fn health(&self) -> Health {
-        self.validity.health(self.is_connected())
+        let is_connected = match &*self.line.borrow() {
+            Line::Connected(connection) => match connection.state() {
+                state if state.is_terminated() => return Health::Over,
+                state => connection.is_alive_in(state),
+            },
+            Line::Left(connection) if connection.state().is_terminated() => return Health::Over,
+            Line::Left(_) | Line::Down(_) => false,
+            Line::Over => return Health::Over,
+        };
+        self.validity.health(is_connected)
     }
 
-    /// The present connection.
+    /// The present connection. No request waits for one: of several that are sent together, a later one might then overtake
+    /// an earlier one. [`ready`](Self::ready) waits.
     ///
     /// # Errors
-    /// [`ConnectionLoss`](zk::Error::ConnectionLoss): there is none. No request waits for one: of several that are sent
-    /// together, a later one might then overtake an earlier one. [`ready`](Self::ready) waits.
-    /// [`SessionExpired`](zk::Error::SessionExpired): it is over.
+    /// As [`Line::usable`].
     fn connected(&self) -> Result<Arc<Connection>, zk::Error> {
-        match &*self.line.borrow() {
-            Line::Connected(connection) if connection.is_alive() => Ok(connection.clone()),
-            Line::Left(connection) => Ok(connection.clone()),
-            Line::Connected(_) | Line::Down(_) => Err(zk::Error::ConnectionLoss),
-            Line::Over => Err(zk::Error::SessionExpired),
-        }
+        self.line.borrow().usable().cloned()
     }
 
     /// Waits until there is a connection to make requests on, or the session is over.
     pub(crate) async fn ready(&self) {
-        if !matches!(self.connected(), Err(zk::Error::ConnectionLoss)) {
-            return;
+        if !self.line.borrow().is_settled() {
+            // The sender is ours.
+            let _ = self.line.subscribe().wait_for(Line::is_settled).await;
         }
-        let mut line = self.line.subscribe();
-        let is_settled = |line: &Line| match line {
-            Line::Connected(connection) => connection.is_alive(),
-            Line::Left(_) | Line::Over => true,
-            Line::Down(_) => false,
-        };
-        // The sender is ours.
-        let _ = line.wait_for(is_settled).await;
     }
 
     /// The handle of the present connection.
@@ -258,14 +276,15 @@ impl Session {
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
         let connection = self.connected()?;
         let zookeeper = connection.zookeeper();
-        let (path, data, acl) = (&*node.path, node.data, &*node.acl);
+        let (path, data, acl) = (&*node.path, &*node.data, &*node.acl);
         let create = Write::Create { path, data, mode: node.mode(), acl };
         if !size::fits([size::of_write(&create)], zookeeper.path()) {
             return Err(TOO_LARGE);
         }
         let sent = Moment::now();
         let options = node.mode().with_acls(Acls::new(&node.acl));
-        let (stat, sequence) = self.written(sent, zookeeper.create(&node.path, node.data, &options).await)?;
+        let (stat, sequence) =
+            self.written(sent, zookeeper.create(&node.path, &node.data, &options).await)?;
         let path = if node.numbered { format!("{}{sequence}", node.path) } else { node.path.clone() };
         Ok(Created { path, czxid: Some(stat.czxid) })
     }
@@ -282,7 +301,7 @@ impl Session {
         let guards = guard.into_iter().map(|path| Write::Check { path, version: None });
         let creates = nodes.iter().map(|node| Write::Create {
             path: &node.path,
-            data: node.data,
+            data: &node.data,
             mode: node.mode(),
             acl: &node.acl,
         });
@@ -519,15 +538,18 @@ impl Session {
         Ok((data, stat, Watcher::new(watcher, &connection)))
     }
 
-    /// The same without the `Stat`, again and again while there is no connection.
+    /// The same again and again while there is no connection.
     ///
     /// # Errors
     /// That the server refuses, or that the session is over.
-    pub(crate) async fn watch_data_patiently(&self, path: &str) -> Result<(Vec<u8>, Watcher), zk::Error> {
+    pub(crate) async fn watch_data_patiently(
+        &self,
+        path: &str,
+    ) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
         loop {
             self.ready().await;
             match self.watch_data(path).await {
-                Ok((data, _, watcher)) => return Ok((data, watcher)),
+                Ok(watched) => return Ok(watched),
                 Err(error) if Failure::of(&error).is_passing() => sleep(PAUSE).await,
                 Err(error) => return Err(error),
             }
@@ -541,10 +563,16 @@ impl Session {
         Ok((stat.is_some(), Watcher::new(watcher, &connection)))
     }
 
-    pub(crate) async fn set_data(&self, path: &str, data: &[u8]) -> Result<(), zk::Error> {
+    /// Replaces the data of a node, if it has that version; `None` for whatever version.
+    pub(crate) async fn set_data(
+        &self,
+        path: &str,
+        data: &[u8],
+        version: Option<i32>,
+    ) -> Result<(), zk::Error> {
         let connection = self.connected()?;
         let sent = Moment::now();
-        self.written(sent, connection.zookeeper().set_data(path, data, None).await).map(|_| ())
+        self.written(sent, connection.zookeeper().set_data(path, data, version).await).map(|_| ())
     }
 
     /// Lists children and watches for changes among them.
@@ -617,7 +645,8 @@ mod tests {
     fn a_request_without_a_connection_fails_when_it_is_polled_first() {
         let validity = Validity::new(Duration::from_secs(10), Terms::default(), Moment::now(), true);
         let session = Session::new(1, 1, validity);
-        let node = || NewNode { path: "/a/b".into(), numbered: true, data: b"", acl: Cow::Borrowed(&[]) };
+        let node =
+            || NewNode { path: "/a/b".into(), numbered: true, data: b"".into(), acl: Cow::Borrowed(&[]) };
         let check = [Write::Check { path: "/", version: None }];
         let multi = |error: Option<zk::MultiWriteError>| error.map(zk::Error::from);
         let outcomes = [
@@ -636,7 +665,7 @@ mod tests {
             session.watch_data("/a").now_or_never().map(Result::err),
             session.watch_existence("/a").now_or_never().map(Result::err),
             session.watch_list("/a").now_or_never().map(Result::err),
-            session.set_data("/a", b"").now_or_never().map(Result::err),
+            session.set_data("/a", b"", None).now_or_never().map(Result::err),
             session.delete("/a").now_or_never().map(Result::err),
         ];
         for (nth, outcome) in outcomes.into_iter().enumerate() {

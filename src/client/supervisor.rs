@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::future::OptionFuture;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use zookeeper_client::{self as zk, SessionState};
 
 use super::adopted;
@@ -16,6 +15,7 @@ use super::clock::Moment;
 use super::connection::{Connection, Server, Service};
 use super::dialer::{Dialed, Dialer, Patience};
 use super::link::{Link, Status};
+use super::process::Process;
 use super::pulse;
 use super::serving;
 use super::session::Session;
@@ -60,7 +60,7 @@ pub(crate) async fn supervise(
         Source::Own { dialer, session_timeout } => {
             if identity.get().is_none() {
                 let address = dialer.hosts().local_address().await;
-                identity.get_or_init(|| address);
+                identity.get_or_init(|| Process::here(address).to_data());
             }
             let supervisor = Supervisor { dialer, session_timeout, terms, link: link.clone(), closed, ended };
             supervisor.run().await;
@@ -281,21 +281,21 @@ impl Supervisor {
     /// the client was closed.
     async fn serve(&self, session: &Session, connection: Arc<Connection>, serving: Service) -> End {
         let gate = serving.gate().clone();
-        // A task of its own, which is woken by nothing else.
-        let task = AbortOnDropHandle::new(tokio::spawn(serving));
+        // In a task of its own, which is woken by nothing else.
+        let served = self.link.home().serve(serving);
         if self.closed.run_until_cancelled(gate.ended()).await.is_none() {
             let state = connection.zookeeper().state_watcher();
             // The handles are dropped, so that the session is ended: when the requests under way are answered.
             session.end();
             let kept = Arc::downgrade(&connection);
             drop(connection);
-            let mut served = timeout(FAREWELL, gate.ended()).await;
-            if served.is_err() && kept.strong_count() == 0 {
+            let mut ended = timeout(FAREWELL, gate.ended()).await;
+            if ended.is_err() && kept.strong_count() == 0 {
                 // Nobody keeps it from being ended but the server.
-                served = timeout(self.session_timeout, gate.ended()).await;
+                ended = timeout(self.session_timeout, gate.ended()).await;
             }
-            drop(task);
-            let is_ended = served.is_ok() && state.peek_state().is_terminated();
+            drop(served);
+            let is_ended = ended.is_ok() && state.peek_state().is_terminated();
             return if is_ended { End::Ended } else { End::Closed };
         }
         match connection.state() {
@@ -352,6 +352,6 @@ async fn follow<T>(session: &Session, kept: impl Future<Output = T>) -> T {
     };
     session.end();
     // After that, so that those who hear of it see it.
-    session.validity().publish(Health::Lapsed);
+    session.validity().publish(Health::Over);
     ended
 }

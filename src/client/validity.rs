@@ -20,6 +20,8 @@ pub(crate) enum Health {
     Suspect,
     /// It may have expired.
     Lapsed,
+    /// It is over.
+    Over,
 }
 
 /// The settings of a client that say for how long an answer vouches for its session.

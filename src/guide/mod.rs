@@ -102,7 +102,7 @@
 //! ```
 //!
 //! - Work is dropped where it awaits. Let it await often: work that computes or blocks for long keeps the lock, whose session
-//!   lives on a thread of its own, but goes on when the lock is lost.
+//!   lives on threads of its own, but goes on when the lock is lost.
 //! - What it has begun and must not stay half done belongs into a value whose drop undoes it, or into one transaction.
 //! - Tasks that it has spawned are not stopped with it. Keep them in a `JoinSet`, which is dropped with the work.
 //! - `Ok` means that the lock was held when the work was done. `Err` may come when all was done, too: in the last moment
@@ -173,7 +173,8 @@
 //! session ends.
 //!
 //! Two more costs can be caused by users who may create or write there. A change of the node that a waiter waits for makes
-//! the waiter list the queue again, so each write of theirs causes at most three requests. A node named with the number
+//! the waiter list the queue again, so each write of theirs causes at most three requests; one that asks a holder to give
+//! the lock back, at most nine, since the holder reads it and writes its own data again. A node named with the number
 //! 2147483647 makes each client that waits there ask once for the creation date of each contender, one request for each.
 //! Let only those create nodes in a path that you would let hold the lock.
 //!
@@ -191,21 +192,36 @@
 //! the signal, and return:
 //!
 //! ```no_run
+//! use std::time::Duration;
+//!
 //! use tokio::signal::unix::{SignalKind, signal};
 //! use zk_recipes::{Client, InterProcessMutex};
 //!
-//! # async fn work() -> Result<(), Box<dyn std::error::Error>> { Ok(()) }
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let mut terminated = signal(SignalKind::terminate())?;
-//!     let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
-//!     let guard = InterProcessMutex::new(&client, "/locks/orders")?.acquire().await?;
+//!     // Also while it connects, and while it waits for the lock.
 //!     tokio::select! {
-//!         done = guard.run(work()) => done??,
-//!         _ = terminated.recv() => {}
-//!         _ = tokio::signal::ctrl_c() => {}
+//!         done = work() => done,
+//!         _ = terminated.recv() => Ok(()),
+//!         _ = tokio::signal::ctrl_c() => Ok(()),
 //!     }
-//!     Ok(()) // The lock is free when the process is gone.
+//!     // The lock is free when the process is gone.
+//! }
+//!
+//! async fn work() -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = Client::connect(&std::env::var("ZK_CONNECT")?).await?;
+//!     let guard = InterProcessMutex::new(&client, "/locks/orders")?.acquire().await?;
+//!     guard.run(ship_orders(guard.fencing_token())).await?;
+//!     guard.release().await?;
+//!     Ok(())
+//! }
+//!
+//! async fn ship_orders(token: i64) {
+//!     for order in 1..=1_000 {
+//!         println!("ships order {order}, with token {token}");
+//!         tokio::time::sleep(Duration::from_secs(1)).await;
+//!     }
 //! }
 //! ```
 //!

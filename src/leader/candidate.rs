@@ -43,6 +43,8 @@ struct Latest {
     state: LeaderState,
     /// Whether it was not shown to those who watch.
     is_new: bool,
+    /// Whether they are to hear of it.
+    is_told: bool,
 }
 
 /// What a latch or a selector has of its candidate. The last handle closes it.
@@ -85,7 +87,11 @@ impl Candidate {
         let closing = client.leaving().child_token();
         let is_silent = Arc::new(AtomicBool::new(false));
         let (sender, state) = watch::channel(LeaderState::Waiting);
-        let present = Arc::new(Present(Mutex::new(Latest { state: LeaderState::Waiting, is_new: false })));
+        let present = Arc::new(Present(Mutex::new(Latest {
+            state: LeaderState::Waiting,
+            is_new: false,
+            is_told: false,
+        })));
         let (has_left, left) = watch::channel(None);
         let candidate = Self {
             lock: lock.detached(),
@@ -206,14 +212,17 @@ impl Candidate {
     }
 
     pub(super) fn publish(&self, state: LeaderState) {
-        self.present.replace(state);
         let is_told = !(self.is_closing() && self.is_silent.load(Ordering::Relaxed));
+        if !self.present.replace(state, is_told) {
+            return;
+        }
         let (state, present) = (self.state.clone(), self.present.clone());
         self.lock.client().tell(move || {
             // Dropped without a lock.
             let mut _earlier = None;
             state.send_if_modified(|shown| {
-                let Some(news) = present.news() else { return false };
+                // Whether that is told goes with it: this may be late, and about a later state.
+                let Some((news, is_told)) = present.news() else { return false };
                 _earlier = Some(mem::replace(shown, news));
                 is_told
             });
@@ -241,14 +250,16 @@ impl Present {
     }
 
     /// If it was not shown yet.
-    fn news(&self) -> Option<LeaderState> {
+    fn news(&self) -> Option<(LeaderState, bool)> {
         let mut latest = self.latest();
-        mem::take(&mut latest.is_new).then(|| latest.state.clone())
+        mem::take(&mut latest.is_new).then(|| (latest.state.clone(), latest.is_told))
     }
 
-    fn replace(&self, state: LeaderState) {
+    /// Answers whether it is to be shown: one that waits for somebody who borrows shows the latest.
+    fn replace(&self, state: LeaderState, is_told: bool) -> bool {
         // The lock is not held while the earlier state is dropped.
-        let _earlier = mem::replace(&mut *self.latest(), Latest { state, is_new: true });
+        let earlier = mem::replace(&mut *self.latest(), Latest { state, is_new: true, is_told });
+        !earlier.is_new
     }
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
@@ -321,7 +332,7 @@ impl Handle {
     pub(super) async fn transfer(&self) -> Result<Option<Participant>> {
         let mut participants = self.lock().participants().await?.into_iter();
         let (Some(leader), Some(_)) = (participants.next(), participants.next()) else { return Ok(None) };
-        let is_asked = Revoker::request_from(self.lock().client(), &leader).await?;
+        let is_asked = Revoker::ask(self.lock().client(), &leader).await?;
         Ok(Some(leader).filter(|_| is_asked))
     }
 

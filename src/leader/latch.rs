@@ -28,7 +28,7 @@ use crate::queue::LATCH;
 /// A handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
 ///
 /// ```no_run
-/// use zk_recipes::{Client, CloseMode, LeaderLatch, LeaderOptions};
+/// use zk_recipes::{Client, LeaderLatch, LeaderOptions};
 ///
 /// # async fn example() -> zk_recipes::Result<()> {
 /// # async fn work() {}
@@ -39,7 +39,8 @@ use crate::queue::LATCH;
 /// println!("{} leads, with token {}", latch.id(), leadership.fencing_token());
 /// let _ = leadership.run(work()).await;
 ///
-/// latch.close(CloseMode::Silent).await?;
+/// // Leaves the election, and the next one leads.
+/// client.close().await;
 /// # Ok(())
 /// # }
 /// ```
@@ -102,6 +103,11 @@ impl LeaderLatch {
 
     /// Leaves the election for good: resigns in order if it leads, see [`Leadership::resign`], and waits until its
     /// node is gone. What is closed already stays so.
+    ///
+    /// It takes as long as the work takes to end, and a round trip. If the servers cannot be reached, it takes up to two
+    /// thirds of the session timeout for a leader, until its [validity](Leadership::valid_until) ends, and 1.4 times the
+    /// timeout for a candidate that waits, until its session is given up. So at the end of a program,
+    /// [close the client](Client::close) instead: without a connection, that waits only for the work.
     ///
     /// # Errors
     /// [`Error::ZooKeeper`](crate::Error::ZooKeeper): the node is not confirmed to be gone; the background goes on

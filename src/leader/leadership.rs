@@ -152,6 +152,17 @@ impl Leadership {
         self.term.steps.count(running).await
     }
 
+    /// The same for work that blocks its thread: as one step.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn run_blocking<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
+        let _working = self.term.works.token();
+        if self.is_resigning() {
+            return Err(self.resigned_error());
+        }
+        let _step = self.term.steps.begin();
+        self.term.guard.run_blocking(work)
+    }
+
     /// Writes to ZooKeeper that are only done while this term goes on, whatever this process believes. See
     /// [`Transaction`].
     pub fn transaction(&self) -> Transaction<'_> {
@@ -163,12 +174,43 @@ impl Leadership {
         self.term.resigning.is_cancelled()
     }
 
-    /// Waits until it is to be given up, or has ended. Then bring the work to its end.
+    /// Waits until it is to be given up, or has ended. Then bring the work to its end. See
+    /// [`until_resigning`](Self::until_resigning) for work that waits for something else.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn resign_requested(&self) {
         self.term.resigning.cancelled().await;
+    }
+
+    /// Waits for a future until the leadership is to be given up or has ended, and returns `None` then; at once if that has
+    /// happened before.
+    ///
+    /// Use it where work waits for something to do, such as its next tick. Otherwise a resignation waits as well, until the
+    /// [grace](crate::LeaderOptions::grace) is over. Await as usual what must not stay half done.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(leadership: zk_recipes::Leadership) -> zk_recipes::Result<()> {
+    /// # async fn step(_token: i64) {}
+    /// let mut ticks = tokio::time::interval(Duration::from_secs(60));
+    /// while leadership.until_resigning(ticks.tick()).await.is_some() {
+    ///     step(leadership.fencing_token()).await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// That of the future. Its output is never lost: `None` means that it was dropped before it was done.
+    pub async fn until_resigning<F: Future>(&self, future: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            () = self.resign_requested() => None,
+            // It may be known here before the candidate has heard of it.
+            _ = self.lost() => None,
+            done = future => Some(done),
+        }
     }
 
     /// Gives the leadership up in order: [asks](Self::resign_requested) the work under it to end, waits until it has,
@@ -221,8 +263,8 @@ impl Leadership {
         let request = request_to_latch(self.fencing_token());
         loop {
             match session.watch_data_patiently(election).await {
-                Ok((data, _)) if data == request => return Ok(()),
-                Ok((_, mut change)) => {
+                Ok((data, ..)) if data == request => return Ok(()),
+                Ok((.., mut change)) => {
                     change.changed().await;
                 }
                 Err(source) => {

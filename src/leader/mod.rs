@@ -10,6 +10,8 @@ mod patience;
 mod selector;
 mod state;
 mod steps;
+#[cfg(feature = "blocking")]
+mod threads;
 
 pub use self::latch::{CloseMode, LeaderLatch};
 pub use self::leadership::Leadership;

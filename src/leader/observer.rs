@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::patience::pause_after;
-use crate::client::{Client, Failures, Watcher};
+use crate::client::{Client, Failures, Watcher, is_revoke_request};
 use crate::error::{Error, Result};
 use crate::lock::{Participant, participant};
 use crate::queue::{ANY_LOCK, Kind, LockInternals};
@@ -44,7 +44,7 @@ pub struct LeaderObserver {
 pub enum Observation {
     /// It has not seen anything yet, or cannot see any more, for that reason. It goes on trying.
     Unknown(Option<Error>),
-    /// Nobody stands for election.
+    /// Nobody stands for election, or the path [does not exist](LeaderObserver::path_exists).
     Nobody,
     /// This one leads.
     Leader(Participant),
@@ -59,7 +59,7 @@ impl LeaderObserver {
         Ok(Self { client: client.clone(), internals: LockInternals::of(client, path, &ANY_LOCK)? })
     }
 
-    /// Who leads, by a fresh look.
+    /// Who leads, by a fresh look. `None` also if the path [does not exist](Self::path_exists).
     ///
     /// # Errors
     /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when the queue or a node in it cannot be read;
@@ -72,7 +72,8 @@ impl LeaderObserver {
         self.client.unless_closed(holder).await
     }
 
-    /// Everybody who stands for election, in order: the leader first.
+    /// Everybody who stands for election, in order: the leader first. Empty also if the path
+    /// [does not exist](Self::path_exists).
     ///
     /// # Errors
     /// As [`leader`](Self::leader).
@@ -82,6 +83,18 @@ impl LeaderObserver {
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         let participants = participant::of(&self.internals, Some(Kind::Exclusive));
         self.client.unless_closed(participants).await
+    }
+
+    /// Whether the path exists, to tell an election without candidates from a path that is mistyped. See
+    /// [`InterProcessMutex::path_exists`](crate::InterProcessMutex::path_exists).
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when it cannot be looked for; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn path_exists(&self) -> Result<bool> {
+        self.client.exists(self.internals.path()).await
     }
 
     /// Who leads, now and from now on: always the latest. The first [`changed`](watch::Receiver::changed) is what is
@@ -141,11 +154,13 @@ async fn show(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>
     internals.client().told(move || drop(sender.send_replace(seen))).await;
 }
 
-/// Whether it is the same leader, whose node may have been written to meanwhile to ask for the leadership.
+/// Whether it is the same leader, to whose node a request may have been written meanwhile.
 fn is_the_same(one: &Observation, other: &Observation) -> bool {
     match (one, other) {
         (Observation::Leader(one), Observation::Leader(other)) => {
+            let shows_request = other.identity().is_some_and(is_revoke_request);
             one.fencing_token() == other.fencing_token()
+                && (shows_request || one.identity() == other.identity())
         }
         _ => one == other,
     }

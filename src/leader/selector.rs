@@ -41,14 +41,15 @@ use crate::queue::MUTEX;
 /// # async fn step(_token: i64) -> std::io::Result<()> { Ok(()) }
 /// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
 /// let options = LeaderOptions::new().id("node-7");
-/// let selector = LeaderSelector::start(&client, "/leaders/imports", options, |leadership| async move {
+/// let _selector = LeaderSelector::start(&client, "/leaders/imports", options, |leadership| async move {
 ///     while !leadership.is_resigning() {
 ///         step(leadership.fencing_token()).await?;
 ///     }
 ///     Ok::<(), std::io::Error>(())
 /// })?;
 /// tokio::signal::ctrl_c().await.expect("signals can be heard");
-/// selector.close().await?;
+/// // Has the work end, and then the next one lead.
+/// client.close().await;
 /// # Ok(())
 /// # }
 /// ```
@@ -68,7 +69,7 @@ type Work = Arc<Doing>;
 type Doing = Mutex<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>;
 
 #[derive(Clone)]
-struct Kept(#[expect(dead_code, reason = "kept for as long as somebody may lead")] Work);
+struct Kept(#[expect(dead_code, reason = "kept for as long as somebody may lead")] Arc<dyn Send + Sync>);
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,9 +91,9 @@ impl LeaderSelector {
     /// Starts a candidate at `path`, below the client's namespace, and returns at once. It needs no connection yet.
     /// When its work has ended, it stands again; after a growing pause if the work has failed.
     ///
-    /// The work is called for each term, on the tokio runtime on which this is called, and never twice at a time. If it ends at once,
-    /// and nobody else stands, it is called again 10 ms later. The path must be used for nothing else, and by no other
-    /// kind of recipe; it is made as a container.
+    /// The work is called for each term, on the tokio runtime on which this is called, and never twice at a time. If it ends
+    /// at once, and nobody else stands, it is called again 10 ms later. The path must be used for nothing else, and by no
+    /// other kind of recipe; it is made as a container.
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::InvalidArgument`] outside of a tokio runtime. What goes wrong later shows in
@@ -103,7 +104,8 @@ impl LeaderSelector {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        Self::start_queueing(client, path, &options, true, boxed(work))
+        let work = boxed(work);
+        Self::start_queueing(client, path, &options, true, in_tasks(client, &work)?, work)
     }
 
     /// The same for a candidate that leads once, and then again for each [`requeue`](Self::requeue).
@@ -122,32 +124,24 @@ impl LeaderSelector {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        Self::start_queueing(client, path, &options, false, boxed(work))
+        let work = boxed(work);
+        Self::start_queueing(client, path, &options, false, in_tasks(client, &work)?, work)
     }
 
-    fn start_queueing(
+    /// `begin` has the work done, which is `kept` for as long as somebody has the selector.
+    pub(super) fn start_queueing(
         client: &Client,
         path: &str,
         options: &LeaderOptions,
         is_automatic: bool,
-        work: Work,
+        begin: impl Fn(&Leadership) -> JoinHandle<Result<(), Undone>> + Send + 'static,
+        kept: impl Send + Sync + 'static,
     ) -> Result<Self> {
         let queueing = Queueing { is_automatic, stands: AtomicBool::new(true), wanted: Notify::new() };
         let queueing = Arc::new(queueing);
-        let runtime = runtime::Handle::try_current().map_err(|_| Error::InvalidArgument {
-            argument: "runtime",
-            reason: "the work of a selector runs on a tokio runtime; start the selector within that".into(),
-        })?;
-        let presence = client.presence().as_ref().map(Arc::downgrade).unwrap_or_default();
-        let weak = Arc::downgrade(&work);
-        let begin = move |leadership: &Leadership| {
-            // Without one, the candidate is being closed.
-            let leadership = leadership.with_presence(presence.upgrade());
-            runtime.spawn(lead(leadership, weak.clone()))
-        };
         let conduct = |candidate| stand(candidate, queueing.clone(), begin);
         let handle = Candidate::start(client, path, &MUTEX, options, conduct)?;
-        Ok(Self { handle, queueing, _work: Kept(work) })
+        Ok(Self { handle, queueing, _work: Kept(Arc::new(kept)) })
     }
 
     /// Has it stand again if its work has ended and it does not do so by itself. Returns whether that was to be done:
@@ -170,6 +164,11 @@ impl LeaderSelector {
 
     /// Leaves the election for good: has the work end as [`interrupt_leadership`](Self::interrupt_leadership) does, and
     /// waits until that is done and the node gone. What is closed already stays so.
+    ///
+    /// It takes as long as the work takes to end, and a round trip. If the servers cannot be reached, it takes up to two
+    /// thirds of the session timeout for a leader, until its [validity](Leadership::valid_until) ends, and 1.4 times the
+    /// timeout for a candidate that waits, until its session is given up. So at the end of a program,
+    /// [close the client](Client::close) instead: without a connection, that waits only for the work.
     ///
     /// # Errors
     /// - [`Error::WorkFailed`]: the work was ended by this, and failed.
@@ -198,6 +197,27 @@ where
         let work = work(leadership);
         async { work.await.map_err(WorkError::new) }.boxed()
     }))
+}
+
+/// Has the work done in tasks of the present runtime.
+///
+/// # Errors
+/// [`Error::InvalidArgument`]: there is none.
+fn in_tasks(
+    client: &Client,
+    work: &Work,
+) -> Result<impl Fn(&Leadership) -> JoinHandle<Result<(), Undone>> + Send + use<>> {
+    let runtime = runtime::Handle::try_current().map_err(|_| Error::InvalidArgument {
+        argument: "runtime",
+        reason: "the work of a selector runs on a tokio runtime; start the selector within that".into(),
+    })?;
+    let presence = client.presence().as_ref().map(Arc::downgrade).unwrap_or_default();
+    let weak = Arc::downgrade(work);
+    Ok(move |leadership: &Leadership| {
+        // Without one, the candidate is being closed.
+        let leadership = leadership.with_presence(presence.upgrade());
+        runtime.spawn(lead(leadership, weak.clone()))
+    })
 }
 
 async fn stand(
@@ -262,13 +282,22 @@ async fn stand(
 }
 
 /// Why work is not done.
-enum Undone {
+pub(super) enum Undone {
     Failed(WorkError),
     /// It was dropped, when the leadership ended in that way.
     Stopped(LossReason),
 }
 
 impl Undone {
+    /// That its run ended with this.
+    pub(super) fn of_run(error: &Error) -> Self {
+        match error {
+            Error::LockLost { reason, .. } => Self::Stopped(*reason),
+            // There is no other reason.
+            _ => Self::Stopped(LossReason::Closed),
+        }
+    }
+
     fn error(self, path: String) -> Error {
         match self {
             Self::Failed(source) => Error::WorkFailed { path, source },
@@ -293,8 +322,6 @@ async fn lead(leadership: Leadership, work: Weak<Doing>) -> Result<(), Undone> {
     };
     match leadership.run(working).await {
         Ok(done) => done.map_err(Undone::Failed),
-        Err(Error::LockLost { reason, .. }) => Err(Undone::Stopped(reason)),
-        // There is no other reason.
-        Err(_) => Err(Undone::Stopped(LossReason::Closed)),
+        Err(error) => Err(Undone::of_run(&error)),
     }
 }

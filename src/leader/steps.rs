@@ -14,7 +14,7 @@ pub(super) struct Steps {
 }
 
 /// A step that goes on.
-struct Step<'a>(&'a Steps);
+pub(super) struct Step<'a>(&'a Steps);
 
 impl Steps {
     /// Does something, each step of which is counted, that of its drop at its end included.
@@ -44,7 +44,7 @@ impl Steps {
         }
     }
 
-    fn begin(&self) -> Step<'_> {
+    pub(super) fn begin(&self) -> Step<'_> {
         self.going_on.fetch_add(1, Ordering::SeqCst);
         Step(self)
     }

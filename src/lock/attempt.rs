@@ -86,7 +86,8 @@ pub(crate) async fn try_acquire<Q: Contending, F: Future<Output = Result<Entry<Q
                 None => {
                     // To try again and again would be no better than to wait.
                     let would_end = queued.ensure_no_deadlock();
-                    let left = queued.leave().await;
+                    // On the heap, here and below: all who wait would keep its room.
+                    let left = Box::pin(queued.leave()).await;
                     would_end.and(left).map(|()| None)
                 }
             },
@@ -118,7 +119,7 @@ pub(crate) async fn try_acquire_for<Q: Contending, F: Future<Output = Result<Ent
         if let Ok(guard) = timeout_at(deadline, granted(&mut queued)).await {
             return guard.map(Some);
         }
-        match timeout(LEAVE_GRACE, queued.leave()).await {
+        match timeout(LEAVE_GRACE, Box::pin(queued.leave())).await {
             Ok(left) => left.map(|()| None),
             Err(_) => Ok(None),
         }

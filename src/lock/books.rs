@@ -10,17 +10,18 @@ use tokio::sync::Notify;
 use super::held_node::HeldNode;
 use super::hold::{Hold, Share};
 use super::owner::Owner;
-use crate::client::Client;
 use crate::error::Result;
-use crate::queue::Kind;
+use crate::queue::{Kind, LockInternals};
 
-/// Who holds through one lock object. Curator's `threadData`.
+/// Who holds through one lock object, clones included. Curator's `threadData`.
 #[derive(Debug)]
 pub(crate) struct Books {
     /// The full path of the lock.
     path: Arc<str>,
     owners: Mutex<Owners>,
     held: Arc<Held>,
+    /// Of [shared](Self::shared) ones: where the next lock object finds them.
+    _found_at: Option<Arc<LockInternals>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,8 +62,20 @@ pub(crate) struct Waiting {
 }
 
 impl Books {
-    pub(crate) fn new(client: &Client, path: &Arc<str>) -> Self {
-        Self { path: path.clone(), owners: Mutex::default(), held: client.extension() }
+    /// Those of a lock object that is a party of its own.
+    pub(crate) fn new(queue: &Arc<LockInternals>) -> Arc<Self> {
+        Arc::new(Self::of(queue, None))
+    }
+
+    /// Those of all lock objects that ask for them here: the same ones for as long as there is such an object, a guard of
+    /// one, or a contender.
+    pub(crate) fn shared(queue: &Arc<LockInternals>) -> Arc<Self> {
+        queue.companion(|| Self::of(queue, Some(queue.clone())))
+    }
+
+    fn of(queue: &LockInternals, _found_at: Option<Arc<LockInternals>>) -> Self {
+        let held = queue.client().extension();
+        Self { path: queue.path().clone(), owners: Mutex::default(), held, _found_at }
     }
 
     /// What the owner holds. It may be over at the next moment, and lost already.

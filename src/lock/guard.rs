@@ -200,6 +200,14 @@ impl LockGuard {
         .await
     }
 
+    /// The same for work that blocks its thread, and so cannot be dropped.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn run_blocking<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
+        self.ensure_held()?;
+        let done = work();
+        self.ensure_held().map(|()| done)
+    }
+
     /// Writes to ZooKeeper that are only done while the lock is held, whatever this process believes. See
     /// [`Transaction`].
     pub fn transaction(&self) -> Transaction<'_> {

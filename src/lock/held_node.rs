@@ -14,6 +14,7 @@ use super::keeper::{self, NodeWatch};
 use super::minder::Minder;
 use super::options::LockOptions;
 use super::published::Published;
+use super::revoke::election_of_latch;
 use super::state::{LockState, SuspectPolicy};
 use crate::client::{Client, Dependant, Health, OwnWatch, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
@@ -149,7 +150,11 @@ impl HeldNode {
                 held.state.publish();
             }
         };
-        if self.state.is_watched() { self.client.tell(show) } else { show() }
+        if !self.state.is_watched() {
+            show();
+        } else if self.state.sets_out() {
+            self.client.tell(show);
+        }
     }
 
     /// What the client, the session and the clock say, whatever was said before.
@@ -157,7 +162,8 @@ impl HeldNode {
         if self.client.has_ended() {
             return LockState::Lost(LossReason::Closed);
         }
-        if self.session.is_over() {
+        let health = self.session.health();
+        if health == Health::Over {
             return LockState::Lost(LossReason::Expired);
         }
         if self.is_over_time() {
@@ -166,11 +172,11 @@ impl HeldNode {
         if self.has_watch.load(Ordering::Relaxed) && self.has_seen_its_end() {
             return LockState::Lost(LossReason::Deleted);
         }
-        match (self.session.health(), self.suspect_policy) {
+        match (health, self.suspect_policy) {
             (Health::Sound, _) => LockState::Held,
             (Health::Suspect, SuspectPolicy::Keep) => LockState::Suspect,
             (Health::Suspect, SuspectPolicy::GiveUp) => LockState::Lost(LossReason::Suspect),
-            (Health::Lapsed, _) => LockState::Lost(LossReason::Expired),
+            (Health::Lapsed | Health::Over, _) => LockState::Lost(LossReason::Expired),
         }
     }
 
@@ -390,6 +396,15 @@ impl HeldNode {
     pub(crate) fn take_watch(&self) -> Option<OwnWatch> {
         self.has_watch.store(false, Ordering::Relaxed);
         self.grant().as_mut().and_then(|held| held.grant.node.take_watch())
+    }
+
+    /// What its node is to say again when a request was written over it. `None` if it is released; or if it is that of a
+    /// latch, since a latch of Curator hears of the end of the one before it only if that one's node is not written to.
+    pub(super) fn data_to_restore(&self) -> Option<Vec<u8>> {
+        if election_of_latch(&self.path).is_some() {
+            return None;
+        }
+        self.grant().as_ref().map(|held| held.grant.node.data().into_owned())
     }
 
     fn has_seen_its_end(&self) -> bool {

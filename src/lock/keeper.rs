@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 use zookeeper_client::{self as zk, EventType};
 
 use super::held_node::HeldNode;
-use crate::client::{OwnWatch, REVOKE_REQUEST, Session};
+use crate::client::{OwnWatch, Session, is_revoke_request};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 
@@ -29,7 +29,8 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
         // By those who listen or, if nobody does, by the minder when it is young no longer.
         let mut watching = pin!(node_watch.wanted.notified());
         let is_released = || held.upgrade().is_none_or(|held| held.is_released());
-        let mut gone = pin!(gone(&session, &path, own_watch, &node_watch, is_released));
+        let data_to_restore = || held.upgrade()?.data_to_restore();
+        let mut gone = pin!(gone(&session, &path, own_watch, &node_watch, is_released, data_to_restore));
         let mut is_there = true;
         while held.upgrade().is_some_and(|held| is_held(&held)) {
             let end = limit.as_mut().map(|limit| *limit.borrow_and_update());
@@ -84,8 +85,15 @@ impl NodeWatch {
         self.wanted.notify_one();
     }
 
+    /// Once asked, it stays so: the request is not left in the node.
     fn read(&self, requested: Result<bool>) {
-        self.revoke_requested.send_modify(|last| *last = requested);
+        self.revoke_requested.send_if_modified(|last| {
+            let is_news = *last != Ok(true);
+            if is_news {
+                *last = requested;
+            }
+            is_news
+        });
     }
 
     /// Waits until somebody has asked for the lock.
@@ -101,23 +109,34 @@ impl NodeWatch {
     }
 }
 
-/// Waits until the node is gone, or its session, and hears whether it is asked for meanwhile. Returns false if that
-/// cannot be told, for want of a right.
+/// Waits until the node is gone, or its session. Meanwhile it hears whether somebody asks for the lock, and then has the node
+/// show the holder again. Returns false if the node cannot be watched, for want of a right.
 async fn gone(
     session: &Session,
     path: &str,
     mut own_watch: Option<OwnWatch>,
     node_watch: &NodeWatch,
     is_released: impl Fn() -> bool,
+    data_to_restore: impl Fn() -> Option<Vec<u8>>,
 ) -> bool {
     loop {
         let watched = match own_watch.take() {
-            Some(OwnWatch { data, watcher }) => Ok((data, watcher)),
-            None => session.watch_data_patiently(path).await,
+            Some(watch) => Ok(watch),
+            None => {
+                let watched = session.watch_data_patiently(path).await;
+                watched.map(|(data, stat, watcher)| OwnWatch { data, version: stat.version, watcher })
+            }
         };
         match watched {
-            Ok((data, mut watcher)) => {
-                node_watch.read(Ok(data == REVOKE_REQUEST));
+            Ok(OwnWatch { data, version, mut watcher }) => {
+                let is_asked = is_revoke_request(&data);
+                node_watch.read(Ok(is_asked));
+                if is_asked && let Some(data) = data_to_restore() {
+                    // Not over a later request. If the connection is lost, the watch tells, and the data is read again.
+                    if let Err(error) = session.set_data(path, &data, Some(version)).await {
+                        tracing::debug!(node = path, %error, "the node goes on showing the request");
+                    }
+                }
                 let event = watcher.changed().await;
                 if event == EventType::NodeDeleted && is_released() {
                     return true;

@@ -145,7 +145,7 @@ macro_rules! reentrant_lock {
             }
 
             /// Everybody who holds the lock or waits for it, in order, the holder first; of a read/write lock, those of
-            /// this side. Empty if the path does not exist. Contenders of Curator, go-zookeeper and kazoo are among
+            /// this side. Empty also if the path [does not exist](Self::path_exists). Contenders of Curator, go-zookeeper and kazoo are among
             /// them; contenders of another kind of recipe, which must not be at this path, are not. What was done
             /// before the call is seen, also through another server.
             ///
@@ -160,7 +160,8 @@ macro_rules! reentrant_lock {
                 self.lock.participants().await
             }
 
-            /// Whether anybody holds the lock, in whatever process.
+            /// Whether anybody holds the lock, in whatever process. Nobody does if its path does not exist, which is no
+            /// error: see [`path_exists`](Self::path_exists).
             ///
             /// # Errors
             /// As [`participants`](Self::participants).
@@ -171,7 +172,8 @@ macro_rules! reentrant_lock {
                 self.lock.is_locked().await
             }
 
-            /// Who holds the lock, in whatever process; of several readers, the first.
+            /// Who holds the lock, in whatever process; of several readers, the first. `None` also if its path [does not
+            /// exist](Self::path_exists).
             ///
             /// # Errors
             /// As [`participants`](Self::participants).
@@ -180,6 +182,20 @@ macro_rules! reentrant_lock {
             /// Nothing is changed by it.
             pub async fn holder(&self) -> Result<Option<Participant>> {
                 self.lock.holder().await
+            }
+
+            /// Whether the path exists, to tell a lock that is free from a path that is mistyped. A path exists from the
+            /// first acquire on, until nobody has used it for a while (a minute or so, by default) and the servers remove
+            /// it; so a free lock may have none. That it exists does not say that it is the path of a lock.
+            ///
+            /// # Errors
+            /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected)
+            /// when it cannot be looked for; [`Error::Closed`](crate::Error::Closed).
+            ///
+            /// # Cancel safety
+            /// Nothing is changed by it.
+            pub async fn path_exists(&self) -> Result<bool> {
+                self.lock.path_exists().await
             }
 
             /// Whether any owner holds the lock through this object. No request is made: a lock that was lost counts
@@ -237,6 +253,10 @@ macro_rules! inter_process_lock {
 
             async fn holder(&self) -> crate::Result<Option<crate::Participant>> {
                 self.holder().await
+            }
+
+            async fn path_exists(&self) -> crate::Result<bool> {
+                self.path_exists().await
             }
 
             fn is_acquired_in_this_process(&self) -> bool {

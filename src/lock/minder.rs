@@ -80,6 +80,8 @@ async fn mind(minder: &Minder) -> Infallible {
         let next = minder.young().next();
         match next {
             None => minder.wanted.notified().await,
+            // Its node is being deleted, and the watch on it was given up: to watch it would take a request.
+            Some(Ok(held)) if held.is_released() => {}
             Some(Ok(held)) => held.watch_node(),
             Some(Err(grown)) => sleep_until(grown).await,
         }

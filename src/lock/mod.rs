@@ -7,10 +7,12 @@ mod guard;
 mod held_node;
 mod hold;
 mod keeper;
+mod locks;
 mod methods;
 mod minder;
 mod multi;
 mod mutex;
+mod node_name;
 mod options;
 mod owner;
 pub(crate) mod participant;
@@ -31,6 +33,7 @@ use async_trait::async_trait;
 
 pub(crate) use self::attempt::{Contending, Entry, granted};
 pub use self::guard::LockGuard;
+pub use self::locks::Locks;
 pub use self::multi::MultiLock;
 pub use self::mutex::InterProcessMutex;
 pub use self::options::LockOptions;
@@ -73,11 +76,15 @@ pub trait InterProcessLock: Debug + Send + Sync {
     /// Acquires the lock if that can be done within this time.
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
 
-    /// Whether anybody holds the lock, in whatever process.
+    /// Whether anybody holds the lock, in whatever process. Nobody does if its path [does not exist](Self::path_exists).
     async fn is_locked(&self) -> Result<bool>;
 
-    /// Who holds the lock, in whatever process; of several, the first.
+    /// Who holds the lock, in whatever process; of several, the first. `None` also if its path
+    /// [does not exist](Self::path_exists).
     async fn holder(&self) -> Result<Option<Participant>>;
+
+    /// Whether its path exists, to tell a lock that is free from a path that is mistyped. A free lock may have none.
+    async fn path_exists(&self) -> Result<bool>;
 
     /// Whether somebody holds the lock through this object.
     fn is_acquired_in_this_process(&self) -> bool;

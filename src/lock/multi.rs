@@ -172,7 +172,8 @@ impl MultiLock {
         }
     }
 
-    /// Whether anybody holds any of the locks, in whatever process.
+    /// Whether anybody holds any of the locks, in whatever process. Nobody holds one whose path
+    /// [does not exist](Self::path_exists), which is no error.
     ///
     /// # Errors
     /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when a queue cannot be read; [`Error::Closed`].
@@ -183,7 +184,8 @@ impl MultiLock {
         Ok(self.holder().await?.is_some())
     }
 
-    /// Who holds the first of the locks that anybody holds, in whatever process.
+    /// Who holds the first of the locks that anybody holds, in whatever process. `None` also if their paths
+    /// [do not exist](Self::path_exists).
     ///
     /// # Errors
     /// As [`is_locked`](Self::is_locked).
@@ -201,6 +203,27 @@ impl MultiLock {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the paths of all the locks exist, to tell locks that are free from a path that is mistyped. See
+    /// [`InterProcessMutex::path_exists`](crate::InterProcessMutex::path_exists).
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when one cannot be looked for; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn path_exists(&self) -> Result<bool> {
+        for member in 0..self.len() {
+            let exists = match &self.members {
+                Members::Joint(members) => members[member].path_exists().await?,
+                Members::Mixed(locks) => locks[member].path_exists().await?,
+            };
+            if !exists {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether each of the locks is held through its lock object. No request is made.

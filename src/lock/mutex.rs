@@ -23,7 +23,8 @@ use crate::queue::{Kind, MUTEX};
 /// unless each acquires it [for an owner of its own](Self::acquire_as).
 ///
 /// A handle that can be cloned; clones are the same lock object. Two objects on one path, in one process or
-/// in two, are two parties to the lock.
+/// in two, are two parties to the lock. To have one lock for each of many ids, and to make it where you need it, use
+/// [`Locks`](crate::Locks).
 ///
 /// On the wire, an acquire is a create, if nobody is before it and no other client has been in the queue since
 /// this one was; otherwise a list is sent right behind the create. A release is a delete; a re-entrant acquire is
@@ -66,6 +67,17 @@ impl InterProcessMutex {
     /// [`Error::InvalidPath`](crate::Error::InvalidPath).
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(Self { lock: Reentrant::new(client, path, &MUTEX, Kind::Exclusive)? })
+    }
+
+    /// The same lock object as all that this gives for the path.
+    pub(super) fn shared(client: &Client, path: &str) -> Result<Self> {
+        Ok(Self { lock: Reentrant::shared(client, path, &MUTEX, Kind::Exclusive)? })
+    }
+
+    /// Whether it is the same lock object.
+    #[cfg(test)]
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.lock.is_same(&other.lock)
     }
 }
 

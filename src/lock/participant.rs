@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
 use zookeeper_client as zk;
 
+use crate::client::{Process, decompressed};
 use crate::error::Result;
 use crate::queue::{Kind, LockInternals, Queued, Verdict, verdict};
 
@@ -19,6 +21,9 @@ pub struct Participant {
     since: SystemTime,
     fencing_token: i64,
     is_holder: bool,
+    is_revoke_requested: bool,
+    is_compressed: bool,
+    process: Process,
 }
 
 impl Participant {
@@ -27,8 +32,14 @@ impl Participant {
         &self.node_path
     }
 
-    /// The data of its node, by which it says who it is: a local address by default, here and in Curator.
-    /// `None` if this client has no right to read it, and the server tells of the rest.
+    /// The data of its node, by which it says who it is: by default [that of its process](crate::ClientBuilder::identity)
+    /// here, and the local address in Curator. `None` if this client has no right to read it, and the server tells of the
+    /// rest. Data that was compressed by gzip, as Curator does after `enableCompression()`, is shown decompressed, if that
+    /// makes no more than 1 MiB.
+    ///
+    /// A request to give the lock back is written over it. A holder of this library writes it again at once, if it has held
+    /// the lock for a second or awaits [`revoke_requested`](crate::LockGuard::revoke_requested); see
+    /// [`Revoker`](crate::Revoker).
     pub fn identity(&self) -> Option<&[u8]> {
         self.identity.as_deref()
     }
@@ -36,6 +47,38 @@ impl Participant {
     /// The identity as text; nothing if it cannot be read. Curator's `Participant.getId`.
     pub fn id(&self) -> Cow<'_, str> {
         self.identity().map(String::from_utf8_lossy).unwrap_or_default()
+    }
+
+    /// The local address of its process, if it says so by default: here, and in Curator.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.process.address
+    }
+
+    /// The name of the host that its process runs on, if it says so by default.
+    ///
+    /// ```no_run
+    /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
+    /// if let Some(holder) = mutex.holder().await? {
+    ///     match (holder.host(), holder.pid()) {
+    ///         (Some(host), Some(pid)) => println!("held for {:?} by process {pid} on {host}", holder.age()),
+    ///         _ => println!("held for {:?} by {}", holder.age(), holder.id()),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn host(&self) -> Option<&str> {
+        self.process.host.as_deref()
+    }
+
+    /// The id of its process, if it says so by default. In a container it may be that within the container.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.pid
+    }
+
+    /// The name of its program, if it says so by default.
+    pub fn program(&self) -> Option<&str> {
+        self.process.program.as_deref()
     }
 
     /// The session that its node belongs to.
@@ -64,11 +107,29 @@ impl Participant {
         self.is_holder
     }
 
+    /// Whether somebody has asked it to give the lock back, by [`Revoker`](crate::Revoker) or Curator's: its node has been
+    /// written to since it was created. Not to be seen of a [`LeaderLatch`](crate::LeaderLatch), which is asked in another
+    /// way.
+    pub fn is_revoke_requested(&self) -> bool {
+        self.is_revoke_requested
+    }
+
+    /// Whether the data of its node is compressed. Then its client may be unable to read a request that is not.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
     /// One that waits, as its node tells.
-    pub(crate) fn of_node(node_path: String, identity: Option<Vec<u8>>, stat: &zk::Stat) -> Self {
+    pub(crate) fn of_node(node_path: String, data: Option<Vec<u8>>, stat: &zk::Stat) -> Self {
+        let plain = data.as_deref().and_then(decompressed);
+        let is_compressed = plain.is_some();
+        let identity = plain.or(data);
         Self {
+            is_compressed,
             node_path,
+            process: identity.as_deref().and_then(Process::read).unwrap_or_default(),
             identity,
+            is_revoke_requested: stat.version != 0,
             session_id: stat.ephemeral_owner,
             since: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs()),
             fencing_token: stat.czxid,
@@ -96,6 +157,7 @@ impl fmt::Debug for Participant {
             .field("since", &self.since)
             .field("fencing_token", &self.fencing_token)
             .field("is_holder", &self.is_holder)
+            .field("is_revoke_requested", &self.is_revoke_requested)
             .finish()
     }
 }

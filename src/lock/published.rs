@@ -1,5 +1,6 @@
 //! A state that is looked at, and watched.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
@@ -15,11 +16,13 @@ pub(super) struct Published {
     state: Mutex<LockState>,
     /// Made for the first one that watches.
     watched: OnceLock<watch::Sender<LockState>>,
+    /// Whether it is on its way to those who watch.
+    is_on_the_way: AtomicBool,
 }
 
 impl Published {
     pub(super) fn new(state: LockState) -> Self {
-        Self { state: Mutex::new(state), watched: OnceLock::new() }
+        Self { state: Mutex::new(state), watched: OnceLock::new(), is_on_the_way: AtomicBool::new(false) }
     }
 
     pub(super) fn get(&self) -> LockState {
@@ -41,10 +44,16 @@ impl Published {
         self.watched.get().is_some_and(|watched| watched.receiver_count() > 0)
     }
 
+    /// Whether it is to be [published](Self::publish): one that waits for somebody who borrows shows the latest.
+    pub(super) fn sets_out(&self) -> bool {
+        !self.is_on_the_way.swap(true, SeqCst)
+    }
+
     /// Shows the state to those who watch. Waits for those who borrow what they see.
     pub(super) fn publish(&self) {
         let Some(watched) = self.watched.get() else { return };
         watched.send_if_modified(|seen| {
+            self.is_on_the_way.store(false, SeqCst);
             let state = self.get();
             std::mem::replace(seen, state) != state
         });

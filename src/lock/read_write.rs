@@ -79,8 +79,16 @@ impl ReadWriteLock {
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath).
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        let write = Reentrant::new(client, path, &READ_WRITE, Kind::Exclusive)?;
-        Ok(Self { read: ReadLock { lock: write.side(Kind::Shared) }, write: WriteLock { lock: write } })
+        Reentrant::new(client, path, &READ_WRITE, Kind::Exclusive).map(Self::of)
+    }
+
+    /// The same lock object as all that this gives for the path.
+    pub(super) fn shared(client: &Client, path: &str) -> Result<Self> {
+        Reentrant::shared(client, path, &READ_WRITE, Kind::Exclusive).map(Self::of)
+    }
+
+    fn of(write: Reentrant) -> Self {
+        Self { read: ReadLock { lock: write.side(Kind::Shared) }, write: WriteLock { lock: write } }
     }
 
     /// The lock for readers.

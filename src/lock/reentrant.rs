@@ -44,8 +44,20 @@ impl Reentrant {
     /// [`Error::InvalidPath`].
     pub(crate) fn new(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        let books = Arc::new(Books::new(client, internals.path()));
-        Ok(Self { client: client.clone(), internals, books, kind, options: LockOptions::new() })
+        Ok(Self::with_books(client, Books::new(&internals), internals, kind))
+    }
+
+    /// The same lock object as all that this gives for the path.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`].
+    pub(crate) fn shared(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
+        let internals = LockInternals::of(client, path, names)?;
+        Ok(Self::with_books(client, Books::shared(&internals), internals, kind))
+    }
+
+    fn with_books(client: &Client, books: Arc<Books>, internals: Arc<LockInternals>, kind: Kind) -> Self {
+        Self { client: client.clone(), internals, books, kind, options: LockOptions::new() }
     }
 
     /// The same lock for what works in the background, and does not keep the client open.
@@ -64,6 +76,12 @@ impl Reentrant {
     /// [`Error::InvalidArgument`].
     pub(crate) fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { options: options.validated()?, ..self.clone() })
+    }
+
+    /// Whether it is the same lock object.
+    #[cfg(test)]
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.books, &other.books)
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -123,7 +141,8 @@ impl Reentrant {
                 let Some(writing) = writing.and_then(|writing| writing.downgrading()) else {
                     return Ok(None);
                 };
-                self.downgrade(owner, &writing).await.map(Some)
+                // On the heap, since few do.
+                Box::pin(self.downgrade(owner, &writing)).await.map(Some)
             }
             Kind::Exclusive => {
                 let Some(reading) = self.books.hold_of(owner, Kind::Shared) else { return Ok(None) };
@@ -259,6 +278,10 @@ impl Reentrant {
 
     pub(crate) async fn holder(&self) -> Result<Option<Participant>> {
         self.client().unless_closed(participant::holder(&self.internals, self.kind)).await
+    }
+
+    pub(crate) async fn path_exists(&self) -> Result<bool> {
+        self.client().exists(self.path()).await
     }
 
     pub(crate) fn is_acquired_in_this_process(&self) -> bool {

@@ -1,12 +1,13 @@
 //! Asking a holder for its lock, and taking it away.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use zookeeper_client as zk;
 
 use super::participant::{self, Participant};
-use crate::client::{Client, REVOKE_REQUEST, Write};
-use crate::error::Result;
+use crate::client::{Client, REVOKE_REQUEST, Write, compressed};
+use crate::error::{Error, Result};
 use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 
 /// Asks holders to give a lock back. It is up to them: with this library, who awaits
@@ -24,9 +25,18 @@ use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 /// # }
 /// ```
 ///
-/// It is a write to the holder's node, whose data is then the request and no longer the holder's identity. But for a
-/// `LeaderLatch`: there it is a write to the path of the election, since a latch of Curator that waits behind the
-/// leader hears of its end no more after a write to its node.
+/// It is a write to the holder's node, over the data by which the holder says who it is. A holder of this library that
+/// hears of it remembers the request and writes its own data again, so that [`Participant::identity`] tells who holds; that
+/// it was asked shows in [`Participant::is_revoke_requested`]. Waiters, holders of Curator, and holders that may not write to
+/// their own nodes, go on showing the request: Curator's `__REVOKE__`. Each of the two writes makes the waiter behind the
+/// holder look at the queue.
+///
+/// A holder whose data is compressed gets a compressed request, since a client of Curator with `enableCompression()` cannot
+/// read a plain one.
+///
+/// But for a `LeaderLatch`: there it is a write to the path of the election, since a latch of Curator that waits behind the
+/// leader hears of its end no more after a write to its node. For the same reason a latch that was asked by Curator's
+/// `Revoker` does not write its own data again; it resigns.
 ///
 /// Source: Curator's `Revoker`, which needs to know the path of the holder's node.
 #[derive(Debug)]
@@ -40,6 +50,7 @@ impl Revoker {
     ///
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath).
+    /// - [`Error::NoSuchPath`]: the path does not exist; perhaps it is mistyped.
     /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): no right to read the queue or to write to the node, or
     ///   the server cannot be reached under the client's retry policy;
     ///   [`Error::NotConnected`](crate::Error::NotConnected).
@@ -50,7 +61,7 @@ impl Revoker {
     pub async fn request(client: &Client, path: &str) -> Result<Vec<Participant>> {
         let mut asked = holders(client, path).await?;
         for holder in std::mem::take(&mut asked) {
-            if Self::request_from(client, &holder).await? {
+            if Self::ask(client, &holder).await? {
                 asked.push(holder);
             }
         }
@@ -63,15 +74,29 @@ impl Revoker {
     /// several candidates of a latch only the one that was asked last.
     ///
     /// # Errors
-    /// As [`request`](Self::request).
+    /// As [`request`](Self::request); [`Error::NoSuchPath`] if the path above its node does not exist, as for a client with
+    /// another chroot.
     ///
     /// # Cancel safety
     /// It may have been asked.
     pub async fn request_from(client: &Client, participant: &Participant) -> Result<bool> {
+        let is_asked = Self::ask(client, participant).await?;
+        if !is_asked {
+            ensure_path(client, participant).await?;
+        }
+        Ok(is_asked)
+    }
+
+    /// Asks one contender. Returns whether its node was still there.
+    pub(crate) async fn ask(client: &Client, participant: &Participant) -> Result<bool> {
         let path = participant.node_path();
+        let request = match participant.is_compressed() {
+            true => Cow::Owned(compressed(REVOKE_REQUEST)),
+            false => Cow::Borrowed(REVOKE_REQUEST),
+        };
         let done = Done::default();
         let write = client.request("ask for the lock of", path, |session| {
-            let done = &done;
+            let (done, request) = (&done, &request);
             async move {
                 done.after(match election_of_latch(path) {
                     Some(election) => {
@@ -82,7 +107,7 @@ impl Revoker {
                         ];
                         session.commit(&writes).await.map(drop).map_err(zk::Error::from)
                     }
-                    None => session.set_data(path, REVOKE_REQUEST).await,
+                    None => session.set_data(path, request, None).await,
                 })
             }
         });
@@ -109,7 +134,7 @@ impl Revoker {
 pub async fn force_release(client: &Client, path: &str) -> Result<Vec<Participant>> {
     let mut released = holders(client, path).await?;
     for holder in std::mem::take(&mut released) {
-        if force_release_participant(client, &holder).await? {
+        if take_from(client, &holder).await? {
             released.push(holder);
         }
     }
@@ -120,11 +145,21 @@ pub async fn force_release(client: &Client, path: &str) -> Result<Vec<Participan
 /// node of the same name that was created by another transaction is left alone.
 ///
 /// # Errors
-/// As [`force_release`].
+/// As [`force_release`]; [`Error::NoSuchPath`] if the path above its node does not exist, as for a client with another
+/// chroot.
 ///
 /// # Cancel safety
 /// It may have been done.
 pub async fn force_release_participant(client: &Client, participant: &Participant) -> Result<bool> {
+    let is_taken = take_from(client, participant).await?;
+    if !is_taken {
+        ensure_path(client, participant).await?;
+    }
+    Ok(is_taken)
+}
+
+/// Deletes the node of a contender. Returns whether it was still there.
+async fn take_from(client: &Client, participant: &Participant) -> Result<bool> {
     let path = participant.node_path();
     let done = Done::default();
     let delete = client.request("delete", path, |session| {
@@ -170,7 +205,20 @@ impl Done {
     }
 }
 
+/// # Errors
+/// [`Error::NoSuchPath`]: there is not even the path of the contender's queue.
+async fn ensure_path(client: &Client, participant: &Participant) -> Result<()> {
+    let (path, _) = participant.node_path().rsplit_once('/').unwrap_or_default();
+    match client.exists(path).await? {
+        true => Ok(()),
+        false => Err(Error::NoSuchPath { path: path.to_owned() }),
+    }
+}
+
 /// Who holds the lock at a path.
+///
+/// # Errors
+/// [`Error::NoSuchPath`], among others.
 async fn holders(client: &Client, path: &str) -> Result<Vec<Participant>> {
     // A semaphore has its holders one level below.
     let leases = LockInternals::of(client, &format!("{path}/leases"), &LEASES)?;
@@ -179,6 +227,9 @@ async fn holders(client: &Client, path: &str) -> Result<Vec<Participant>> {
         let mut participants = participant::of(&leases, None).await?;
         if participants.is_empty() {
             participants = participant::of(&lock, None).await?;
+        }
+        if participants.is_empty() && !client.exists(lock.path()).await? {
+            return Err(Error::NoSuchPath { path: lock.path().to_string() });
         }
         participants.retain(Participant::is_holder);
         Ok(participants)

@@ -13,7 +13,7 @@ use super::owner::Owner;
 use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::queue::{Applicant, Caller, FixedLimit, Grant, Kind, Leases, Limit};
+use crate::queue::{Applicant, Caller, FixedLimit, Grant, Kind, Leases, Limit, LockInternals};
 use crate::shared_count::SharedCount;
 
 /// A number of permits, among all processes that use the same path.
@@ -83,16 +83,12 @@ impl Semaphore {
     /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no permits, more than `i32::MAX`, or another number than that
     /// of another object of this client.
     pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self> {
-        if permits == 0 {
-            let reason = "a semaphore without permits lets nobody in; give at least 1".into();
-            return Err(Error::InvalidArgument { argument: "permits", reason });
-        }
-        if i32::try_from(permits).is_err() {
-            let reason = format!("a semaphore counts up to {}; give no more", i32::MAX);
-            return Err(Error::InvalidArgument { argument: "permits", reason });
-        }
-        let limit = FixedLimit::of(client, &client.full_path(path)?, permits)?;
-        Self::with_limit(client, path, Limit::Fixed(limit))
+        Self::with_limit(client, path, fixed(client, path, permits)?, Books::new)
+    }
+
+    /// The same lock object as all that this gives for the path.
+    pub(super) fn shared(client: &Client, path: &str, permits: u32) -> Result<Self> {
+        Self::with_limit(client, path, fixed(client, path, permits)?, Books::shared)
     }
 
     /// A semaphore at `path`, below the client's namespace, with as many permits as the count says. Nothing is
@@ -116,12 +112,17 @@ impl Semaphore {
             );
             return Err(Error::InvalidArgument { argument: "count", reason });
         }
-        Self::with_limit(client, path, Limit::Shared(count.detached()))
+        Self::with_limit(client, path, Limit::Shared(count.detached()), Books::new)
     }
 
-    fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self> {
+    fn with_limit(
+        client: &Client,
+        path: &str,
+        limit: Limit,
+        books: impl FnOnce(&Arc<LockInternals>) -> Arc<Books>,
+    ) -> Result<Self> {
         let leases = Arc::new(Leases::new(client, path, limit)?);
-        let books = Arc::new(Books::new(client, leases.leases().path()));
+        let books = books(leases.leases());
         Ok(Self { client: client.clone(), leases, books, options: LockOptions::new() })
     }
 
@@ -225,7 +226,8 @@ impl Semaphore {
         attempt::try_acquire_for(self.client(), within, |caller| self.enter(permits, caller)).await
     }
 
-    /// How many permits are free now. Who waits for some may be about to take them.
+    /// How many permits are free now. Those who wait may be about to take some. All are free if the path
+    /// [does not exist](Self::path_exists).
     ///
     /// # Errors
     /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when the leases cannot be read; [`Error::Closed`].
@@ -245,7 +247,7 @@ impl Semaphore {
 
     /// Everybody who has a permit, in the order in which they were given out, and then everybody who waits for
     /// some, in order. Clients of Curator are among them; the first of those who wait may have its lease
-    /// already, and then counts as a holder, too.
+    /// already, and then counts as a holder, too. Empty also if the path [does not exist](Self::path_exists).
     ///
     /// # Errors
     /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when the queues cannot be read; [`Error::Closed`].
@@ -264,7 +266,8 @@ impl Semaphore {
         self.client().unless_closed(participants).await
     }
 
-    /// Whether no permit is free.
+    /// Whether no permit is free. All are if its path does not exist, which is no error: see
+    /// [`path_exists`](Self::path_exists).
     ///
     /// # Errors
     /// As [`available_permits`](Self::available_permits).
@@ -275,7 +278,8 @@ impl Semaphore {
         self.available_permits().await.map(|free| free == 0)
     }
 
-    /// Who has had its permit for longest, in whatever process.
+    /// Who has had its permit for longest, in whatever process. `None` also if the path
+    /// [does not exist](Self::path_exists).
     ///
     /// # Errors
     /// As [`participants`](Self::participants).
@@ -284,6 +288,20 @@ impl Semaphore {
     /// Nothing is changed by it.
     pub async fn holder(&self) -> Result<Option<Participant>> {
         self.client().unless_closed(participant::holder(self.leases.leases(), Kind::Shared)).await
+    }
+
+    /// Whether the path exists, to tell a semaphore that is free from a path that is mistyped. A path exists from the
+    /// first acquire on, until nobody has used it for a while (a minute or so, by default) and the servers remove
+    /// it; so a free one may have none. That it exists does not say that it is that of a semaphore.
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`] and [`Error::NotConnected`]
+    /// when it cannot be looked for; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn path_exists(&self) -> Result<bool> {
+        self.client().exists(self.path()).await
     }
 
     /// Whether somebody has a permit through this object. No request is made: a permit that was lost counts
@@ -350,6 +368,20 @@ impl Contending for Turn {
     async fn leave(self) -> Result<()> {
         self.applicant.leave().await
     }
+}
+
+/// # Errors
+/// As [`Semaphore::new`].
+fn fixed(client: &Client, path: &str, permits: u32) -> Result<Limit> {
+    if permits == 0 {
+        let reason = "a semaphore without permits lets nobody in; give at least 1".into();
+        return Err(Error::InvalidArgument { argument: "permits", reason });
+    }
+    if i32::try_from(permits).is_err() {
+        let reason = format!("a semaphore counts up to {}; give no more", i32::MAX);
+        return Err(Error::InvalidArgument { argument: "permits", reason });
+    }
+    Ok(Limit::Fixed(FixedLimit::of(client, &client.full_path(path)?, permits)?))
 }
 
 /// The guard of an acquire of one permit.

@@ -54,6 +54,11 @@ impl SemaphoreMutex {
         Ok(Self { semaphore: Semaphore::new(client, path, 1)? })
     }
 
+    /// The same lock object as all that this gives for the path.
+    pub(super) fn shared(client: &Client, path: &str) -> Result<Self> {
+        Ok(Self { semaphore: Semaphore::shared(client, path, 1)? })
+    }
+
     /// The same lock, whose acquires have these options.
     ///
     /// # Errors
@@ -107,7 +112,8 @@ impl SemaphoreMutex {
         self.semaphore.participants().await
     }
 
-    /// Whether anybody holds the lock, in whatever process.
+    /// Whether anybody holds the lock, in whatever process. Nobody does if its path does not exist, which is no error: see
+    /// [`path_exists`](Self::path_exists).
     ///
     /// # Errors
     /// As [`participants`](Self::participants).
@@ -118,7 +124,7 @@ impl SemaphoreMutex {
         self.semaphore.is_locked().await
     }
 
-    /// Who holds the lock, in whatever process.
+    /// Who holds the lock, in whatever process. `None` also if its path [does not exist](Self::path_exists).
     ///
     /// # Errors
     /// As [`participants`](Self::participants).
@@ -127,6 +133,17 @@ impl SemaphoreMutex {
     /// Nothing is changed by it.
     pub async fn holder(&self) -> Result<Option<Participant>> {
         self.semaphore.holder().await
+    }
+
+    /// Whether the path exists, to tell a lock that is free from a path that is mistyped. As [`Semaphore::path_exists`].
+    ///
+    /// # Errors
+    /// As [`Semaphore::path_exists`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed by it.
+    pub async fn path_exists(&self) -> Result<bool> {
+        self.semaphore.path_exists().await
     }
 
     /// Whether somebody holds the lock through this object. No request is made: a lock that was lost counts

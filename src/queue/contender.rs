@@ -209,6 +209,9 @@ impl Contender {
             self.wait(position, None)
         } else if is_clear && own_is_there {
             self.granted()
+        } else if self.blocker.is_some() {
+            // It is still waited for: a watch that ended with its connection is set again, and that tells if it is gone.
+            Action::Report
         } else {
             Action::List
         }
@@ -486,6 +489,19 @@ mod tests {
         assert_eq!(gone_of(Sight::Gone, Sight::Gone, 1), Action::List);
         assert_eq!(gone_of(Sight::Changed, Sight::Gone, 1), Action::List);
         assert_eq!(gone_of(Sight::There, Sight::Gone, 2), Action::List);
+    }
+
+    #[test]
+    fn on_a_new_connection_it_watches_again_without_a_look() {
+        let mut scene = Scene::new();
+        let mut contender = scene.waiting(4, &[1, 2, 3, 4]);
+        scene.watched(&mut contender, Sight::There, Sight::There);
+        scene.now = 2;
+        assert_eq!(scene.woken(&mut contender, Sight::Unwatched, Sight::Unwatched), Action::Report);
+        assert_eq!(contender.standing(), Standing::Waiting { position: 3 });
+        assert_eq!(contender.park(scene.now), watch(true, 2));
+        // What was listed on another connection does not tell that nobody else is before it.
+        assert_eq!(scene.watched(&mut contender, Sight::There, Sight::Gone), Action::List);
     }
 
     #[test]

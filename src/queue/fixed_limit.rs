@@ -63,3 +63,13 @@ impl Drop for FixedLimit {
         });
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// How many paths the client has a number for.
+    pub(crate) fn known_paths(client: &Client) -> usize {
+        client.extension::<Registry>().with(|limits| limits.len())
+    }
+}

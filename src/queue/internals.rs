@@ -1,5 +1,6 @@
 //! One queue: what is at its path, and in which order. With `place.rs`, Curator's `LockInternals`.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,6 +30,7 @@ pub(crate) struct LockInternals {
     /// Of the latest session that somebody contended in.
     line: Mutex<Option<Arc<SharedLine>>>,
     admission: Arc<Admission>,
+    companion: Mutex<Weak<dyn Any + Send + Sync>>,
     registry: Arc<Registry>,
 }
 
@@ -60,6 +62,7 @@ impl LockInternals {
             is_used: AtomicBool::new(false),
             line: Mutex::default(),
             admission: Arc::default(),
+            companion: Mutex::new(Weak::<()>::new()),
             registry: registry.clone(),
         });
         here.retain(|(known, _)| *known != names);
@@ -123,6 +126,18 @@ impl LockInternals {
     pub(crate) fn kind_conflict(&self, child: &str, found: &'static str) -> Error {
         let (path, node) = (self.path.to_string(), Some(self.child(child)));
         Error::KindConflict { path, node, expected: self.names.recipe(), found }
+    }
+
+    /// What the layer above shares among lock objects of this queue, without the queue knowing it: made anew if nobody has
+    /// it any more. There is one type of it.
+    pub(crate) fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut companion = lock(&self.companion);
+        if let Some(known) = companion.upgrade().and_then(|known| known.downcast().ok()) {
+            return known;
+        }
+        let made = Arc::new(make());
+        *companion = Arc::downgrade(&made) as Weak<dyn Any + Send + Sync>;
+        made
     }
 
     pub(super) fn admission(&self) -> &Arc<Admission> {
@@ -286,4 +301,14 @@ impl Drop for LockInternals {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No code that can panic runs under these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// How many paths the client has queues at.
+    pub(crate) fn known_paths(client: &Client) -> usize {
+        lock(&client.extension::<Registry>().0).len()
+    }
 }

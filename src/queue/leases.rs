@@ -65,7 +65,7 @@ impl Leases {
         &self.gate
     }
 
-    pub(crate) fn leases(&self) -> &LockInternals {
+    pub(crate) fn leases(&self) -> &Arc<LockInternals> {
         &self.leases
     }
 

@@ -29,8 +29,12 @@ mod seat;
 pub(crate) use self::caller::Caller;
 pub(crate) use self::downgrade::{Downgrade, downgrade};
 pub(crate) use self::fixed_limit::FixedLimit;
+#[cfg(test)]
+pub(crate) use self::fixed_limit::tests::known_paths as known_limits;
 pub(crate) use self::grant::Grant;
 pub(crate) use self::internals::LockInternals;
+#[cfg(test)]
+pub(crate) use self::internals::tests::known_paths as known_queues;
 pub(crate) use self::joint::Joint;
 pub(crate) use self::leases::{Applicant, Leases, Limit};
 pub(crate) use self::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};

@@ -474,7 +474,7 @@ impl Place {
     /// Whether a grant can be handed out. A session that is in doubt is asked about once: over a slow connection it may
     /// be in doubt again by the answer.
     fn is_to_be_believed(&self, is_confirmed: bool) -> bool {
-        let health = self.session().map_or(Health::Lapsed, |session| session.health());
+        let health = self.session().map_or(Health::Over, |session| session.health());
         health == Health::Sound || is_confirmed && health == Health::Suspect
     }
 

@@ -342,7 +342,8 @@ async fn take(
     };
     match told {
         Some(told) => told.map(|()| Some(place)),
-        None => place.leave().await.map(|()| None),
+        // On the heap, since few do.
+        None => Box::pin(place.leave()).await.map(|()| None),
     }
 }
 

@@ -7,6 +7,7 @@
 mod support;
 
 mod candidate;
+mod compression;
 mod election;
 #[macro_use]
 mod generations;
@@ -25,8 +26,23 @@ mod semaphore_mutex;
 mod stage;
 mod wire;
 
+/// Of Curator only the later one has it.
+mod compressed {
+    use crate::installed::Generation::Current;
+
+    #[tokio::test]
+    async fn compressed_data_is_understood() {
+        crate::compression::compressed_data_is_understood(Current).await;
+    }
+
+    #[tokio::test]
+    async fn clients_that_compress_are_understood() {
+        crate::compression::clients_that_compress_are_understood(Current).await;
+    }
+}
+
 with_each_generation! {
-    mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others;
+    mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others, locks_by_key_are_shared;
     read_write: read_write_excludes_in_order, a_writer_becomes_a_reader, read_write_outlives_the_death_of_others;
     semaphore: semaphore_is_shared, semaphore_outlives_the_death_of_others, shared_count_is_shared;
     semaphore_mutex: semaphore_mutex_excludes_in_order;

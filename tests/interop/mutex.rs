@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::{Client, Error, InterProcessMutex};
+use zk_recipes::{Client, Error, InterProcessMutex, Locks};
 
 use crate::installed::Generation;
 use crate::line::{Contender, Line};
@@ -139,4 +139,29 @@ pub(crate) async fn mutex_outlives_the_death_of_others(generation: Generation) {
     line.only_holders_are(&["doomed rust"]).await;
     line.releases("doomed rust").await;
     queue_of(&stage.zookeeper, PATH, 0).await;
+}
+
+pub(crate) async fn locks_by_key_are_shared(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
+    let client = stage.client("rust").await;
+    let locks = Locks::new(&client, "/locks/orders").unwrap();
+    let long = "Größe/".repeat(100);
+    let keys = ["4711", "eu:user@example.org~1", "", ".", "50% off/\u{0}\u{1f600}", &long];
+    for (number, key) in keys.into_iter().enumerate() {
+        let open = format!("mutex {}", locks.path_of(key));
+        let mut java = java.open(&format!("java-{number}"), &open).await;
+        let mut python = python.open(&format!("python-{number}"), &open).await;
+        let guard = locks.mutex(key).unwrap().acquire().await.unwrap();
+        for peer in [&mut java, &mut python] {
+            assert_eq!(peer.call("try 0").await, "false", "{key:?}");
+            assert_eq!(peer.call("participants").await, "rust", "{key:?}");
+        }
+        guard.release().await.unwrap();
+        for peer in [&mut java, &mut python] {
+            peer.call("acquire").await;
+            assert!(locks.mutex(key).unwrap().try_acquire().await.unwrap().is_none(), "{key:?}");
+            peer.call("release").await;
+        }
+    }
 }

@@ -72,7 +72,28 @@ pub(crate) struct Actor {
 
 impl Peer {
     pub(crate) async fn curator(peers: &Peers, connect_string: &str, session: Duration, data: &str) -> Self {
+        Self::curator_with(&[], peers, connect_string, session, data).await
+    }
+
+    /// With compressed node data.
+    pub(crate) async fn compressing_curator(
+        peers: &Peers,
+        connect_string: &str,
+        session: Duration,
+        data: &str,
+    ) -> Self {
+        Self::curator_with(&["-Dcompress=true"], peers, connect_string, session, data).await
+    }
+
+    async fn curator_with(
+        properties: &[&str],
+        peers: &Peers,
+        connect_string: &str,
+        session: Duration,
+        data: &str,
+    ) -> Self {
         let mut command = Command::new(java());
+        command.args(properties);
         command.args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]);
         command.args(["-Dlog4j2.level=OFF", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]);
         command.args(["-cp", &peers.class_path, "CuratorPeer"]);
@@ -144,6 +165,15 @@ impl Actor {
     pub(crate) async fn call(&mut self, command: &str) -> String {
         self.send(command);
         self.answer().await
+    }
+
+    /// Has it do something, which fails; returns how.
+    pub(crate) async fn fails(&mut self, command: &str) -> String {
+        self.send(command);
+        match self.hear().await {
+            Said::Reply(Err(text)) => text,
+            other => panic!("{}: {other:?}", self.name),
+        }
     }
 
     /// Waits until it is asked to give up what it holds.

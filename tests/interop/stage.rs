@@ -45,6 +45,11 @@ impl Stage {
         Peer::curator(&self.peers, &self.server.connect_string(), LASTING, data).await
     }
 
+    /// With compressed node data.
+    pub(crate) async fn compressing_curator(&self, data: &str) -> Peer {
+        Peer::compressing_curator(&self.peers, &self.server.connect_string(), LASTING, data).await
+    }
+
     pub(crate) async fn kazoo(&self, data: &str) -> Peer {
         Peer::kazoo(&self.peers, &self.server.connect_string(), LASTING, data).await
     }
@@ -52,6 +57,12 @@ impl Stage {
     /// A client of ours.
     pub(crate) async fn client(&self, identity: &str) -> Client {
         builder(LASTING, identity).connect(&self.server.connect_string()).await.unwrap()
+    }
+
+    /// A client of ours with compressed node data.
+    pub(crate) async fn compressing_client(&self, identity: &str) -> Client {
+        let builder = builder(LASTING, identity).enable_compression();
+        builder.connect(&self.server.connect_string()).await.unwrap()
     }
 
     pub(crate) async fn mortal_curator(&self, data: &str) -> Peer {

@@ -3,6 +3,8 @@
 
 pub mod counter;
 pub mod kinds;
+pub mod memory;
+pub mod runtime;
 pub mod watches;
 
 use std::fmt::Debug;

@@ -24,7 +24,8 @@ import org.apache.zookeeper.data.Stat;
 /**
  * Curator as a peer of the interoperation tests. The protocol is described in peer.rs.
  *
- * <p>Arguments: connect string, session timeout in milliseconds, default node data.
+ * <p>Arguments: connect string, session timeout in milliseconds, default node data. With the system property
+ * {@code compress}, node data is compressed.
  */
 public final class CuratorPeer {
     /** After so long, one that was not woken tries again. */
@@ -34,13 +35,17 @@ public final class CuratorPeer {
     private final Map<String, Actor> actors = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
-        var client = CuratorFrameworkFactory.builder()
+        var builder = CuratorFrameworkFactory.builder()
                 .connectString(args[0])
                 .sessionTimeoutMs(Integer.parseInt(args[1]))
                 .connectionTimeoutMs(15_000)
                 .defaultData(args[2].getBytes(StandardCharsets.UTF_8))
-                .retryPolicy(new RetryNTimes(20, 250))
-                .build();
+                .retryPolicy(new RetryNTimes(20, 250));
+        if (Boolean.getBoolean("compress")) {
+            // By name: not all versions that this is compiled with have it.
+            CuratorFrameworkFactory.Builder.class.getMethod("enableCompression").invoke(builder);
+        }
+        var client = builder.build();
         client.start();
         if (!client.blockUntilConnected(30, TimeUnit.SECONDS)) {
             throw new IllegalStateException("no connection to " + args[0]);

@@ -1,0 +1,77 @@
+//! Locks by key, for threads.
+
+use std::fmt::Display;
+
+use super::client::Client;
+use super::mutex::InterProcessMutex;
+use super::read_write::ReadWriteLock;
+use super::semaphore::Semaphore;
+use super::semaphore_mutex::SemaphoreMutex;
+use super::twin::twin;
+use crate::error::Result;
+
+/// Locks by key: one for each order, user or file. See [`Locks`](crate::Locks). Nothing here blocks.
+///
+/// ```no_run
+/// use zk_recipes::blocking::{Client, Locks};
+///
+/// # fn example(client: Client) -> zk_recipes::Result<()> {
+/// let locks = Locks::new(&client, "/locks/orders")?;
+/// let guard = locks.mutex("2024/4711")?.acquire()?;
+/// guard.release()
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "locks do nothing until they are acquired"]
+pub struct Locks {
+    inner: crate::Locks,
+}
+
+twin!(Locks);
+
+impl Locks {
+    /// As [`Locks::new`](crate::Locks::new).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(client: &Client, base: &str) -> Result<Self> {
+        crate::Locks::new(&client.inner, base).map(Self::from)
+    }
+
+    /// As [`Locks::mutex`](crate::Locks::mutex).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mutex(&self, key: impl Display) -> Result<InterProcessMutex> {
+        self.inner.mutex(key).map(InterProcessMutex::from)
+    }
+
+    /// As [`Locks::read_write`](crate::Locks::read_write).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_write(&self, key: impl Display) -> Result<ReadWriteLock> {
+        self.inner.read_write(key).map(ReadWriteLock::from)
+    }
+
+    /// As [`Locks::semaphore_mutex`](crate::Locks::semaphore_mutex).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn semaphore_mutex(&self, key: impl Display) -> Result<SemaphoreMutex> {
+        self.inner.semaphore_mutex(key).map(SemaphoreMutex::from)
+    }
+
+    /// As [`Locks::semaphore`](crate::Locks::semaphore).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn semaphore(&self, key: impl Display, permits: u32) -> Result<Semaphore> {
+        self.inner.semaphore(key, permits).map(Semaphore::from)
+    }
+
+    /// As [`Locks::path_of`](crate::Locks::path_of).
+    pub fn path_of(&self, key: impl Display) -> String {
+        self.inner.path_of(key)
+    }
+}

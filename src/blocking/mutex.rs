@@ -1,0 +1,44 @@
+//! The mutual exclusion lock, for threads.
+
+use std::time::Duration;
+
+use super::client::Client;
+use super::guard::LockGuard;
+use super::methods::reentrant_lock;
+use super::ticket::Ticket;
+use super::twin::twin;
+use super::wait::wait;
+use crate::error::Result;
+use crate::lock::{LockOptions, Owner, Participant};
+
+/// A lock that one thread at a time holds, among all processes that use the same path. See
+/// [`InterProcessMutex`](crate::InterProcessMutex).
+///
+/// ```no_run
+/// use zk_recipes::blocking::{Client, InterProcessMutex};
+///
+/// # fn example(client: Client) -> zk_recipes::Result<()> {
+/// let mutex = InterProcessMutex::new(&client, "/locks/orders")?;
+/// let guard = mutex.acquire()?;
+/// // The thread that holds it may enter again.
+/// drop(mutex.acquire()?);
+/// guard.release()
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct InterProcessMutex {
+    inner: crate::InterProcessMutex,
+}
+
+impl InterProcessMutex {
+    /// As [`InterProcessMutex::new`](crate::InterProcessMutex::new).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        crate::InterProcessMutex::new(&client.inner, path).map(Self::from)
+    }
+}
+
+reentrant_lock!(InterProcessMutex);

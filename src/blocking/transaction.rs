@@ -1,0 +1,58 @@
+//! Writes that are done only while the lock is held, for threads.
+
+use zookeeper_client::{CreateMode, MultiWriteResult};
+
+use super::wait::wait;
+use crate::error::Result;
+
+/// Writes to ZooKeeper that are done all together, and only if the lock is still held then. See
+/// [`Transaction`](crate::Transaction).
+///
+/// ```no_run
+/// # fn example(guard: zk_recipes::blocking::LockGuard) -> zk_recipes::Result<()> {
+/// use zk_recipes::CreateMode;
+///
+/// let transaction = guard.transaction().set_data("/orders/last", b"4711", None);
+/// transaction.create("/orders/4711", b"shipped", CreateMode::Persistent).commit()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a transaction does nothing before `commit`"]
+pub struct Transaction<'a> {
+    inner: crate::Transaction<'a>,
+}
+
+impl<'a> Transaction<'a> {
+    pub(super) fn new(inner: crate::Transaction<'a>) -> Self {
+        Self { inner }
+    }
+
+    /// As [`Transaction::check`](crate::Transaction::check).
+    pub fn check(self, path: &str, version: i32) -> Self {
+        Self::new(self.inner.check(path, version))
+    }
+
+    /// As [`Transaction::create`](crate::Transaction::create).
+    pub fn create(self, path: &str, data: impl Into<Vec<u8>>, mode: CreateMode) -> Self {
+        Self::new(self.inner.create(path, data, mode))
+    }
+
+    /// As [`Transaction::set_data`](crate::Transaction::set_data).
+    pub fn set_data(self, path: &str, data: impl Into<Vec<u8>>, version: impl Into<Option<i32>>) -> Self {
+        Self::new(self.inner.set_data(path, data, version))
+    }
+
+    /// As [`Transaction::delete`](crate::Transaction::delete).
+    pub fn delete(self, path: &str, version: impl Into<Option<i32>>) -> Self {
+        Self::new(self.inner.delete(path, version))
+    }
+
+    /// As [`Transaction::commit`](crate::Transaction::commit), and blocks the thread.
+    ///
+    /// # Errors
+    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    pub fn commit(self) -> Result<Vec<MultiWriteResult>> {
+        wait(self.inner.commit())
+    }
+}

@@ -1,0 +1,90 @@
+//! Node data that is compressed by gzip, as Curator's is after `enableCompression`.
+
+use std::borrow::Cow;
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use super::Client;
+
+/// Nodes have at most 1 MiB of data. What claims to be more, when it is decompressed, is not.
+const LONGEST: usize = 1 << 20;
+
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+
+/// The data of a node as it was before its writer compressed it; `None` if it was not compressed.
+pub(crate) fn decompressed(data: &[u8]) -> Option<Vec<u8>> {
+    if !data.starts_with(GZIP_MAGIC) {
+        return None;
+    }
+    let mut plain = Vec::new();
+    let mut decoder = MultiGzDecoder::new(data).take(LONGEST as u64 + 1);
+    let length = decoder.read_to_end(&mut plain).ok()?;
+    (length <= LONGEST).then_some(plain)
+}
+
+pub(crate) fn compressed(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let compressed = encoder.write_all(data).and_then(|()| encoder.finish());
+    // Memory takes all that is written to it.
+    compressed.unwrap_or_default()
+}
+
+impl Client {
+    /// Data of a node, as this client writes it.
+    pub(crate) fn node_data<'a>(&self, data: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.compresses() { Cow::Owned(compressed(data)) } else { Cow::Borrowed(data) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_curator_has_compressed_is_read() {
+        // By the `GzipCompressionProvider` of Curator 5.9.
+        for (plain, hex) in [
+            ("", "1f8b08000000000000ff03000000000000000000"),
+            ("x", "1f8b08000000000000ffab00008316dc8c01000000"),
+            ("__REVOKE__", "1f8b08000000000000ff8b8f0f720df3f7768d8f0700ea2c89fb0a000000"),
+        ] {
+            assert_eq!(decompressed(&bytes(hex)).as_deref(), Some(plain.as_bytes()), "{plain}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for plain in [&b""[..], b"billing-7", &[7; LONGEST]] {
+            assert_eq!(decompressed(&compressed(plain)).as_deref(), Some(plain));
+        }
+    }
+
+    #[test]
+    fn what_is_no_gzip_stays_as_it_is() {
+        let gzip = compressed(b"billing-7");
+        let mut corrupt = gzip.clone();
+        corrupt[12] ^= 0xff;
+        let garbage_behind = [&gzip[..], b"x"].concat();
+        for data in
+            [&b""[..], b"\x1f", b"\x1f\x8b", b"10.1.2.3", &gzip[..gzip.len() - 1], &corrupt, &garbage_behind]
+        {
+            assert_eq!(decompressed(data), None, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_not_blown_up() {
+        let bomb = compressed(&vec![0; LONGEST + 1]);
+        assert!(bomb.len() < 2000, "it is small: {}", bomb.len());
+        assert_eq!(decompressed(&bomb), None);
+        let bombs = bomb.repeat(100);
+        assert_eq!(decompressed(&bombs), None);
+    }
+}

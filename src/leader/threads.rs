@@ -1,0 +1,70 @@
+//! The work of a selector on threads of its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use super::leadership::Leadership;
+use super::options::LeaderOptions;
+use super::selector::{LeaderSelector, Undone};
+use crate::client::Client;
+use crate::error::{Result, WorkError};
+
+impl LeaderSelector {
+    /// A candidate whose work blocks, on a thread for each term. It stands again, if it does, when that has returned.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath).
+    pub(crate) fn start_on_threads<W>(
+        client: &Client,
+        path: &str,
+        options: &LeaderOptions,
+        is_automatic: bool,
+        work: W,
+    ) -> Result<Self>
+    where
+        W: FnMut(Leadership) -> Result<(), WorkError> + Send + 'static,
+    {
+        let work = Arc::new(Mutex::new(work));
+        let weak = Arc::downgrade(&work);
+        let begin = move |leadership: &Leadership| {
+            let (ended, end) = oneshot::channel();
+            let (weak, leadership) = (weak.clone(), leadership.clone());
+            let thread = thread::Builder::new().name("zk-recipes-leader".into());
+            let started = thread.spawn(move || drop(ended.send(lead(leadership, &weak))));
+            // In the candidate's own task, and so on the client's runtime.
+            tokio::spawn(async move {
+                match started {
+                    // It sends in any case, but for a panic as the work is dropped.
+                    Ok(_) => end.await.unwrap_or_else(|_| failed("its thread has ended")),
+                    Err(error) => failed(error),
+                }
+            })
+        };
+        Self::start_queueing(client, path, options, is_automatic, begin, work)
+    }
+}
+
+fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Result<(), Undone> {
+    Err(Undone::Failed(WorkError::new(error)))
+}
+
+fn lead<W>(leadership: Leadership, work: &Weak<Mutex<W>>) -> Result<(), Undone>
+where
+    W: FnMut(Leadership) -> Result<(), WorkError>,
+{
+    // The selector was dropped.
+    let Some(work) = work.upgrade() else { return Ok(()) };
+    let run = || {
+        // Nobody waits for the lock: there is one term at a time.
+        let mut work = work.lock().unwrap_or_else(PoisonError::into_inner);
+        leadership.run_blocking(|| work(leadership.clone()))
+    };
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(done)) => done.map_err(Undone::Failed),
+        Ok(Err(error)) => Err(Undone::of_run(&error)),
+        Err(panic) => Err(Undone::Failed(WorkError::of_panic(panic))),
+    }
+}

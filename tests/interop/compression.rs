@@ -1,0 +1,131 @@
+//! Curator with compressed node data.
+
+use zk_recipes::{
+    Client, InterProcessMutex, LeaderObserver, LeaderOptions, ReadWriteLock, Revoker, SharedCount,
+};
+
+use crate::candidate::{Recipe, ids};
+use crate::installed::Generation;
+use crate::line::{Contender, Line};
+use crate::stage::{Stage, data_of};
+use crate::support::{eventually, queue_of, within};
+
+const PATH: &str = "/compressed";
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+fn ours(name: &'static str, client: &Client) -> Contender {
+    let mutex = InterProcessMutex::new(client, PATH).unwrap();
+    Contender::ours(name, async move { mutex.acquire().await })
+}
+
+pub(crate) async fn compressed_data_is_understood(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let java = stage.compressing_curator("java").await;
+    let client = stage.client("rust").await;
+    let mutex = InterProcessMutex::new(&client, PATH).unwrap();
+    let mut java_a = java.open("a", "mutex /compressed").await;
+
+    // Curator's data is shown as text.
+    java_a.call("acquire").await;
+    let participants = mutex.participants().await.unwrap();
+    assert_eq!(data_of(&participants), "java");
+    let (raw, _) = stage.zookeeper.get_data(participants[0].node_path()).await.unwrap();
+    assert!(raw.starts_with(GZIP), "{raw:?}");
+    assert_eq!(mutex.holder().await.unwrap().unwrap().id(), "java");
+    java_a.call("release").await;
+
+    // We ask Curator, which reads only a request that is compressed.
+    java_a.call("revocable").await;
+    java_a.call("acquire").await;
+    assert_eq!(data_of(&Revoker::request(&client, PATH).await.unwrap()), "");
+    java_a.revoked().await;
+    java_a.call("release").await;
+    let mut readers = java.open("rw", "rw /rw").await;
+    readers.call("revocable read").await;
+    readers.call("acquire read").await;
+    let lock = ReadWriteLock::new(&client, "/rw").unwrap();
+    let reading = lock.read().acquire().await.unwrap();
+    assert_eq!(Revoker::request(&client, "/rw").await.unwrap().len(), 2);
+    readers.revoked().await;
+    within(reading.revoke_requested()).await.unwrap();
+    readers.call("release read").await;
+    reading.release().await.unwrap();
+
+    // Curator asks us.
+    let guard = mutex.acquire().await.unwrap();
+    java_a.call(&format!("revoke {}", guard.node_path())).await;
+    within(guard.revoke_requested()).await.unwrap();
+    let holder = eventually("it shows again who holds", || async {
+        mutex.holder().await.unwrap().filter(|holder| holder.id() == "rust")
+    })
+    .await;
+    assert!(holder.is_revoke_requested());
+    guard.release().await.unwrap();
+
+    // The leaders of Curator.
+    for recipe in [Recipe::Latch, Recipe::Selector] {
+        let path = format!("/leaders/{recipe:?}");
+        let kind = recipe.open("data=java-leader").replace(crate::candidate::PATH, &path);
+        let mut leader = java.open(&format!("{recipe:?}"), &kind).await;
+        leader.call("acquire").await;
+        let observer = LeaderObserver::new(&client, &path).unwrap();
+        assert_eq!(ids(&observer.leader().await.unwrap()), "java-leader");
+        leader.call("release").await;
+    }
+}
+
+pub(crate) async fn clients_that_compress_are_understood(generation: Generation) {
+    let Some(stage) = Stage::set(generation).await else { return };
+    let java = stage.compressing_curator("java").await;
+    let (plain, client) = (stage.client("plain").await, stage.compressing_client("rust").await);
+    let mut java_a = java.open("a", "mutex /compressed").await;
+
+    // Curator cannot even wait behind a node whose data is not compressed.
+    let guard = InterProcessMutex::new(&plain, PATH).unwrap().acquire().await.unwrap();
+    let failure = java_a.fails("acquire").await;
+    assert!(failure.contains("ZipException") || failure.contains("EOFException"), "{failure}");
+    guard.release().await.unwrap();
+    queue_of(&stage.zookeeper, PATH, 0).await;
+
+    let mut line = Line::new(&stage, PATH);
+    line.enters(ours("rust 1", &client)).await;
+    line.enters(Contender::peer("java b", java.open("b", "mutex /compressed").await)).await;
+    line.enters(ours("rust 2", &client)).await;
+    line.enters(Contender::peer("java c", java.open("c", "mutex /compressed").await)).await;
+    assert_eq!(java_a.call("participants").await, "rust java rust java");
+    let mutex = InterProcessMutex::new(&plain, PATH).unwrap();
+    assert_eq!(data_of(&mutex.participants().await.unwrap()), "rust java rust java");
+    line.is_served_in_order().await;
+
+    // What is written over a request is compressed as well.
+    let guard = InterProcessMutex::new(&client, PATH).unwrap().acquire().await.unwrap();
+    java_a.call(&format!("revoke {}", guard.node_path())).await;
+    within(guard.revoke_requested()).await.unwrap();
+    eventually("it shows again who holds", || async {
+        (data_of(&mutex.participants().await.unwrap()) == "rust").then_some(())
+    })
+    .await;
+    assert_eq!(java_a.call("participants").await, "rust");
+    Revoker::request(&plain, PATH).await.unwrap();
+    let data = eventually("it shows again who holds", || async {
+        let (data, stat) = stage.zookeeper.get_data(guard.node_path()).await.unwrap();
+        (stat.version == 4).then_some(data)
+    })
+    .await;
+    assert!(data.starts_with(GZIP), "{data:?}");
+    guard.release().await.unwrap();
+
+    // Candidates, and counts.
+    let ours = Recipe::Selector.start(&client, LeaderOptions::new().id("rust-leader"));
+    ours.leads().await;
+    let mut looker = java.open("looker", &Recipe::Selector.open("")).await;
+    assert_eq!(looker.call("leader").await, "rust-leader");
+    within(ours.close()).await.unwrap();
+    let count = SharedCount::new(&client, "/count", 3).unwrap();
+    assert_eq!(count.get().await, Ok(3));
+    let mut java_count = java.open("count", "count /count seed=1").await;
+    assert_eq!(java_count.call("get").await, "3");
+    java_count.call("set 4").await;
+    assert_eq!(count.get().await, Ok(4));
+    assert_eq!(SharedCount::new(&plain, "/count", 0).unwrap().get().await, Ok(4));
+}
