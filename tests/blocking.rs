@@ -41,6 +41,18 @@ fn workers() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
+/// Whether a try for a short time finds that another holds. A slow server may not let it into the queue in
+/// that time: it is tried again.
+fn is_in_vain<T>(attempt: impl Fn() -> Result<Option<T>>) -> bool {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(Error::NotConnected { .. }) if start.elapsed() < BOUND => {}
+            outcome => return outcome.unwrap().is_none(),
+        }
+    }
+}
+
 fn nothing_left(sandbox: &Sandbox) {
     caller().block_on(sandbox.assert_nothing_left());
 }
@@ -102,7 +114,7 @@ fn a_thread_enters_again_and_others_do_not() {
         let other = scope.spawn(|| {
             assert!(!mutex.is_owned_by_current());
             assert!(mutex.is_acquired_in_this_process() && mutex.is_locked().unwrap());
-            mutex.try_acquire().unwrap().is_none() && mutex.try_acquire_for(BRIEFLY).unwrap().is_none()
+            mutex.try_acquire().unwrap().is_none() && is_in_vain(|| mutex.try_acquire_for(BRIEFLY))
         });
         assert!(other.join().unwrap());
     });
@@ -129,9 +141,9 @@ fn a_try_ends_in_time() {
     let held = lock(&client).acquire_as(&Owner::new()).unwrap();
     let one = permits.acquire().unwrap();
     let tries: [&dyn Fn() -> bool; 3] = [
-        &|| lock(&client).try_acquire_for(within).unwrap().is_none(),
-        &|| multi.try_acquire_for(within).unwrap().is_none(),
-        &|| permits.try_acquire_many_for(2, within).unwrap().is_none(),
+        &|| is_in_vain(|| lock(&client).try_acquire_for(within)),
+        &|| is_in_vain(|| multi.try_acquire_for(within)),
+        &|| is_in_vain(|| permits.try_acquire_many_for(2, within)),
     ];
     for failed_try in tries {
         let start = Instant::now();
@@ -587,7 +599,7 @@ fn a_client_on_a_given_runtime_can_be_used_from_threads() {
     let mutex = lock(&client);
     let held = mutex.acquire().unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| assert!(mutex.try_acquire_for(BRIEFLY).unwrap().is_none()));
+        scope.spawn(|| assert!(is_in_vain(|| mutex.try_acquire_for(BRIEFLY))));
     });
     assert_eq!(held.lost_within(BRIEFLY).unwrap(), None);
     // Its end is no panic.

@@ -490,11 +490,17 @@ async fn a_failed_try_leaves_the_queue_as_it_was() {
             }
             let before = scene.nodes(kind).await;
             for within in [None, Some(Duration::ZERO), Some(Duration::from_millis(200))] {
-                let outcome = match within {
-                    None => lock.try_acquire().await,
-                    Some(within) => lock.try_acquire_for(within).await,
-                };
-                assert!(outcome.unwrap().is_none());
+                let outcome = answered(async || {
+                    let outcome = match within {
+                        None => lock.try_acquire().await,
+                        Some(within) => lock.try_acquire_for(within).await,
+                    };
+                    if outcome.is_err() {
+                        scene.nodes_are(kind, &before).await;
+                    }
+                    outcome
+                });
+                assert!(outcome.await.is_none());
                 assert_eq!(scene.nodes(kind).await, before, "out of the queue at once, {within:?}");
                 scene.parked(waiters).await;
             }

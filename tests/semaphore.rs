@@ -518,7 +518,7 @@ async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
         for patience in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(200)] {
             match waiting.try_acquire_many_for(2, patience).await {
                 Ok(permits) => assert!(permits.is_none()),
-                Err(Error::NotConnected { .. }) if patience == Duration::from_millis(1) => {}
+                Err(Error::NotConnected { .. }) if !patience.is_zero() => {}
                 Err(error) => panic!("{error}"),
             }
             no_trace().await;

@@ -15,7 +15,7 @@ use zookeeper_client as zk;
 
 use crate::SESSION_TIMEOUT;
 use crate::run::ROOT;
-use crate::support::{BOUND, ephemerals_below, eventually, nodes_below};
+use crate::support::{BOUND, builder, ephemerals_below, eventually, nodes_below};
 
 pub(crate) const CLIENTS: usize = 4;
 
@@ -96,7 +96,7 @@ impl Member {
         let proxies = join_all(servers.all().iter().map(FaultProxy::start)).await;
         let proxies: Vec<_> = proxies.into_iter().map(Result::unwrap).collect();
         let hosts: Vec<_> = proxies.iter().map(FaultProxy::connect_string).collect();
-        let client = Client::builder()
+        let client = builder()
             .session_timeout(SESSION_TIMEOUT)
             .identity(format!("client-{number}"))
             .retry_policy(RetryPolicy::forever(Duration::from_millis(20)))

@@ -111,12 +111,14 @@ impl Lane {
         let server = TestingServer::builder().system_property(reaping.0, reaping.1).start().await.unwrap();
         let proxy = FaultProxy::start(&server).await.unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        // Long, so that a session is not kept alive by requests that a case does not expect.
-        let builder = Client::builder()
-            .session_timeout(Duration::from_secs(30))
-            .retry_policy(RetryPolicy::n_times(1000, Duration::from_millis(5)));
         let address = proxy.connect_string();
-        let client = runtime.spawn(async move { builder.connect(&address).await.unwrap() }).await.unwrap();
+        let client = runtime.spawn(async move {
+            // Long, so that a session is not kept alive by requests that a case does not expect.
+            let builder = builder().session_timeout(Duration::from_secs(30));
+            let builder = builder.retry_policy(RetryPolicy::n_times(1000, Duration::from_millis(5)));
+            builder.connect(&address).await.unwrap()
+        });
+        let client = client.await.unwrap();
         let bystander = bystander(&server).await;
         let session = session_id(&client).await;
         // The first hold starts what looks after all of them.

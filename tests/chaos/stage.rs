@@ -11,7 +11,7 @@ use zookeeper_client as zk;
 
 use crate::installed::{Generation, Peers};
 use crate::peer::Peer;
-use crate::support::bystander;
+use crate::support::{builder, bystander};
 use crate::{SESSION_TIMEOUT, clock};
 
 const OUR_CLIENTS: usize = 4;
@@ -117,7 +117,7 @@ impl Stage {
 async fn our_client(server: &TestingServer, number: usize) -> (Arc<Participant>, Client) {
     let name = format!("rust-{number}");
     let proxy = FaultProxy::start(server).await.unwrap();
-    let client = Client::builder()
+    let client = builder()
         .session_timeout(SESSION_TIMEOUT)
         .identity(&*name)
         .retry_policy(RetryPolicy::forever(Duration::from_millis(20)))

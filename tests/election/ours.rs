@@ -11,6 +11,7 @@ use zk_recipes::{Client, CloseMode, Error, LeaderLatch, LeaderOptions, LeaderSel
 
 use crate::report::{Command, Report};
 use crate::stage::Recipe;
+use crate::support::builder;
 use crate::{SESSION_TIMEOUT, clock};
 
 /// So long the work of a leader does not await.
@@ -20,7 +21,7 @@ const STEP: Duration = Duration::from_millis(3);
 pub(crate) const CHILD: &str = "candidate";
 
 pub(crate) async fn connect(connect_string: &str, name: &str) -> Client {
-    let builder = Client::builder().session_timeout(SESSION_TIMEOUT).identity(name);
+    let builder = builder().session_timeout(SESSION_TIMEOUT).identity(name);
     builder.connect(connect_string).await.unwrap()
 }
 

@@ -8,6 +8,7 @@ use zookeeper_client as zk;
 
 use crate::installed::{Generation, Peers};
 use crate::peer::Peer;
+use crate::support;
 use crate::wire::Wire;
 
 /// A session that is not meant to end: long enough for a busy machine.
@@ -81,7 +82,7 @@ impl Stage {
 }
 
 fn builder(session: Duration, identity: &str) -> ClientBuilder {
-    Client::builder().session_timeout(session).identity(identity)
+    support::builder().session_timeout(session).identity(identity)
 }
 
 /// The node data of participants, as the peers tell them.

@@ -8,7 +8,7 @@ use zk_recipes::{Client, ConnectionState, LossReason};
 use crate::SESSION_TIMEOUT;
 use crate::contest::hold_before_next;
 use crate::figures::{Distances, seconds_between};
-use crate::support::within;
+use crate::support::{builder, within};
 
 const HOLDERS: usize = 40;
 
@@ -52,8 +52,7 @@ pub(crate) async fn rounds() {
 
 async fn lose(server: &TestingServer, waiting: &Client, lock: String, traffic: Traffic) -> Seen {
     let proxy = FaultProxy::start(server).await.unwrap();
-    let client =
-        Client::builder().session_timeout(SESSION_TIMEOUT).connect(&proxy.connect_string()).await.unwrap();
+    let client = builder().session_timeout(SESSION_TIMEOUT).connect(&proxy.connect_string()).await.unwrap();
     let (guard, next) = hold_before_next(&client, waiting, &lock).await;
     // At any point between two signs of life.
     tokio::time::sleep(SESSION_TIMEOUT.mul_f64(fastrand::f64() / 3.0)).await;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use zk_recipes::InterProcessMutex;
 use zk_recipes::testing::{FaultProxy, Request, TestingServer};
-use zk_recipes::{Client, InterProcessMutex};
 
 use crate::SESSION_TIMEOUT;
-use crate::support::watches_with_holders;
+use crate::support::{builder, watches_with_holders};
 
 /// For how long it is looked at.
 const SPAN: Duration = Duration::from_secs(4);
@@ -18,7 +18,7 @@ pub(crate) async fn cost() {
     let mut beats = Vec::new();
     for locks in [0, 1, 1000] {
         let proxy = FaultProxy::start(&server).await.unwrap();
-        let builder = Client::builder().session_timeout(SESSION_TIMEOUT);
+        let builder = builder().session_timeout(SESSION_TIMEOUT);
         let client = builder.connect(&proxy.connect_string()).await.unwrap();
         let held = join_all((0..locks).map(|lock| {
             let mutex = InterProcessMutex::new(&client, &format!("/idle/{lock}")).unwrap();

@@ -9,7 +9,7 @@ use zk_recipes::{Client, ConnectionState};
 
 use crate::contest::hold_before_next;
 use crate::figures::{Distances, seconds_between};
-use crate::support::within;
+use crate::support::{builder, within};
 
 const HOLDERS: usize = 20;
 const ROUNDS: usize = 2;
@@ -58,7 +58,7 @@ pub(crate) async fn rounds() {
 }
 
 async fn connect(server: &TestingServer) -> Client {
-    let builder = Client::builder().session_timeout(SESSION_TIMEOUT);
+    let builder = builder().session_timeout(SESSION_TIMEOUT);
     builder.connect(&server.connect_string()).await.unwrap()
 }
 

@@ -15,7 +15,7 @@ use zk_recipes::{Client, ConnectionState, CreateMode, Error, LockGuard};
 use crate::SESSION_TIMEOUT;
 use crate::contest;
 use crate::figures::{Distances, wall};
-use crate::support::{bystander, queue_of, within};
+use crate::support::{builder, bystander, queue_of, within};
 
 /// The role of a process that holds.
 pub(crate) const CHILD: &str = "holders";
@@ -124,7 +124,7 @@ async fn end(mut child: Child) {
 /// The child: holds, is stopped, looks, and tries to do what it may not.
 pub(crate) async fn hold(connect_string: &str) {
     let holders = join_all((0..HOLDERS).map(|holder| async move {
-        let builder = Client::builder().session_timeout(SESSION_TIMEOUT);
+        let builder = builder().session_timeout(SESSION_TIMEOUT);
         let client = builder.connect(connect_string).await.unwrap();
         let (_, guard) = contest::acquire(&client, &lock(holder)).await.unwrap();
         (client, guard)

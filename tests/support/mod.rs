@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 use zk_recipes::testing::{FaultProxy, TestingServer};
-use zk_recipes::{Acl, AuthId, Client, ClientBuilder, InterProcessMutex, LockGuard, Permission};
+use zk_recipes::{Acl, AuthId, Client, ClientBuilder, Error, InterProcessMutex, LockGuard, Permission};
 use zookeeper_client as zk;
 
 #[allow(unused_imports)]
@@ -29,6 +29,14 @@ pub const BOUND: Duration = Duration::from_secs(30);
 /// The servers that `with-zookeeper` started.
 pub fn servers() -> String {
     std::env::var("ZK_CONNECT").expect("no ZooKeeper to test with: run ./zk-docker/with-zookeeper cargo test")
+}
+
+/// A client as the thorough runs have it: it lives on its own threads, or on the runtime of the test if
+/// `ZK_RECIPES_CLIENTS_ON_RUNTIME` is set.
+pub fn builder() -> ClientBuilder {
+    let is_borrowed =
+        std::env::var_os("ZK_RECIPES_CLIENTS_ON_RUNTIME").is_some_and(|value| !value.is_empty());
+    if is_borrowed { Client::builder().runtime(tokio::runtime::Handle::current()) } else { Client::builder() }
 }
 
 /// A root of its own for one test, on the shared servers.
@@ -145,6 +153,20 @@ pub async fn children(zookeeper: &zk::Client, path: &str) -> Vec<String> {
         Err(zk::Error::NoNode) => Vec::new(),
         listed => listed.unwrap(),
     }
+}
+
+/// What a try for a short time answers. A slow server may not let it into the queue in that time: it is
+/// tried again.
+pub async fn answered<T>(mut attempt: impl AsyncFnMut() -> Result<T, Error>) -> T {
+    within(async {
+        loop {
+            match attempt().await {
+                Err(Error::NotConnected { .. }) => {}
+                outcome => return outcome.unwrap(),
+            }
+        }
+    })
+    .await
 }
 
 /// Asks until the answer is `Some`, for a bounded time.
