@@ -31,8 +31,7 @@ pub fn servers() -> String {
     std::env::var("ZK_CONNECT").expect("no ZooKeeper to test with: run ./zk-docker/with-zookeeper cargo test")
 }
 
-/// A client as the thorough runs have it: it lives on its own threads, or on the runtime of the test if
-/// `ZK_RECIPES_CLIENTS_ON_RUNTIME` is set.
+/// A client that lives on threads of its own, or on the runtime of the test if `ZK_RECIPES_CLIENTS_ON_RUNTIME` is set.
 pub fn builder() -> ClientBuilder {
     let is_borrowed =
         std::env::var_os("ZK_RECIPES_CLIENTS_ON_RUNTIME").is_some_and(|value| !value.is_empty());
@@ -106,11 +105,7 @@ pub async fn ephemerals_below(zookeeper: &zk::Client, path: &str) -> Vec<(String
 
 /// A client of a server of one's own, with a session that ends soon after contact is lost.
 pub async fn connect(server: &TestingServer) -> Client {
-    Client::builder()
-        .session_timeout(Duration::from_secs(10))
-        .connect(&server.connect_string())
-        .await
-        .unwrap()
+    builder().session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
 }
 
 /// The same for a client that lives on the runtime of the test.
