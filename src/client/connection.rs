@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::{Mutex, RwLock};
 use spawns_core::{Spawn, Task};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
@@ -96,17 +97,17 @@ impl Gate {
     }
 
     fn is_closed(&self) -> bool {
-        *self.is_closed.read().unwrap_or_else(PoisonError::into_inner)
+        *self.is_closed.read()
     }
 
     fn while_open<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
-        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        let is_closed = self.is_closed.read();
         (!*is_closed).then(poll)
     }
 
     /// Waits for those who poll a watch.
     fn close(&self) {
-        *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.is_closed.write() = true;
     }
 }
 
@@ -171,7 +172,7 @@ pub(super) async fn connect(
         connecting.as_mut().poll(cx)
     })
     .await?;
-    let Some(task) = catcher.0.into_inner().unwrap_or_else(PoisonError::into_inner) else {
+    let Some(task) = catcher.0.into_inner() else {
         tracing::error!("zookeeper-client spawns by other means than spawns-core 1; take version 0.11.2");
         return Err(zk::Error::Unimplemented);
     };
@@ -186,6 +187,6 @@ struct Catcher(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
 impl Spawn for Catcher {
     fn spawn(&self, task: Task) {
         let caught = Some(Box::into_pin(task.future));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = caught;
+        *self.0.lock() = caught;
     }
 }

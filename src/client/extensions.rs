@@ -3,7 +3,9 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// At most one shared value of each type.
 #[derive(Default)]
@@ -12,7 +14,7 @@ pub(crate) struct Extensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>)
 impl Extensions {
     /// The value of this type, made on first use.
     pub(crate) fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = self.0.lock();
         let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
         drop(values);
         value.downcast().unwrap_or_else(|_| unreachable!("the key is the type of the value"))

@@ -1,10 +1,10 @@
 //! Where a client lives: the runtime of its session, and of all that it does in the background.
 
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, Abortable};
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
@@ -45,7 +45,7 @@ impl Home {
     /// [`Error::InvalidArgument`]: the system lets us start no thread.
     pub(crate) fn shared() -> Result<Self> {
         static SHARED: Mutex<Option<Home>> = Mutex::new(None);
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = SHARED.lock();
         if let Some(home) = &*shared {
             return Ok(home.clone());
         }

@@ -1,8 +1,8 @@
 //! What comes to its end before a client is closed: the work of its leaders.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,7 +27,7 @@ impl Leaving {
     pub(super) fn stay(&self, grace: Duration) -> Option<TaskTrackerToken> {
         // Before the look: a task that closes the client either sees this or is seen here.
         let token = self.stays.token();
-        let mut longest = self.grace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut longest = self.grace.lock();
         *longest = grace.max(*longest);
         (!self.asked.is_cancelled()).then_some(token)
     }
@@ -41,7 +41,7 @@ impl Leaving {
 
     /// Waits until nobody stays, at most for the longest grace and this much more.
     pub(super) async fn wait(&self, more: Duration) {
-        let grace = *self.grace.lock().unwrap_or_else(PoisonError::into_inner);
+        let grace = *self.grace.lock();
         if timeout(grace.saturating_add(more), self.stays.wait()).await.is_err() {
             tracing::warn!(?grace, "closing the client while the work of a leader goes on");
         }

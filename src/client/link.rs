@@ -1,7 +1,8 @@
 //! Tells everybody how the session of a client fares.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
@@ -136,6 +137,6 @@ impl Link {
 
     fn present(&self) -> MutexGuard<'_, Present> {
         // No code that can panic runs under this lock.
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+        self.present.lock()
     }
 }

@@ -80,6 +80,8 @@ enum State {
 pub(crate) enum CreateOutcome {
     Created,
     ParentMissing,
+    /// Of a create that was to be done only if another node exists.
+    GuardMissing,
     /// The reply was lost; the node may exist. [`EphemeralNode::settle`] tells.
     Unknown(zk::Error),
 }
@@ -150,12 +152,11 @@ impl EphemeralNode {
         self.not_created(error)
     }
 
-    /// Creates nodes of one session in one transaction: all of them or none. The request is sent at the first
-    /// poll.
+    /// Creates nodes of one session in one transaction: all of them or none, and none if the guard, a path that must
+    /// exist, does not. The request is sent at the first poll.
     ///
     /// # Errors
-    /// Why there is no node. [`RuntimeInconsistent`](zk::Error::RuntimeInconsistent) says that the guard, a
-    /// path that must exist, does not.
+    /// Why there is no node.
     ///
     /// # Cancel safety
     /// The client sees it through, and removes the nodes.
@@ -183,11 +184,15 @@ impl EphemeralNode {
         }
         let to_create: Vec<_> = nodes.iter().map(Self::to_create).collect();
         let error = match session.create_together(guard, &to_create).await {
-            Ok(created) => {
+            Ok(Some(created)) => {
                 for (node, created) in nodes.iter_mut().zip(created) {
                     node.exists(&created.path, created.czxid);
                 }
                 return Ok(CreateOutcome::Created);
+            }
+            Ok(None) => {
+                nodes.iter_mut().for_each(|node| node.state = State::Gone);
+                return Ok(CreateOutcome::GuardMissing);
             }
             Err(error) => error,
         };

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use zookeeper_client as zk;
@@ -62,7 +63,7 @@ impl Serving {
     pub(super) fn while_it_lasts<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
         loop {
             {
-                let _polling = self.alarm.polling.read().unwrap_or_else(PoisonError::into_inner);
+                let _polling = self.alarm.polling.read();
                 if self.alarm.state.load(SeqCst) == SET {
                     return Some(poll());
                 }
@@ -83,7 +84,7 @@ impl Serving {
 
     /// Sets the alarm. Returns whether the session is still served.
     fn set_alarm(&self) -> bool {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         let waker = Waker::from(self.alarm.clone());
         let alarm = &self.alarm.state;
         while alarm.load(SeqCst) != SET {
@@ -110,7 +111,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        let next = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let next = self.next.get_mut();
         if let Next::Awaited(change) = std::mem::replace(next, Next::Never) {
             // It must not be dropped while the state changes: see `session.rs`. Behind the last state it never ends.
             let is_last = self.state.peek_state().is_terminated();

@@ -289,15 +289,12 @@ impl Session {
         Ok(Created { path, czxid: Some(stat.czxid) })
     }
 
-    /// Creates ephemeral nodes, all of them or none.
-    ///
-    /// # Errors
-    /// [`RuntimeInconsistent`](zk::Error::RuntimeInconsistent): the guard, a node that must exist, does not.
+    /// Creates ephemeral nodes, all of them or none. Answers `None` if the guard, a node that must exist, does not.
     pub(crate) async fn create_together(
         &self,
         guard: Option<&str>,
         nodes: &[NewNode<'_>],
-    ) -> Result<Vec<Created>, zk::Error> {
+    ) -> Result<Option<Vec<Created>>, zk::Error> {
         let guards = guard.into_iter().map(|path| Write::Check { path, version: None });
         let creates = nodes.iter().map(|node| Write::Create {
             path: &node.path,
@@ -306,21 +303,21 @@ impl Session {
             acl: &node.acl,
         });
         let writes: Vec<Write<'_>> = guards.chain(creates).collect();
-        let results = self.commit(&writes).await.map_err(|error| match error {
-            zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }
+        let results = match self.commit(&writes).await {
+            Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode })
                 if guard.is_some() =>
             {
-                zk::Error::RuntimeInconsistent
+                return Ok(None);
             }
-            error => error.into(),
-        })?;
+            results => results?,
+        };
         let created = results.into_iter().filter_map(|result| match result {
             zk::MultiWriteResult::Create { path, stat } => {
                 Some(Created { path, czxid: (!stat.is_invalid()).then_some(stat.czxid) })
             }
             _ => None,
         });
-        Ok(created.collect())
+        Ok(Some(created.collect()))
     }
 
     /// Does writes together: all of them, or none. They are sent at the first poll.

@@ -1,9 +1,10 @@
 //! Until when a session cannot have expired at the servers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -120,7 +121,7 @@ impl Validity {
 
     fn signs(&self) -> MutexGuard<'_, Signs> {
         // No code that can panic runs under this lock.
-        self.signs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.signs.lock()
     }
 
     /// Until when the session is valid, as far as it is known now.

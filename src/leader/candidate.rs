@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::mem;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -264,7 +265,7 @@ impl Present {
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
         // No code that can panic runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

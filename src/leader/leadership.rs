@@ -1,9 +1,10 @@
 //! What a leader has, for as long as it leads.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -285,7 +286,7 @@ impl Leadership {
             self.stop_works().await;
         }
         // Else the client would wait for the answer to the delete, without a connection, too.
-        drop(self.term.stay.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.term.stay.lock().take());
         let outcome = self.term.guard.resign(reason()).await;
         self.term.guard.give_up();
         self.term.resigned.send_replace(Some(outcome.clone()));

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::runtime;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -311,7 +312,7 @@ async fn lead(leadership: Leadership, work: Weak<Doing>) -> Result<(), Undone> {
     // The call is part of the work: nobody else leads before it has returned.
     let working = async {
         let begun = work.upgrade().map(|work| {
-            let mut begin = work.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut begin = work.lock();
             begin(leadership.clone())
         });
         match begun {

@@ -1,9 +1,10 @@
 //! The work of a selector on threads of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::leadership::Leadership;
@@ -59,7 +60,7 @@ where
     let Some(work) = work.upgrade() else { return Ok(()) };
     let run = || {
         // Nobody waits for the lock: there is one term at a time.
-        let mut work = work.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut work = work.lock();
         leadership.run_blocking(|| work(leadership.clone()))
     };
     match catch_unwind(AssertUnwindSafe(run)) {

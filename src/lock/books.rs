@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::held_node::HeldNode;
@@ -80,22 +81,22 @@ impl Books {
 
     /// What the owner holds. It may be over at the next moment, and lost already.
     pub(crate) fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<Hold>> {
-        lock(&self.owners).holds.get(&(owner.clone(), kind)).and_then(|(_, hold)| hold.upgrade())
+        self.owners.lock().holds.get(&(owner.clone(), kind)).and_then(|(_, hold)| hold.upgrade())
     }
 
     pub(crate) fn holds(&self, owner: &Owner, kind: Kind) -> bool {
-        lock(&self.owners).holds.contains_key(&(owner.clone(), kind))
+        self.owners.lock().holds.contains_key(&(owner.clone(), kind))
     }
 
     pub(crate) fn is_empty(&self, kind: Kind) -> bool {
-        lock(&self.owners).holds.keys().all(|(_, held)| *held != kind)
+        self.owners.lock().holds.keys().all(|(_, held)| *held != kind)
     }
 
     /// Whether this owner holds at this path, with such a token and of such a kind, but not through this lock object. What
     /// it has lost does not count.
     pub(crate) fn holds_elsewhere(&self, owner: &Owner, is_meant: impl Fn(i64, Kind) -> bool) -> bool {
         let key = (owner.clone(), self.path.clone());
-        let holds = lock(&self.held.0).get(&key).cloned().unwrap_or_default();
+        let holds = self.held.0.lock().get(&key).cloned().unwrap_or_default();
         let is_held = |node: &Weak<HeldNode>| node.upgrade().is_some_and(|node| node.loss().is_none());
         holds.iter().any(|(token, kind, node)| is_meant(*token, *kind) && is_held(node))
             && !self.holds(owner, Kind::Exclusive)
@@ -111,8 +112,8 @@ impl Books {
         node: Arc<HeldNode>,
     ) -> Share {
         let key = (owner.clone(), self.path.clone());
-        lock(&self.held.0).entry(key).or_default().push((token, kind, Arc::downgrade(&node)));
-        let mut owners = lock(&self.owners);
+        self.held.0.lock().entry(key).or_default().push((token, kind, Arc::downgrade(&node)));
+        let mut owners = self.owners.lock();
         owners.count += 1;
         let number = owners.count;
         let registration = Registration { books: self.clone(), owner: owner.clone(), kind, token, number };
@@ -128,7 +129,7 @@ impl Books {
 
     /// Lets an owner hear when it comes to hold.
     pub(crate) fn wait_as(self: &Arc<Self>, owner: &Owner) -> Waiting {
-        let mut owners = lock(&self.owners);
+        let mut owners = self.owners.lock();
         let (places, holds) = owners.waiting.entry(owner.clone()).or_default();
         *places += 1;
         let holds = holds.clone();
@@ -145,14 +146,14 @@ impl Registration {
     /// Takes the hold out of the books.
     pub(super) fn end(&self) {
         let Self { books, owner, kind, token, number } = self;
-        if let Entry::Occupied(mut entry) = lock(&books.held.0).entry((owner.clone(), books.path.clone())) {
+        if let Entry::Occupied(mut entry) = books.held.0.lock().entry((owner.clone(), books.path.clone())) {
             let tokens = entry.get_mut();
             tokens.iter().position(|(held, ..)| held == token).map(|held| tokens.swap_remove(held));
             if tokens.is_empty() {
                 entry.remove();
             }
         }
-        if let Entry::Occupied(entry) = lock(&books.owners).holds.entry((owner.clone(), *kind)) {
+        if let Entry::Occupied(entry) = books.owners.lock().holds.entry((owner.clone(), *kind)) {
             // A later hold of the same owner stays.
             if entry.get().0 == *number {
                 entry.remove();
@@ -193,7 +194,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut owners = lock(&self.books.owners);
+        let mut owners = self.books.owners.lock();
         if let Entry::Occupied(mut entry) = owners.waiting.entry(self.owner.clone()) {
             entry.get_mut().0 -= 1;
             if entry.get().0 == 0 {
@@ -201,9 +202,4 @@ impl Drop for Waiting {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

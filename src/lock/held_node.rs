@@ -2,9 +2,10 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use zookeeper_client::EventType;
@@ -415,7 +416,7 @@ impl HeldNode {
 
     fn grant(&self) -> MutexGuard<'_, Option<Held>> {
         // No code that can panic runs under this lock.
-        self.grant.lock().unwrap_or_else(PoisonError::into_inner)
+        self.grant.lock()
     }
 
     pub(crate) fn lost_error(&self, reason: LossReason) -> Error {

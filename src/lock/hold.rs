@@ -1,8 +1,9 @@
 //! One grant of a lock.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::books::Registration;
@@ -98,7 +99,7 @@ impl Hold {
 
     fn users(&self) -> MutexGuard<'_, Users> {
         // No code that can panic runs under this lock.
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+        self.users.lock()
     }
 }
 

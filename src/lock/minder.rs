@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -51,7 +52,7 @@ impl Minder {
 
     fn young(&self) -> MutexGuard<'_, Young> {
         // No code that can panic runs under this lock.
-        self.young.lock().unwrap_or_else(PoisonError::into_inner)
+        self.young.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! A state that is looked at, and watched.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::state::LockState;
@@ -61,6 +62,6 @@ impl Published {
 
     fn lock(&self) -> MutexGuard<'_, LockState> {
         // No code that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

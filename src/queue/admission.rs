@@ -6,9 +6,10 @@
 //! is kept for a moment: callers that give up mostly come back.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -218,7 +219,7 @@ impl Admission {
             }
         };
         {
-            let mut seats = lock(&kept);
+            let mut seats = kept.lock();
             if seats.len() >= MOST {
                 return Some(seat);
             }
@@ -235,7 +236,7 @@ impl Admission {
     /// The first of the places like this that are kept.
     fn take_kept(&self, form: &NodeForm) -> Option<Seat> {
         let kept = self.state().kept.upgrade()?;
-        let mut seats = lock(&kept);
+        let mut seats = kept.lock();
         let first = seats.iter().position(|(_, seat)| seat.form() == form)?;
         seats.remove(first).map(|(_, seat)| seat)
     }
@@ -243,7 +244,7 @@ impl Admission {
     /// All of them.
     fn take_all_kept(&self) -> VecDeque<(Instant, Seat)> {
         let kept = self.state().kept.upgrade();
-        kept.map_or_else(VecDeque::new, |kept| std::mem::take(&mut *lock(&kept)))
+        kept.map_or_else(VecDeque::new, |kept| std::mem::take(&mut *kept.lock()))
     }
 
     /// Somebody has a place.
@@ -253,7 +254,7 @@ impl Admission {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
+        self.0.lock()
     }
 }
 
@@ -286,10 +287,10 @@ impl Drop for OnTheWay {
 /// Gives up the places that nobody has wanted for a moment, until there is none.
 async fn look_after(kept: Arc<Kept>) {
     loop {
-        let Some(next) = lock(&kept).front().map(|(end, _)| *end) else { return };
+        let Some(next) = kept.lock().front().map(|(end, _)| *end) else { return };
         sleep_until(next).await;
         let over = {
-            let mut seats = lock(&kept);
+            let mut seats = kept.lock();
             if seats.front().is_some_and(|(end, _)| *end <= Instant::now()) {
                 seats.pop_front()
             } else {
@@ -298,11 +299,6 @@ async fn look_after(kept: Arc<Kept>) {
         };
         drop(over);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that can panic runs under these locks, and nothing is sent or dropped that takes them again.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Waiting<'_> {

@@ -57,7 +57,7 @@ pub(crate) async fn downgrade(
                     reading.and_then(|reading| internals.line(session).follow(&reading, &writing));
                 return Ok(membership.map_or(Downgrade::WriterGone, |place| Downgrade::Reads(node, place)));
             }
-            Ok(CreateOutcome::ParentMissing) | Err(zk::Error::RuntimeInconsistent) => {
+            Ok(CreateOutcome::ParentMissing | CreateOutcome::GuardMissing) => {
                 return Ok(Downgrade::WriterGone);
             }
             // Done or not, it is undone.

@@ -1,7 +1,9 @@
 //! The fixed numbers of permits that the semaphores of one client have, by path.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -48,7 +50,7 @@ impl FixedLimit {
 impl Registry {
     fn with<T>(&self, act: impl FnOnce(&mut HashMap<Arc<str>, (u32, usize)>) -> T) -> T {
         // No code that can panic runs under this lock.
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.lock())
     }
 }
 

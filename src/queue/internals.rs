@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use futures_util::future::{join, join_all};
+use parking_lot::Mutex;
 use zookeeper_client as zk;
 
 use super::admission::Admission;
@@ -46,7 +47,7 @@ impl LockInternals {
     pub(crate) fn of(client: &Client, path: &str, names: &'static Names) -> Result<Arc<Self>> {
         let path = client.full_path(path)?;
         let registry: Arc<Registry> = client.extension();
-        let mut queues = lock(&registry.0);
+        let mut queues = registry.0.lock();
         let here = queues.entry(path.clone()).or_default();
         let known = here.iter().find(|(known, _)| *known == names);
         if let Some(known) = known.and_then(|(_, queue)| queue.upgrade()) {
@@ -111,7 +112,7 @@ impl LockInternals {
     /// The queues of other recipes that this client has on the same path. That of a semaphore is the parent of its
     /// leases.
     fn meeting_here(&self) -> Vec<Arc<Self>> {
-        let queues = lock(&self.registry.0);
+        let queues = self.registry.0.lock();
         let at = |path: &str| queues.get(path).into_iter().flatten();
         let leases = format!("{}/{LEASES_CHILD}", self.path);
         let parent = self.path.strip_suffix(LEASES_CHILD).and_then(|path| path.strip_suffix('/'));
@@ -131,7 +132,7 @@ impl LockInternals {
     /// What the layer above shares among lock objects of this queue, without the queue knowing it: made anew if nobody has
     /// it any more. There is one type of it.
     pub(crate) fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut companion = lock(&self.companion);
+        let mut companion = self.companion.lock();
         if let Some(known) = companion.upgrade().and_then(|known| known.downcast().ok()) {
             return known;
         }
@@ -146,7 +147,7 @@ impl LockInternals {
 
     /// The line of our contenders in that session.
     pub(crate) fn line(&self, session: &Arc<Session>) -> Arc<SharedLine> {
-        let mut latest = lock(&self.line);
+        let mut latest = self.line.lock();
         match &*latest {
             Some(line) if line.session().epoch() == session.epoch() => line.clone(),
             Some(line) if line.session().epoch() > session.epoch() => {
@@ -288,7 +289,7 @@ impl LockInternals {
 
 impl Drop for LockInternals {
     fn drop(&mut self) {
-        let mut queues = lock(&self.registry.0);
+        let mut queues = self.registry.0.lock();
         if let Some(here) = queues.get_mut(&self.path) {
             here.retain(|(_, queue)| queue.strong_count() > 0);
             if here.is_empty() {
@@ -296,11 +297,6 @@ impl Drop for LockInternals {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

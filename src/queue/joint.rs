@@ -242,7 +242,7 @@ impl Joint {
                     }
                 }
             }
-            CreateOutcome::ParentMissing => {
+            CreateOutcome::ParentMissing | CreateOutcome::GuardMissing => {
                 if std::mem::replace(&mut self.has_made_parents, true) {
                     // Somebody removes them as often as they are made.
                     self.losses.pause(&self.paths()).await?;

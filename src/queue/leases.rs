@@ -350,8 +350,8 @@ impl Applicant {
                 }
             }
             Ok(CreateOutcome::ParentMissing) => return Ok(Event::ParentMissing),
+            Ok(CreateOutcome::GuardMissing) => return Ok(Event::GateGone),
             Ok(CreateOutcome::Unknown(source)) => Some(source),
-            Err(zk::Error::RuntimeInconsistent) => return Ok(Event::GateGone),
             Err(source) => return Err(error(source)),
         };
         if let Some(source) = failed {

@@ -1,7 +1,8 @@
 //! A line at work: shared by the contenders of one queue in one session.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::line::{Connection, Line, Moment, Rank};
@@ -129,7 +130,7 @@ impl SharedLine {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -427,7 +427,7 @@ impl Place {
             .await
             .unwrap_or((None, Ok(CreateOutcome::Unknown(zk::Error::ConnectionLoss)), None));
         match outcome.map_err(|source| internals.error("create a node in", source))? {
-            CreateOutcome::ParentMissing => Ok(Event::ParentMissing),
+            CreateOutcome::ParentMissing | CreateOutcome::GuardMissing => Ok(Event::ParentMissing),
             CreateOutcome::Unknown(source) => {
                 let error = internals.error("create a node in", source);
                 self.failures.pause_after(error, internals.client().retry_policy()).await?;

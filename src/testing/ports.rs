@@ -3,7 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Below it are the ports of well-known services.
 const LOWEST: u16 = 10_000;
@@ -47,7 +48,7 @@ impl Port {
 /// used, so that a client of the old server does not find itself at a new one. Begins anywhere, as other processes do.
 fn next(range: &Range<u16>) -> u16 {
     static LAST: Mutex<Option<u16>> = Mutex::new(None);
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST.lock();
     let number = match *last {
         None => fastrand::u16(range.clone()),
         Some(number) if range.contains(&(number + 1)) => number + 1,

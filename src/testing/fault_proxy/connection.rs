@@ -1,18 +1,19 @@
 //! One connection through the proxy.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::Shared;
 use super::interception::{Fate, Interception};
 use super::link::{Cut, Item, Link, Queue, link};
 use super::request::Request;
 use super::traffic::{Direction, Traffic};
-use super::{Shared, lock};
 
 /// What those who hold a handle share with the task that forwards.
 pub(super) struct Connection {
@@ -56,7 +57,7 @@ impl Connection {
 
     /// To be called when it has ended.
     pub(super) fn take_intercepted(&self) -> Vec<Arc<Interception>> {
-        lock(&self.intercepted).drain(..).map(|(_, interception)| interception).collect()
+        self.intercepted.lock().drain(..).map(|(_, interception)| interception).collect()
     }
 
     async fn forward(&self, client: TcpStream, shared: &Shared) -> Result<(), Cut> {
@@ -102,11 +103,11 @@ impl Connection {
             if let (Some(xid), Some(request)) = (piece.xid(), piece.request()) {
                 shared.log.request(request);
                 if request == Request::PING {
-                    lock(&self.pinged).push(xid);
+                    self.pinged.lock().push(xid);
                 }
                 if let Some(interception) = shared.interceptions.take(request) {
                     let fate = interception.fate;
-                    lock(&self.intercepted).push((xid, interception.clone()));
+                    self.intercepted.lock().push((xid, interception.clone()));
                     if fate == Fate::LoseRequest {
                         return queue.push(Item::Cut(Cut::Intercepted(interception)));
                     }
@@ -146,14 +147,14 @@ impl Connection {
 
     /// Whether the reply with this xid is to a ping, or to what takes its place.
     fn take_pinged(&self, xid: i32) -> bool {
-        let mut pinged = lock(&self.pinged);
+        let mut pinged = self.pinged.lock();
         let found = pinged.iter().position(|pinged| *pinged == xid);
         found.map(|index| pinged.swap_remove(index)).is_some()
     }
 
     /// What befalls the reply with this xid.
     fn intercepted_by(&self, xid: i32) -> Option<Arc<Interception>> {
-        let mut intercepted = lock(&self.intercepted);
+        let mut intercepted = self.intercepted.lock();
         intercepted.retain(|(_, interception)| !interception.over.is_cancelled());
         let (_, interception) = intercepted.iter().find(|(intercepted, _)| *intercepted == xid)?;
         // One that holds has happened now; xids of pings come again.

@@ -3,16 +3,15 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdListener};
-use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time;
 
-use super::lock;
 use crate::testing::ports::Port;
 
 /// The system is short of something, such as file descriptors.
@@ -41,11 +40,11 @@ impl Door {
 
     /// From now on connections are refused.
     pub(super) fn close(&self) {
-        *lock(&self.listener) = None;
+        *self.listener.lock() = None;
     }
 
     pub(super) fn reopen(&self) -> io::Result<()> {
-        let mut listener = lock(&self.listener);
+        let mut listener = self.listener.lock();
         if listener.is_none() {
             let _entered = self.runtime.enter();
             *listener = Some(listen(&self.port)?);
@@ -68,7 +67,7 @@ impl Door {
     }
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
-        match &*lock(&self.listener) {
+        match &*self.listener.lock() {
             Some(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| stream),
             None => Poll::Pending,
         }

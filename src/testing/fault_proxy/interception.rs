@@ -1,11 +1,11 @@
 //! What befalls single requests.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::lock;
 use super::request::Request;
 
 /// What befalls a request, see [`FaultProxy::intercept`](super::FaultProxy::intercept).
@@ -85,13 +85,13 @@ impl Interceptions {
             happened: CancellationToken::new(),
             over: CancellationToken::new(),
         });
-        lock(&self.0).push(interception.clone());
+        self.0.lock().push(interception.clone());
         Intercepted { _over: interception.over.clone().drop_guard(), interception }
     }
 
     /// The one for this request: no other request gets it, unless it is given back.
     pub(super) fn take(&self, request: Request) -> Option<Arc<Interception>> {
-        let mut waiting = lock(&self.0);
+        let mut waiting = self.0.lock();
         waiting.retain(|interception| !interception.over.is_cancelled());
         // Each has its look, since each counts.
         let fitting: Vec<bool> = waiting.iter().map(|interception| interception.which.is(request)).collect();
@@ -102,7 +102,7 @@ impl Interceptions {
     /// Waits for another request, as the connection of the first ended before it had happened.
     pub(super) fn give_back(&self, interception: Arc<Interception>) {
         if !interception.happened.is_cancelled() {
-            lock(&self.0).insert(0, interception);
+            self.0.lock().insert(0, interception);
         }
     }
 }

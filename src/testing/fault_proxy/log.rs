@@ -1,9 +1,9 @@
 //! What the proxy has seen.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::lock;
+use parking_lot::Mutex;
+
 use super::request::Request;
 
 const PING_XID: i32 = -2;
@@ -20,7 +20,7 @@ impl Log {
     pub(super) fn request(&self, request: Request) {
         match request {
             Request::PING => _ = self.pings.fetch_add(1, Ordering::SeqCst),
-            _ => lock(&self.requests).push(request),
+            _ => self.requests.lock().push(request),
         }
     }
 
@@ -31,11 +31,11 @@ impl Log {
     }
 
     pub(super) fn take_requests(&self) -> Vec<Request> {
-        std::mem::take(&mut lock(&self.requests))
+        std::mem::take(&mut self.requests.lock())
     }
 
     pub(super) fn requests(&self) -> usize {
-        lock(&self.requests).len()
+        self.requests.lock().len()
     }
 
     pub(super) fn pings(&self) -> usize {

@@ -11,8 +11,9 @@ mod traffic;
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -151,7 +152,7 @@ impl FaultProxy {
     /// How traffic fares from now on, on the present connections and on those to come. It applies to what is on its way
     /// as well.
     pub fn set_traffic(&self, traffic: Traffic) {
-        let mut connections = lock(&self.shared.connections);
+        let mut connections = self.shared.connections.lock();
         connections.traffic = traffic;
         for connection in &connections.present {
             connection.set_traffic(traffic);
@@ -160,7 +161,7 @@ impl FaultProxy {
 
     /// The present connections, the oldest first: those which neither have been cut nor closed on both sides.
     pub fn connections(&self) -> Vec<ProxiedConnection> {
-        let connections = lock(&self.shared.connections);
+        let connections = self.shared.connections.lock();
         let present = connections.present.iter().filter(|connection| !connection.cut.is_cancelled());
         present.cloned().map(ProxiedConnection).collect()
     }
@@ -284,17 +285,13 @@ async fn forward(shared: Arc<Shared>, connection: Arc<Connection>, client: TcpSt
 
 impl Shared {
     fn admit(&self) -> Arc<Connection> {
-        let mut connections = lock(&self.connections);
+        let mut connections = self.connections.lock();
         let connection = Arc::new(Connection::new(connections.traffic));
         connections.present.push(connection.clone());
         connection
     }
 
     fn forget(&self, ended: &Arc<Connection>) {
-        lock(&self.connections).present.retain(|connection| !Arc::ptr_eq(connection, ended));
+        self.connections.lock().present.retain(|connection| !Arc::ptr_eq(connection, ended));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
