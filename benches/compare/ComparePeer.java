@@ -185,7 +185,7 @@ public final class ComparePeer {
             for (var session : this.sessions) {
                 var shared = new InterProcessMutex(session, path);
                 for (int i = 0; i < tasks; i++) {
-                    locks.add(ownLocks ? new InterProcessMutex(session, path + "/" + i) : shared);
+                    locks.add(ownLocks ? new InterProcessMutex(session, path + "/" + locks.size()) : shared);
                 }
             }
         }

@@ -107,6 +107,7 @@ fn all(effort: &Effort) -> Vec<Case> {
         contend("sessions-32", "32 sessions on one lock", 32, 1, false, 1.5).core(),
         contend("tasks-one-lock", "64 tasks of one client on one lock", 1, 64, false, 30.0).core(),
         contend("tasks-own-locks", "64 tasks of one client on 64 locks", 1, 64, true, 2.0),
+        contend("sessions-own-locks", "64 sessions of one process on 64 locks", 64, 1, true, 2.0),
         impatient(64, 20),
         impatient(256, 20),
         timed(

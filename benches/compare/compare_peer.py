@@ -69,8 +69,8 @@ class Contend(Stage):
         self.nanoseconds = int(millis) * 1_000_000
         # A lock object of kazoo is not for several threads at once.
         self.locks = [
-            session.Lock(f"{path}/{task}" if own_locks == "1" else path)
-            for session in self.sessions
+            session.Lock(f"{path}/{number * int(tasks) + task}" if own_locks == "1" else path)
+            for number, session in enumerate(self.sessions)
             for task in range(int(tasks))
         ]
 

@@ -32,11 +32,13 @@ impl<L: Library> Contend<L> {
     ) -> Result<Self> {
         let sessions = connect_all::<L>(servers, sessions).await?;
         let mut locks = Vec::new();
-        for session in &sessions {
+        for (number, session) in sessions.iter().enumerate() {
             let shared = Arc::new(L::lock(session, Kind::Mutex, path)?);
             for task in 0..tasks {
                 locks.push(match own_locks {
-                    true => Arc::new(L::lock(session, Kind::Mutex, &format!("{path}/{task}"))?),
+                    true => {
+                        Arc::new(L::lock(session, Kind::Mutex, &format!("{path}/{}", number * tasks + task))?)
+                    }
                     false => shared.clone(),
                 });
             }
