@@ -239,7 +239,7 @@ impl Leadership {
             let resigned = resigned.wait_for(Option::is_some).await;
             resigned.ok().and_then(|outcome| (*outcome).clone()).unwrap_or(Ok(()))
         };
-        self.term.guard.nodes()[0].client().unless_closed(resigned).await
+        self.term.guard.first_node().client().unless_closed(resigned).await
     }
 
     pub(super) fn ask_to_resign(&self) {
@@ -260,7 +260,7 @@ impl Leadership {
     /// Waits until somebody asks for the leadership by the data of the path of the election, as is done with latches.
     async fn asked_by_path(&self) -> Result<()> {
         let Some(election) = election_of_latch(self.node_path()) else { return std::future::pending().await };
-        let session = self.term.guard.nodes()[0].session();
+        let session = self.term.guard.first_node().session();
         let request = request_to_latch(self.fencing_token());
         loop {
             match session.watch_data_patiently(election).await {

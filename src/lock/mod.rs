@@ -1,53 +1,43 @@
 //! What users hold, and how they come by it.
 
-mod attempt;
-mod books;
+mod acquiring;
 mod deadline;
-mod guard;
-mod held_node;
-mod hold;
-mod keeper;
+mod holding;
 mod locks;
 mod methods;
-mod minder;
 mod multi;
 mod mutex;
 mod node_name;
+mod operating;
 mod options;
 mod owner;
-pub(crate) mod participant;
-mod published;
 mod read_write;
-mod reentrant;
-mod revoke;
 mod semaphore;
 mod semaphore_mutex;
-mod state;
-mod ticket;
-mod transaction;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub(crate) use self::attempt::{Contending, Entry, granted};
-pub use self::guard::LockGuard;
+pub(crate) use self::acquiring::attempt::{Contending, Entry, granted};
+pub(crate) use self::acquiring::reentrant::Reentrant;
+pub use self::acquiring::ticket::Ticket;
+pub use self::holding::guard::LockGuard;
+pub use self::holding::state::{LockState, SuspectPolicy};
+pub use self::holding::transaction::Transaction;
 pub use self::locks::Locks;
 pub use self::multi::MultiLock;
 pub use self::mutex::InterProcessMutex;
+pub(crate) use self::operating::participant;
+pub use self::operating::participant::Participant;
+pub use self::operating::revoke::{Revoker, force_release, force_release_participant};
+pub(crate) use self::operating::revoke::{election_of_latch, request_to_latch};
 pub use self::options::LockOptions;
 pub use self::owner::Owner;
-pub use self::participant::Participant;
 pub use self::read_write::{ReadLock, ReadWriteLock, WriteLock};
-pub(crate) use self::reentrant::Reentrant;
-pub use self::revoke::{Revoker, force_release, force_release_participant};
-pub(crate) use self::revoke::{election_of_latch, request_to_latch};
 pub use self::semaphore::Semaphore;
 pub use self::semaphore_mutex::SemaphoreMutex;
-pub use self::state::{LockState, SuspectPolicy};
-pub use self::ticket::Ticket;
-pub use self::transaction::Transaction;
 use crate::error::Result;
 
 /// What all locks have in common, for code that does not care which one it is given.

@@ -9,16 +9,16 @@ use futures_util::future::{Either, select, select_all};
 use tokio::time::Instant;
 
 use super::InterProcessLock;
-use super::attempt::{self, Contending, Entry, LEAVE_GRACE};
 use super::deadline::from_now;
-use super::guard::{LockGuard, release_all};
 use super::methods::inter_process_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
-use super::participant::Participant;
-use super::reentrant::Reentrant;
 use crate::client::{Client, sleep_until};
 use crate::error::{Error, Result};
+use crate::lock::acquiring::attempt::{self, Contending, Entry, LEAVE_GRACE};
+use crate::lock::acquiring::reentrant::Reentrant;
+use crate::lock::holding::guard::{LockGuard, release_all};
+use crate::lock::operating::participant::Participant;
 use crate::queue::{Caller, Joint, Kind, MUTEX};
 
 /// Whoever waits for longer than this has what it was given so far watched.

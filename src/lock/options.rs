@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::SuspectPolicy;
 use crate::client::validate_node_data;
 use crate::error::{Error, Result};
+use crate::lock::holding::state::SuspectPolicy;
 
 /// Settings of the acquires of a lock object, for its `with_options`.
 ///

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::guard::LockGuard;
 use super::methods::reentrant_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
-use super::participant::Participant;
-use super::reentrant::Reentrant;
-use super::ticket::Ticket;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lock::acquiring::reentrant::Reentrant;
+use crate::lock::acquiring::ticket::Ticket;
+use crate::lock::holding::guard::LockGuard;
+use crate::lock::operating::participant::Participant;
 use crate::queue::{Kind, READ_WRITE};
 
 /// A lock that many readers or one writer hold, among all processes that use the same path.

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{self, Contending, Entry};
-use super::books::Books;
-use super::guard::LockGuard;
-use super::held_node::HeldNode;
 use super::methods::inter_process_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
-use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::lock::acquiring::attempt::{self, Contending, Entry};
+use crate::lock::holding::books::Books;
+use crate::lock::holding::guard::LockGuard;
+use crate::lock::holding::held_node::HeldNode;
+use crate::lock::operating::participant::{self, Participant};
 use crate::queue::{Applicant, Caller, FixedLimit, Grant, Kind, Leases, Limit, LockInternals};
 use crate::shared_count::SharedCount;
 

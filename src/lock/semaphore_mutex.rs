@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::guard::LockGuard;
 use super::methods::inter_process_lock;
 use super::options::LockOptions;
-use super::participant::Participant;
 use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lock::holding::guard::LockGuard;
+use crate::lock::operating::participant::Participant;
 
 /// A lock that one at a time holds, among all processes that use the same path, and that is not re-entrant:
 /// an owner that acquires it twice waits for itself.

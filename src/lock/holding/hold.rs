@@ -57,12 +57,12 @@ impl Hold {
         Self { registration, node, users, downgraded: Notify::new() }
     }
 
-    pub(super) fn node(&self) -> &HeldNode {
+    pub(in crate::lock) fn node(&self) -> &HeldNode {
         &self.node
     }
 
     /// For another guard; `None` if there is none any more.
-    pub(super) fn share(self: &Arc<Self>) -> Option<Share> {
+    pub(in crate::lock) fn share(self: &Arc<Self>) -> Option<Share> {
         let mut users = self.users();
         if users.guards == 0 {
             return None;
@@ -72,7 +72,7 @@ impl Hold {
     }
 
     /// For a downgrade; `None` if there is no guard any more.
-    pub(super) fn downgrading(self: &Arc<Self>) -> Option<Downgrading> {
+    pub(in crate::lock) fn downgrading(self: &Arc<Self>) -> Option<Downgrading> {
         let mut users = self.users();
         if users.guards == 0 {
             return None;
@@ -161,16 +161,16 @@ impl Drop for Share {
 }
 
 impl Downgrading {
-    pub(super) fn token(&self) -> i64 {
+    pub(in crate::lock) fn token(&self) -> i64 {
         self.hold.registration.token()
     }
 
-    pub(super) fn node(&self) -> &HeldNode {
+    pub(in crate::lock) fn node(&self) -> &HeldNode {
         &self.hold.node
     }
 
     /// For a guard of the writer; `None` if there is none any more.
-    pub(super) fn share(&self) -> Option<Share> {
+    pub(in crate::lock) fn share(&self) -> Option<Share> {
         self.hold.share()
     }
 }

@@ -54,19 +54,13 @@ impl LockGuard {
     /// the writer before. Tokens of one ensemble can be compared across all paths and processes. Of a multi-lock it
     /// is the greatest of its members' tokens; protect each thing by the token of [its own member](Self::members).
     pub fn fencing_token(&self) -> i64 {
-        match &self.held {
-            Held::One(hold) => hold.token(),
-            Held::All(members) => members.iter().map(Self::fencing_token).max().unwrap_or_default(),
-        }
+        self.shares().map(Share::token).max().unwrap_or_default()
     }
 
     /// The full path of the node by which the lock is held, namespace included. Of a multi-lock, that of its
     /// first member.
     pub fn node_path(&self) -> &str {
-        match &self.held {
-            Held::One(hold) => hold.node().path(),
-            Held::All(members) => members[0].node_path(),
-        }
+        self.first_node().path()
     }
 
     /// The guards of the members of a multi-lock, in the order of their paths; of any other lock, none.
@@ -79,10 +73,7 @@ impl LockGuard {
 
     /// How many guards there are on this hold. More than one after the owner has entered again.
     pub fn hold_count(&self) -> usize {
-        match &self.held {
-            Held::One(hold) => hold.count(),
-            Held::All(members) => members[0].hold_count(),
-        }
+        self.first().count()
     }
 
     /// Whether the lock is held, by the clock and by all that this client knows. Then nobody else can have been given
@@ -104,16 +95,12 @@ impl LockGuard {
     ///
     /// Start nothing that takes effect after it.
     pub fn valid_until(&self) -> Instant {
-        let nodes = self.nodes().into_iter();
-        nodes.map(HeldNode::valid_until).min().unwrap_or_else(Instant::now)
+        self.nodes().map(HeldNode::valid_until).min().unwrap_or_else(Instant::now)
     }
 
     /// How the lock was lost, if it was; then it is lost for good. No request is made.
     pub fn loss(&self) -> Option<LossReason> {
-        match &self.held {
-            Held::One(hold) => hold.node().loss(),
-            Held::All(members) => members.iter().find_map(Self::loss),
-        }
+        self.nodes().find_map(HeldNode::loss)
     }
 
     /// Waits until the lock is lost: the session of the client is over or may be, somebody has deleted the lock's node,
@@ -127,13 +114,7 @@ impl LockGuard {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn lost(&self) -> LossReason {
-        match &self.held {
-            Held::One(hold) => hold.node().lost().await,
-            Held::All(members) => {
-                let any = members.iter().map(|member| Box::pin(member.lost()));
-                select_all(any).await.0
-            }
-        }
+        select_all(self.nodes().map(|node| Box::pin(node.lost()))).await.0
     }
 
     /// The state of the lock, now and from now on: always the latest. The first [`changed`](watch::Receiver::changed) is
@@ -150,10 +131,10 @@ impl LockGuard {
     /// ```
     pub fn watch_state(&self) -> watch::Receiver<LockState> {
         let mut state = match &self.held {
-            Held::One(hold) => hold.node().watch_state(),
+            Held::One(share) => share.node().watch_state(),
             Held::All(members) => {
                 let states = members.iter().map(Self::watch_state).collect();
-                merged(self.nodes()[0].client(), states)
+                merged(self.first_node().client(), states)
             }
         };
         state.mark_changed();
@@ -216,28 +197,45 @@ impl LockGuard {
 
     /// # Errors
     /// [`Error::LockLost`] when it is known to be lost, [`Error::Closed`] by the end of the client.
-    pub(super) fn ensure_held(&self) -> Result<()> {
-        match &self.held {
-            Held::One(hold) => hold.node().ensure_held(),
-            Held::All(members) => members.iter().try_for_each(Self::ensure_held),
-        }
+    pub(in crate::lock) fn ensure_held(&self) -> Result<()> {
+        self.nodes().try_for_each(HeldNode::ensure_held)
     }
 
     /// The nodes by which it is held; at least one.
-    pub(crate) fn nodes(&self) -> Vec<&HeldNode> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &HeldNode> {
+        self.shares().map(Share::node)
+    }
+
+    /// What it has of one hold, or of the hold of each member; at least one.
+    fn shares(&self) -> impl Iterator<Item = &Share> {
+        let own = match &self.held {
+            Held::One(share) => Some(share),
+            Held::All(_) => None,
+        };
+        own.into_iter().chain(self.members().iter().flat_map(Self::boxed_shares))
+    }
+
+    // A member may be a multi-lock itself.
+    fn boxed_shares(&self) -> Box<dyn Iterator<Item = &Share> + '_> {
+        Box::new(self.shares())
+    }
+
+    /// Of a multi-lock, that of its first member.
+    pub(crate) fn first_node(&self) -> &HeldNode {
+        self.first().node()
+    }
+
+    fn first(&self) -> &Share {
         match &self.held {
-            Held::One(hold) => vec![hold.node()],
-            Held::All(members) => members.iter().flat_map(Self::nodes).collect(),
+            Held::One(share) => share,
+            Held::All(members) => members[0].first(),
         }
     }
 
     /// How long the lock is held at most from now on; `None` if it was acquired without
     /// [`max_hold`](crate::LockOptions::max_hold). Zero when the time is over.
     pub fn remaining_hold(&self) -> Option<Duration> {
-        match &self.held {
-            Held::One(hold) => hold.node().remaining(),
-            Held::All(members) => members.iter().filter_map(Self::remaining_hold).min(),
-        }
+        self.nodes().filter_map(HeldNode::remaining).min()
     }
 
     /// Lets the lock be held for this long from now on, instead of what is left of its
@@ -247,10 +245,7 @@ impl LockGuard {
     /// # Errors
     /// [`Error::LockLost`] and [`Error::Closed`]: the lock is lost.
     pub fn extend(&self, max_hold: Duration) -> Result<()> {
-        match &self.held {
-            Held::One(hold) => hold.node().extend(max_hold),
-            Held::All(members) => members.iter().try_for_each(|member| member.extend(max_hold)),
-        }
+        self.nodes().try_for_each(|node| node.extend(max_hold))
     }
 
     /// Waits until somebody asks for the lock: by [`Revoker`](crate::Revoker), or by Curator's. Of a
@@ -280,23 +275,12 @@ impl LockGuard {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn revoke_requested(&self) -> Result<()> {
-        match &self.held {
-            Held::One(hold) => hold.node().revoke_requested().await,
-            Held::All(members) => {
-                let any = members.iter().map(|member| Box::pin(member.revoke_requested()));
-                select_all(any).await.0
-            }
-        }
+        select_all(self.nodes().map(|node| Box::pin(node.revoke_requested()))).await.0
     }
 
     /// Asks the server whether the lock is still held. What is lost then shows in [`loss`](Self::loss).
     pub(crate) async fn look(&self) {
-        match &self.held {
-            Held::One(hold) => hold.node().look().await,
-            Held::All(members) => {
-                join_all(members.iter().map(|member| Box::pin(member.look()))).await;
-            }
-        }
+        join_all(self.nodes().map(HeldNode::look)).await;
     }
 
     /// Gives the lock up while others look at the guard, who find it lost from now on; waits for the confirmation.
@@ -307,14 +291,14 @@ impl LockGuard {
     /// # Cancel safety
     /// As [`release`](Self::release).
     pub(crate) async fn resign(&self, reason: LossReason) -> Result<()> {
-        let resigned = join_all(self.nodes().into_iter().map(|node| node.resign(reason))).await;
+        let resigned = join_all(self.nodes().map(|node| node.resign(reason))).await;
         Error::all(resigned.into_iter().filter_map(Result::err).collect()).map_or(Ok(()), Err)
     }
 
     /// Has the nodes of a lock that is lost removed in the background, if they are not already: those of an adopted
     /// session outlive the client.
     pub(crate) fn give_up(&self) {
-        self.nodes().into_iter().for_each(|node| drop(node.take()));
+        self.nodes().for_each(|node| drop(node.take()));
     }
 
     /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its
@@ -335,7 +319,7 @@ impl LockGuard {
     /// The lock is released in any case, in the background if this is cancelled.
     pub async fn release(self) -> Result<()> {
         match self.held {
-            Held::One(hold) => hold.release().await,
+            Held::One(share) => share.release().await,
             Held::All(members) => Error::all(release_all(members).await).map_or(Ok(()), Err),
         }
     }

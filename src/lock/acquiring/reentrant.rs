@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::{self, Contending, Entry};
-use super::books::{Books, Waiting};
-use super::guard::LockGuard;
-use super::held_node::HeldNode;
-use super::hold::Downgrading;
-use super::options::LockOptions;
-use super::owner::Owner;
-use super::participant::{self, Participant};
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::lock::holding::books::{Books, Waiting};
+use crate::lock::holding::guard::LockGuard;
+use crate::lock::holding::held_node::HeldNode;
+use crate::lock::holding::hold::Downgrading;
+use crate::lock::operating::participant::{self, Participant};
+use crate::lock::options::LockOptions;
+use crate::lock::owner::Owner;
 use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, downgrade};
 
 /// One side of a lock: of those that exclude each other, or of those that share it.

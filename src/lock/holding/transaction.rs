@@ -112,7 +112,7 @@ impl<'a> Transaction<'a> {
     /// # Cancel safety
     /// It is sent at the first poll. If it is cancelled after that, it is done or not.
     pub async fn commit(self) -> Result<Vec<MultiWriteResult>> {
-        let holds = self.guard.nodes();
+        let holds: Vec<_> = self.guard.nodes().collect();
         for hold in &holds {
             hold.ensure_held()?;
         }

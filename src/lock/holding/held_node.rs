@@ -10,15 +10,15 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use zookeeper_client::EventType;
 
-use super::deadline::from_now;
 use super::keeper::{self, NodeWatch};
 use super::minder::Minder;
-use super::options::LockOptions;
 use super::published::Published;
-use super::revoke::election_of_latch;
 use super::state::{LockState, SuspectPolicy};
 use crate::client::{Client, Dependant, Health, OwnWatch, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
+use crate::lock::deadline::from_now;
+use crate::lock::operating::revoke::election_of_latch;
+use crate::lock::options::LockOptions;
 use crate::queue::{Grant, Transactions};
 
 #[derive(Debug)]
@@ -262,7 +262,7 @@ impl HeldNode {
     /// Deletes the node and waits for the confirmation.
     ///
     /// # Errors
-    /// As [`LockGuard::release`](super::LockGuard::release).
+    /// As [`LockGuard::release`](crate::lock::LockGuard::release).
     ///
     /// # Cancel safety
     /// The node is deleted in any case.

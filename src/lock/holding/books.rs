@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use super::held_node::HeldNode;
 use super::hold::{Hold, Share};
-use super::owner::Owner;
 use crate::error::Result;
+use crate::lock::owner::Owner;
 use crate::queue::{Kind, LockInternals};
 
 /// Who holds through one lock object, clones included. Curator's `threadData`.

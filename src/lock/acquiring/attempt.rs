@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{timeout, timeout_at};
 
-use super::deadline::from_now;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lock::deadline::from_now;
 use crate::queue::Caller;
 
 /// How much longer than its deadline an acquire may take, to see its nodes gone from the queues.

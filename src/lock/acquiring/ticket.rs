@@ -3,10 +3,10 @@
 use tokio::sync::watch;
 
 use super::attempt::{self, Entry};
-use super::guard::LockGuard;
-use super::owner::Owner;
 use super::reentrant::{Reentrant, Turn};
 use crate::error::Result;
+use crate::lock::holding::guard::LockGuard;
+use crate::lock::owner::Owner;
 use crate::queue::position_of;
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
