@@ -12,10 +12,10 @@ use crate::error::Result;
 
 /// Locks by key: one for each order, user or file, whatever their ids look like.
 ///
-/// Make a lock wherever you need it: nothing is sent. Within a client, all locks of one key are **the same lock object**, as
-/// clones are, also if they come from different `Locks` on the same base path: an owner that holds one enters again
-/// through another. When a key has no lock object, holder or waiter left, the client keeps nothing of it, and the servers
-/// remove its empty nodes after a while.
+/// Create a lock wherever you need it; that makes no request. Within a client, all locks of one key are **the same
+/// lock object**, like clones, even if they come from different `Locks` on the same base path: an owner that holds
+/// one of them re-enters through another. When a key has no lock object, holder or waiter left, the client keeps
+/// nothing of it, and the servers remove its empty nodes after a while.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -47,18 +47,18 @@ use crate::error::Result;
 ///
 /// # Keys
 ///
-/// A key is any text, or what displays as one: `&str`, `u64`, a UUID. It becomes the name of a node below the base path,
-/// and no two keys become the same:
+/// A key is any text, or any value that displays as text: `&str`, `u64`, a UUID. It is encoded as the name of a
+/// node below the base path. Different keys have different names:
 ///
-/// 1. ASCII letters, digits and `-` `.` `_` `~` `:` `@` stay as they are. Every other byte of the UTF-8 text becomes `%` and
-///    two upper-case hexadecimal digits: `a/b` becomes `a%2Fb`.
-/// 2. Of `.`, `..` and `zookeeper`, which ZooKeeper reserves, the first character is encoded as well: `%2E`, `%2E.`,
-///    `%7Aookeeper`.
+/// 1. ASCII letters, digits and `-` `.` `_` `~` `:` `@` stay as they are. Every other byte of the UTF-8 text
+///    becomes `%` and two upper-case hexadecimal digits: `a/b` becomes `a%2Fb`.
+/// 2. In `.`, `..` and `zookeeper`, which ZooKeeper reserves, the first character is encoded as well: `%2E`,
+///    `%2E.`, `%7Aookeeper`.
 /// 3. The empty key becomes `%empty`.
-/// 4. If the result is longer than 192 bytes, it becomes its first 120 bytes, without an escape that is cut off there,
-///    `%sha256:`, and the SHA-256 of the UTF-8 text in 64 lower-case hexadecimal digits.
+/// 4. A result longer than 192 bytes is shortened to its first 120 bytes, without an escape that is cut off there,
+///    followed by `%sha256:` and the SHA-256 of the UTF-8 text in 64 lower-case hexadecimal digits.
 ///
-/// A program that uses Curator finds the same lock by the same name, in Java 17:
+/// A Java 17 program that uses Curator computes the same name, and so finds the same lock, with this function:
 ///
 /// ```java
 /// static String nodeName(String key) throws NoSuchAlgorithmException {
@@ -80,37 +80,38 @@ use crate::error::Result;
 ///
 /// # One kind of lock for each key
 ///
-/// All kinds of locks of one key are at the same path, so that any of them can be found by its key alone. Use one kind for
-/// each key: while one is in use, acquiring another gives [`Error::KindConflict`](crate::Error::KindConflict), as on
-/// any path. Where you want two, take two base paths.
+/// All kinds of locks of one key use the same path, so that any of them can be found by the key alone. Use only
+/// one kind for each key: while one kind is in use, acquiring another fails with
+/// [`Error::KindConflict`](crate::Error::KindConflict), as on any path. If you want two kinds, use two base paths.
 ///
-/// Use a base path for nothing else, also not for a lock of its own. A lock that was made by
-/// [`InterProcessMutex::new`] on the path of a key is another lock object: another party to the lock.
+/// Use the base path for nothing else, not even for a lock of its own. A lock created by
+/// [`InterProcessMutex::new`] on the path of a key is a different lock object, and thus a separate contender.
 ///
 /// # Cost
 ///
-/// The first acquire of a key creates its node, which takes two round trips more; so does the first one after the servers
-/// have removed it. What the client knows of a queue saves requests, and lasts as long as a lock object, a holder or a
-/// waiter: if you acquire one key again and again, keep its lock.
+/// The first acquire of a key creates its node, which takes two more round trips; so does the first acquire after
+/// the servers have removed the node. What the client knows of a queue saves requests, and lasts as long as a lock
+/// object, a holder or a waiter exists: if you acquire one key again and again, keep its lock.
 #[derive(Clone, Debug)]
 #[must_use = "locks do nothing until they are acquired"]
 pub struct Locks {
     client: Client,
-    /// Without a `/` at its end.
+    /// Without a trailing `/`.
     base: String,
 }
 
 impl Locks {
-    /// Locks below the path `base`, itself below the client's namespace. `/` is the namespace. Nothing is sent.
+    /// Creates locks below the path `base`, which is itself below the client's namespace; `/` is the namespace.
+    /// Makes no request.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath).
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `base` is not a valid path.
     pub fn new(client: &Client, base: &str) -> Result<Self> {
         let base = if base == "/" { "" } else { validate_path(base).map(|()| base)? };
         Ok(Self { client: client.clone(), base: base.to_owned() })
     }
 
-    /// The [`InterProcessMutex`] of a key.
+    /// Returns the [`InterProcessMutex`] of a key.
     ///
     /// # Errors
     /// None at present: every key has a valid path.
@@ -118,7 +119,7 @@ impl Locks {
         InterProcessMutex::shared(&self.client, &self.path_of(key))
     }
 
-    /// The [`ReadWriteLock`] of a key.
+    /// Returns the [`ReadWriteLock`] of a key.
     ///
     /// # Errors
     /// None at present: every key has a valid path.
@@ -126,25 +127,26 @@ impl Locks {
         ReadWriteLock::shared(&self.client, &self.path_of(key))
     }
 
-    /// The [`SemaphoreMutex`] of a key.
+    /// Returns the [`SemaphoreMutex`] of a key.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): somebody has a [`Semaphore`] of this key with another
-    /// number of permits.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): this client has a [`Semaphore`] of this key
+    ///   with another number of permits.
     pub fn semaphore_mutex(&self, key: impl Display) -> Result<SemaphoreMutex> {
         SemaphoreMutex::shared(&self.client, &self.path_of(key))
     }
 
-    /// The [`Semaphore`] of a key, with a fixed number of permits: the same one everywhere.
+    /// Returns the [`Semaphore`] of a key, with a fixed number of permits, which must be the same everywhere.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): as of [`Semaphore::new`].
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the number of permits is not allowed; see
+    ///   [`Semaphore::new`].
     pub fn semaphore(&self, key: impl Display, permits: u32) -> Result<Semaphore> {
         Semaphore::shared(&self.client, &self.path_of(key), permits)
     }
 
-    /// The path of the locks of a key, below the client's namespace: for [`Revoker`](crate::Revoker),
-    /// [`force_release`](crate::force_release), and programs in other languages.
+    /// Returns the path of the locks of a key, below the client's namespace, for use with
+    /// [`Revoker`](crate::Revoker), [`force_release`](crate::force_release), and programs in other languages.
     ///
     /// ```
     /// # fn main() -> zk_recipes::Result<()> {
@@ -167,7 +169,7 @@ mod tests {
     use crate::queue::{known_limits, known_queues};
 
     fn locks(base: &str) -> (Client, Locks) {
-        // Nobody is there.
+        // No server listens there.
         let client = Client::connect_lazily("127.0.0.1:1").unwrap();
         let locks = Locks::new(&client, base).unwrap();
         (client, locks)
@@ -200,7 +202,7 @@ mod tests {
                 3 => kept = locks.mutex(key).unwrap(),
                 _ => drop(locks.mutex(key).unwrap().clone()),
             }
-            // The one that is kept, and the two queues of a semaphore.
+            // The kept one, and the two queues of a semaphore.
             assert!(known_queues(&client) <= 3);
         }
         assert_eq!((known_queues(&client), known_limits(&client)), (1, 0));
@@ -208,7 +210,7 @@ mod tests {
         assert_eq!(known_queues(&client), 0);
     }
 
-    /// Now and then all of them are dropped at the moment at which one is made.
+    /// Now and then all objects of the key are dropped at the moment at which another is created.
     #[test]
     fn locks_that_are_made_and_dropped_at_once_are_the_same() {
         let (client, locks) = locks("/locks");

@@ -1,4 +1,4 @@
-//! What users hold, and how they come by it.
+//! The locks, and the guards by which they are held.
 
 mod acquiring;
 mod deadline;
@@ -40,10 +40,10 @@ pub use self::semaphore::Semaphore;
 pub use self::semaphore_mutex::SemaphoreMutex;
 use crate::error::Result;
 
-/// What all locks have in common, for code that does not care which one it is given.
+/// The common interface of all locks, for code that accepts any of them.
 ///
-/// Curator's `InterProcessLock`. The methods do what those of the same name do on the lock itself; see
-/// [`InterProcessMutex`] for their errors and cancel safety.
+/// The methods behave like those of the same name on the lock itself; see [`InterProcessMutex`] for their errors
+/// and cancel safety. Corresponds to Curator's `InterProcessLock`.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -57,28 +57,30 @@ use crate::error::Result;
 /// ```
 #[async_trait]
 pub trait InterProcessLock: Debug + Send + Sync {
-    /// Acquires the lock, waiting for as long as it takes.
+    /// Acquires the lock, waiting until it is available.
     async fn acquire(&self) -> Result<LockGuard>;
 
-    /// Acquires the lock if no other contender is to be waited for.
+    /// Acquires the lock if it is available immediately; returns `None` otherwise.
     async fn try_acquire(&self) -> Result<Option<LockGuard>>;
 
-    /// Acquires the lock if that can be done within this time.
+    /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queue.
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
 
-    /// Whether anybody holds the lock, in whatever process. Nobody does if its path [does not exist](Self::path_exists).
+    /// Returns whether the lock is held, in any process. A lock whose path [does not exist](Self::path_exists) is
+    /// not held.
     async fn is_locked(&self) -> Result<bool>;
 
-    /// Who holds the lock, in whatever process; of several, the first. `None` also if its path
-    /// [does not exist](Self::path_exists).
+    /// Returns the holder of the lock, in any process; of several, the first. `None` if the lock is free or its
+    /// path [does not exist](Self::path_exists).
     async fn holder(&self) -> Result<Option<Participant>>;
 
-    /// Whether its path exists, to tell a lock that is free from a path that is mistyped. A free lock may have none.
+    /// Returns whether the path exists, which tells a free lock from a mistyped path. The path of a free lock may
+    /// not exist.
     async fn path_exists(&self) -> Result<bool>;
 
-    /// Whether somebody holds the lock through this object.
+    /// Returns whether the lock is held through this object.
     fn is_acquired_in_this_process(&self) -> bool;
 
-    /// The full path of the lock, namespace included.
+    /// Returns the full path of the lock, including the namespace.
     fn path(&self) -> &str;
 }

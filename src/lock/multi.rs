@@ -21,22 +21,24 @@ use crate::lock::holding::guard::{LockGuard, release_all};
 use crate::lock::operating::participant::Participant;
 use crate::queue::{Caller, Joint, Kind, MUTEX};
 
-/// Whoever waits for longer than this has what it was given so far watched.
+/// How long a wait must last before the locks acquired so far are worth a watch each.
 const BRIEF_WAIT: Duration = Duration::from_millis(100);
 
-/// Several locks that one holds all of, or none.
+/// Several locks that are acquired and released as one: all or none.
 ///
-/// They are taken in the order of their paths, whatever the order they are given in, so that two multi-locks
-/// cannot wait for each other. One deadline bounds the whole acquire. What was taken is given back if the rest
-/// cannot be had.
+/// The locks are acquired in the order of their paths, whatever order you give them in, so two multi-locks cannot
+/// deadlock. One deadline bounds the whole acquire. If one of the locks cannot be acquired, those acquired so far
+/// are released.
 ///
-/// A multi-lock of [plain paths](Self::new) enters all queues in one transaction, which is one round trip if
-/// nobody is to be waited for; with old servers (before 3.8.2) it is two. Where it has to wait, it leaves the
-/// queues after that one and enters them again when its turn has come. Curator needs two round trips for each
-/// path. A release is a delete for each, all sent at once.
+/// Compatible with other users of each path. Curator's `InterProcessMultiLock` acquires its paths in the order in
+/// which they are given; give it sorted paths where it meets a multi-lock.
 ///
-/// Compatible with other users of each path, and with Curator's `InterProcessMultiLock` if that is given the
-/// paths in their order: it takes them in the order given.
+/// # Requests
+///
+/// A multi-lock of [plain paths](Self::new) enters all queues in one transaction. That is one round trip if all
+/// locks are available immediately; with servers before 3.8.2 it is two. If it has to wait for one member, it
+/// leaves the queues behind that member, and enters them again when its turn comes. Curator needs two round trips
+/// for each path. A release is one delete per path, all sent at once.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, MultiLock};
@@ -53,7 +55,7 @@ const BRIEF_WAIT: Duration = Duration::from_millis(100);
 /// # }
 /// ```
 ///
-/// Source: Curator's `InterProcessMultiLock`.
+/// Corresponds to Curator's `InterProcessMultiLock`.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct MultiLock {
@@ -71,12 +73,14 @@ enum Members {
 }
 
 impl MultiLock {
-    /// The locks at these paths, below the client's namespace, as those of an
-    /// [`InterProcessMutex`](crate::InterProcessMutex) each. Nothing is sent. Re-entrant, as they are: an
-    /// owner that holds them all through this object can acquire them again.
+    /// Creates a multi-lock of the locks at these paths, below the client's namespace, each like an
+    /// [`InterProcessMutex`](crate::InterProcessMutex). Makes no request.
+    ///
+    /// It is re-entrant, as they are: an owner that holds all of them through this object can acquire them again.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no paths, or one of them twice.
+    /// - [`Error::InvalidPath`]: one of the paths is not valid.
+    /// - [`Error::InvalidArgument`]: there are no paths, or one path is given twice.
     pub fn new<P: AsRef<str>>(client: &Client, paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let member = |path: P| Reentrant::new(client, path.as_ref(), &MUTEX, Kind::Exclusive);
         let mut members = paths.into_iter().map(member).collect::<Result<Vec<_>>>()?;
@@ -84,25 +88,28 @@ impl MultiLock {
         Ok(Self { members: Members::Joint(members.into()), path })
     }
 
-    /// These locks, of whatever kind and of whatever client, taken one after the other in the order of their
-    /// paths. Those of the same path are refused, also where their clients have different servers.
+    /// Creates a multi-lock of existing locks, of any kind and any client, which are acquired one after the other
+    /// in the order of their paths. Two locks with the same path are refused, even if their clients use different
+    /// servers.
     ///
-    /// When the last one is granted, the servers are asked whether all are still held, which is one round trip
-    /// more. If one was lost meanwhile, it starts anew; while it waits for another, as soon as it hears of that.
+    /// After the last lock is granted, the servers are asked whether all locks are still held, which takes one
+    /// more round trip. If one was lost, the acquire starts over. While waiting for another lock, it starts over
+    /// as soon as the loss is noticed.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`]: no locks, or two with the same path.
+    /// - [`Error::InvalidArgument`]: there are no locks, or two of them have the same path.
     pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
         let mut members: Vec<_> = locks.into_iter().collect();
         let path = in_order(&mut members, |lock| lock.path())?;
         Ok(Self { members: Members::Mixed(members.into()), path })
     }
 
-    /// The same lock object, whose acquires have these options.
+    /// Returns a handle to the same lock object that acquires with these options.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`]: a maximum hold time of zero; or the members are locks that were given, with
-    /// options of their own.
+    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, the node data is not allowed (see
+    ///   [`LockOptions::node_data`]), or this multi-lock was made [of locks](Self::of) that have options of their
+    ///   own.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         let Members::Joint(members) = &self.members else {
             let reason = "set them on the locks that this one is made of".into();
@@ -113,14 +120,15 @@ impl MultiLock {
         Ok(Self { members: Members::Joint(members), path: self.path.clone() })
     }
 
-    /// Acquires all locks for the current task, waiting for as long as it takes.
+    /// Acquires all locks for the current task, waiting until they are available.
     ///
     /// # Errors
-    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), or as the lock that failed.
-    /// [`Error::Several`]: and giving back what was taken failed as well, before it was confirmed.
+    /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), or the error of the lock that
+    /// failed, and:
+    /// - [`Error::Several`]: in addition, releasing the locks acquired so far failed before it was confirmed.
     ///
     /// # Cancel safety
-    /// The places in the queues are lost, and nothing stays behind: no node and no watch.
+    /// If cancelled, the places in the queues are given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
         match &self.members {
             Members::Joint(members) => {
@@ -134,13 +142,13 @@ impl MultiLock {
         }
     }
 
-    /// Acquires all locks for the current task if nobody is to be waited for; `None` otherwise.
+    /// Acquires all locks for the current task if all are available immediately; returns `None` otherwise.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// Nothing stays behind.
+    /// If cancelled, nothing is left behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         match &self.members {
             Members::Joint(members) => {
@@ -150,18 +158,20 @@ impl MultiLock {
         }
     }
 
-    /// Acquires all locks for the current task if that can be done within this time; `None` if it waited for others for
-    /// all of it.
+    /// Acquires all locks for the current task, waiting at most `within`. Returns `None` if that time elapsed in
+    /// the queues.
     ///
-    /// The time bounds everything, also while the servers are down or silent. Giving back at its end may take
-    /// a round trip more, 100 ms at most for plain paths. Zero is [`try_acquire`](Self::try_acquire).
+    /// The bound holds even while the servers are down or do not respond. Releasing what was acquired so far may
+    /// take another round trip, at most 100 ms for plain paths. Zero is the same as
+    /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). [`Error::NotConnected`] also if a queue was not reached within this time: then it is
-    /// not known whether anybody else has its lock.
+    /// Same as [`acquire`](Self::acquire), and:
+    /// - [`Error::NotConnected`]: a queue was not reached within this time, so it is unknown whether another owner
+    ///   holds its lock.
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         match &self.members {
             Members::Joint(members) => {
@@ -172,26 +182,28 @@ impl MultiLock {
         }
     }
 
-    /// Whether anybody holds any of the locks, in whatever process. Nobody holds one whose path
-    /// [does not exist](Self::path_exists), which is no error.
+    /// Returns whether any of the locks is held, in any process. A lock whose path [does not
+    /// exist](Self::path_exists) is not held, which is no error.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when a queue cannot be read; [`Error::Closed`].
+    /// - [`Error::ZooKeeper`]: a queue cannot be read.
+    /// - [`Error::NotConnected`]: the servers cannot be reached.
+    /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn is_locked(&self) -> Result<bool> {
         Ok(self.holder().await?.is_some())
     }
 
-    /// Who holds the first of the locks that anybody holds, in whatever process. `None` also if their paths
-    /// [do not exist](Self::path_exists).
+    /// Returns the holder of the first lock that is held, in any process. `None` if all locks are free or their
+    /// paths [do not exist](Self::path_exists).
     ///
     /// # Errors
-    /// As [`is_locked`](Self::is_locked).
+    /// Same as [`is_locked`](Self::is_locked).
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn holder(&self) -> Result<Option<Participant>> {
         for member in 0..self.len() {
             let holder = match &self.members {
@@ -205,14 +217,16 @@ impl MultiLock {
         Ok(None)
     }
 
-    /// Whether the paths of all the locks exist, to tell locks that are free from a path that is mistyped. See
+    /// Returns whether the paths of all locks exist, which tells free locks from a mistyped path. See
     /// [`InterProcessMutex::path_exists`](crate::InterProcessMutex::path_exists).
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when one cannot be looked for; [`Error::Closed`].
+    /// - [`Error::ZooKeeper`]: the server refuses a request or cannot be reached.
+    /// - [`Error::NotConnected`]: the servers cannot be reached, and nothing could be sent.
+    /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn path_exists(&self) -> Result<bool> {
         for member in 0..self.len() {
             let exists = match &self.members {
@@ -226,7 +240,7 @@ impl MultiLock {
         Ok(true)
     }
 
-    /// Whether each of the locks is held through its lock object. No request is made.
+    /// Returns whether each of the locks is held through its lock object. Makes no request.
     pub fn is_acquired_in_this_process(&self) -> bool {
         match &self.members {
             Members::Joint(members) => members.iter().all(Reentrant::is_acquired_in_this_process),
@@ -234,7 +248,7 @@ impl MultiLock {
         }
     }
 
-    /// The full paths of the locks in their order, namespaces included, separated by commas.
+    /// Returns the full paths of the locks, sorted and separated by commas, including the namespaces.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -247,10 +261,10 @@ impl MultiLock {
     }
 }
 
-/// Brings members into the order of their paths, and returns the paths.
+/// Sorts members by their paths, and returns the paths.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`]: there are none, or one is there twice.
+/// - [`Error::InvalidArgument`]: there are no members, or two of them have the same path.
 fn in_order<M>(members: &mut [M], path: impl Fn(&M) -> &str) -> Result<String> {
     members.sort_by(|a, b| path(a).cmp(path(b)));
     let paths: Vec<&str> = members.iter().map(path).collect();
@@ -262,17 +276,17 @@ fn in_order<M>(members: &mut [M], path: impl Fn(&M) -> &str) -> Result<String> {
     Err(Error::InvalidArgument { argument: "members of a multi-lock", reason })
 }
 
-/// The acquire of an owner who waits.
+/// The acquire of a waiting owner.
 #[derive(Debug)]
 struct Turn {
     members: Arc<[Reentrant]>,
     owner: Owner,
     joint: Joint,
-    /// What the owner has come to hold meanwhile, through another acquire.
+    /// The guard by which the owner re-entered, if it acquired the locks through another call meanwhile.
     entered: Option<LockGuard>,
 }
 
-/// Another guard on what the owner holds already, if that is all.
+/// Returns another guard if the owner already holds all members.
 fn enter_again(members: &[Reentrant], owner: &Owner) -> Result<Option<LockGuard>> {
     let again = members.iter().map(|member| member.enter_again(owner)).collect::<Result<Option<Vec<_>>>>()?;
     Ok(again.map(LockGuard::of_all))
@@ -312,7 +326,7 @@ impl Contending for Turn {
         let Some((place, member)) = joint.waiting() else { return joint.wait().await };
         tracing::debug!(path = members[member].path(), position = place.position(), "waiting");
         let waiting = members[member].wait_as(owner);
-        // What was lost is no reason to wait no longer.
+        // A lost hold does not end the wait.
         let enter_again = || ready(Ok(enter_again(members, owner).unwrap_or_default()));
         *entered = waiting.until(pin!(joint.wait()), enter_again).await?;
         Ok(())
@@ -323,7 +337,7 @@ impl Contending for Turn {
     }
 }
 
-/// For how long others are waited for.
+/// How long to wait for the locks.
 #[derive(Clone, Copy)]
 enum Patience {
     None,
@@ -337,14 +351,14 @@ impl Patience {
             Self::None => lock.try_acquire().await,
             Self::Until(deadline) => {
                 let within = deadline.saturating_duration_since(Instant::now());
-                // At the very deadline that is a try, which has no bound of its own.
+                // At the very deadline this is `try_acquire`, which has no bound of its own.
                 self.finish(lock.try_acquire_for(within)).await.unwrap_or(Ok(None))
             }
             Self::Endless => lock.acquire().await.map(Some),
         }
     }
 
-    /// What is to be done in the end, as far as there is time for it.
+    /// Runs a final step, within what is left of the time plus the grace period.
     async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
         match self {
             Self::None | Self::Endless => Some(last.await),
@@ -359,7 +373,7 @@ impl Patience {
     }
 }
 
-/// Takes one lock after the other, and all of them anew if one is lost while waiting for another.
+/// Acquires one lock after the other. Starts over if one is lost while waiting for another.
 async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> Result<Option<LockGuard>> {
     'anew: loop {
         let mut taken = Vec::with_capacity(locks.len());
@@ -373,7 +387,7 @@ async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> R
                 Ok(Some(guard)) => taken.push(guard),
                 Ok(None) => {
                     let mut failed = give_back(taken, patience).await;
-                    // What is lost already needs no giving back.
+                    // Members that were lost need no release.
                     failed.retain(|error| !matches!(error, Error::LockLost { .. }));
                     return Error::all(failed).map_or(Ok(None), Err);
                 }
@@ -394,7 +408,8 @@ async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> R
     }
 }
 
-/// Waits until one of them is lost, if that takes long enough for their nodes to be worth a watch each.
+/// Waits until one of the locks is lost. Sets a watch on their nodes only if this takes long enough to be worth
+/// it.
 async fn any_lost(taken: &[LockGuard]) {
     sleep_until(Instant::now() + BRIEF_WAIT).await;
     match taken {
@@ -403,7 +418,7 @@ async fn any_lost(taken: &[LockGuard]) {
     }
 }
 
-/// Gives back what was taken when the rest could not be had, and returns what went wrong.
+/// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.
 async fn give_back(taken: Vec<LockGuard>, patience: Patience) -> Vec<Error> {
     patience.finish(release_all(taken)).await.unwrap_or_default()
 }

@@ -15,25 +15,27 @@ use crate::queue::{Kind, MUTEX};
 
 /// A lock that one owner at a time holds, among all processes that use the same path.
 ///
-/// Fair: first in, first out. Compatible with Curator's `InterProcessMutex` and go-zookeeper's `Lock` on the
-/// same path, in both directions.
+/// Fair: first in, first out. Compatible with Curator's `InterProcessMutex` and go-zookeeper's `Lock` on the same
+/// path, in both directions.
 ///
-/// Re-entrant: an [`Owner`], by default the tokio task, that holds the lock can acquire it again through the
-/// same object; the last of its guards releases. So it does not exclude futures of one task from each other,
-/// unless each acquires it [for an owner of its own](Self::acquire_as).
+/// Re-entrant: an [`Owner`] (by default the tokio task) that holds the lock can acquire it again through the same
+/// object. The lock is released with the last of its guards. The lock therefore does not exclude futures of one
+/// task from each other, unless each of them acquires it [for an owner of its own](Self::acquire_as).
 ///
-/// A handle that can be cloned; clones are the same lock object. Two objects on one path, in one process or
-/// in two, are two parties to the lock. To have one lock for each of many ids, and to make it where you need it, use
+/// This is a handle that can be cloned; clones are the same lock object. Two objects on one path, in one process
+/// or in two, are two separate contenders. For one lock per id, created where you need it, use
 /// [`Locks`](crate::Locks).
 ///
-/// On the wire, an acquire is a create, if nobody is before it and no other client has been in the queue since
-/// this one was; otherwise a list is sent right behind the create. A release is a delete; a re-entrant acquire is
-/// nothing. Within a client a release lets the next one in at once. The first of its client in the queue
-/// watches the contender before it and its own node, or the last but one before it. Curator needs two round trips to
-/// acquire, and one to release.
+/// # Requests
 ///
-/// From the second acquire on, and for as long as there is a lock object for it in the client, the path itself is
-/// watched for being removed and made again.
+/// An acquire is one create, provided that the lock is uncontended and that no other client has entered the queue
+/// since this client last did; otherwise a list is sent directly behind the create. A release is one delete. A
+/// re-entrant acquire makes no request. Within a client, a release wakes the next waiter immediately. Of each
+/// client, only the first waiter in the queue watches its
+/// predecessor and, in addition, its own node or the contender before its predecessor. Curator needs two round trips to acquire the lock and one to release it.
+///
+/// From the second acquire on, and as long as the client has a lock object for the path, the path itself is
+/// watched, to notice that it is removed and created again.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, InterProcessMutex};
@@ -49,8 +51,8 @@ use crate::queue::{Kind, MUTEX};
 /// # }
 /// ```
 ///
-/// Sources: Curator's `InterProcessMutex` and `LockInternals`; the lock recipe of "ZooKeeper Recipes and
-/// Solutions".
+/// Corresponds to Curator's `InterProcessMutex` and `LockInternals`; see also the lock recipe of "ZooKeeper
+/// Recipes and Solutions".
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct InterProcessMutex {
@@ -58,23 +60,23 @@ pub struct InterProcessMutex {
 }
 
 impl InterProcessMutex {
-    /// A lock at `path`, below the client's namespace. Nothing is sent. The path and its parents are made by
-    /// the first acquire, as containers: the server removes them when they have been empty for a while.
+    /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the
+    /// path and its parents as containers, which the server removes after they have been empty for a while.
     ///
-    /// The path must be used for nothing else, and by no other kind of recipe.
+    /// The path must not be used for anything else, nor by another kind of recipe.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath).
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(Self { lock: Reentrant::new(client, path, &MUTEX, Kind::Exclusive)? })
     }
 
-    /// The same lock object as all that this gives for the path.
+    /// Returns the lock object that this function shares among all callers for the path.
     pub(super) fn shared(client: &Client, path: &str) -> Result<Self> {
         Ok(Self { lock: Reentrant::shared(client, path, &MUTEX, Kind::Exclusive)? })
     }
 
-    /// Whether it is the same lock object.
+    /// Returns whether both are the same lock object.
     #[cfg(test)]
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.lock.is_same(&other.lock)

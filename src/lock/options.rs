@@ -1,4 +1,4 @@
-//! How a lock is held.
+//! Options of an acquire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::client::validate_node_data;
 use crate::error::{Error, Result};
 use crate::lock::holding::state::SuspectPolicy;
 
-/// Settings of the acquires of a lock object, for its `with_options`.
+/// Options for the acquires of a lock object, passed to its `with_options`.
 ///
 /// ```
 /// # fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
@@ -19,7 +19,8 @@ use crate::lock::holding::state::SuspectPolicy;
 /// # }
 /// ```
 ///
-/// They are those of the lock object that `with_options` returns. One that is dropped unseen does not compile here:
+/// The options apply to the lock object that `with_options` returns. To drop that object unused is an error where
+/// `unused_must_use` is denied:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -37,40 +38,43 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    /// No limit, the client's identity as node data, and [`SuspectPolicy::Keep`].
+    /// Creates the default options: no maximum hold time, the client's identity as node data, and
+    /// [`SuspectPolicy::Keep`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// For how long the lock is held at most, from the grant on. Then this client releases it by itself, and
-    /// the guards on it are lost, for [`LossReason::Deadline`](crate::LossReason::Deadline).
+    /// Sets the maximum hold time, counted from the grant. When it elapses, the client releases the lock by
+    /// itself, and its guards are lost with [`LossReason::Deadline`](crate::LossReason::Deadline).
     ///
-    /// [`LockGuard::extend`](crate::LockGuard::extend) prolongs a hold. Entering again does not. Redisson's
-    /// `leaseTime`; without it the session keeps the lock, which takes the place of Redisson's watchdog.
+    /// [`LockGuard::extend`](crate::LockGuard::extend) prolongs a hold; re-entering the lock does not. Corresponds
+    /// to Redisson's `leaseTime`. Without a maximum hold time, the session keeps the lock, in place of Redisson's
+    /// watchdog.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
     }
 
-    /// The data of the node by which the lock is held or waited for, for others to see who that is. Of a
-    /// semaphore, that of the permits. At most 512 KiB, and not `__REVOKE__`, by which holders are asked for their locks.
+    /// Sets the data of the node with which the lock is held or waited for, by which others identify the
+    /// contender. For a semaphore, the data of the permits' nodes. At most 512 KiB, and not `__REVOKE__`, which is
+    /// the request to give a lock back.
     ///
-    /// Curator's `getLockNodeBytes`, `lockData` and `setNodeData`.
+    /// Corresponds to Curator's `getLockNodeBytes`, `lockData` and `setNodeData`.
     pub fn node_data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.node_data = Some(data.into().into());
         self
     }
 
-    /// What the guards do when it becomes doubtful that the lock is held.
+    /// Sets what guards do when the lock becomes [suspect](crate::LockState::Suspect).
     ///
-    /// Curator's `ConnectionStateErrorPolicy`.
+    /// Corresponds to Curator's `ConnectionStateErrorPolicy`.
     pub fn suspect_policy(mut self, policy: SuspectPolicy) -> Self {
         self.suspect_policy = policy;
         self
     }
 
     /// # Errors
-    /// [`Error::InvalidArgument`].
+    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, or the node data is not allowed.
     pub(crate) fn validated(self) -> Result<Self> {
         if self.max_hold.is_some_and(|max_hold| max_hold.is_zero()) {
             let reason = "a hold of no time is none; give more, or leave it out for no limit".into();

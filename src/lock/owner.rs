@@ -1,20 +1,20 @@
-//! The identity by which a lock knows its owner again.
+//! The identity by which a re-entrant lock recognizes its owner.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
-/// The owner of a lock: who may enter it again while holding it.
+/// The owner of a lock, which can re-enter the lock while holding it.
 ///
-/// Where Curator knows threads, this knows tokio tasks, and threads outside of a task. An explicit owner
-/// stands for neither: it can be handed from task to task, along with a unit of work.
+/// Where Curator's owners are threads, the owners here are tokio tasks, or threads outside of a task. An explicit
+/// owner is neither: you can pass it from task to task, along with a unit of work.
 ///
-/// All that one task does is done by one owner. If a task works on several things at once, by `join!`,
-/// `select!` or a stream of futures, then a lock that one of them holds is open to the others. Give each an
-/// owner of its own, or a task.
+/// A task is one owner. If a task runs several futures concurrently, with `join!`, `select!` or a stream of
+/// futures, a lock held by one of them can be re-entered by the others. Give each future an `Owner` or a task of
+/// its own.
 ///
-/// Outside of tokio tasks the owner is the thread. That includes the future of `block_on`, and all futures that another
-/// executor runs on the same thread: there, a lock that one of them holds is open to all of them, and an owner changes
-/// with the thread that happens to run it. Use explicit owners with another executor.
+/// Outside of tokio tasks, the owner is the thread. This includes the future passed to `block_on`, and all futures
+/// that another executor runs on the same thread: there, a lock that one of them holds is open to all of them, and
+/// a future's owner changes with the thread that happens to run it. With another executor, use explicit owners.
 ///
 /// ```
 /// use zk_recipes::Owner;
@@ -33,14 +33,15 @@ enum Identity {
 }
 
 impl Owner {
-    /// An owner that is nobody else.
+    /// Creates an owner that differs from every other owner.
     #[expect(clippy::new_without_default, reason = "a default owner would suggest a common one")]
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(Identity::Explicit(NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// The running tokio task; outside of a task (as in `block_on`, or under another executor), the thread.
+    /// Returns the running tokio task as an owner; outside of a task (as in `block_on`, or under another
+    /// executor), the current thread.
     pub fn current() -> Self {
         Self(match tokio::task::try_id() {
             Some(task) => Identity::Task(task),

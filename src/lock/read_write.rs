@@ -16,17 +16,19 @@ use crate::queue::{Kind, READ_WRITE};
 /// A lock that many readers or one writer hold, among all processes that use the same path.
 ///
 /// Fair: first come, first served. A reader waits for the nearest writer before it, a writer for the contender
-/// right before it; nobody overtakes, so that neither side starves. Compatible with Curator's
+/// directly before it. No one overtakes, so neither side starves. Compatible with Curator's
 /// `InterProcessReadWriteLock` on the same path, in both directions.
 ///
-/// Re-entrant on both sides, per [`Owner`]. An owner that writes may also read: acquire the read lock, then
-/// release the write lock, and it has become a reader without a moment for other writers in between, those
-/// that queue already included. An owner that reads cannot become a writer: that is
-/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock), at once.
+/// Re-entrant on both sides, per [`Owner`]. A writer may also read: acquire the read lock, then release the write
+/// lock, and the owner has become a reader without a gap in which another writer could get in, not even one that
+/// is already queued. A reader cannot become a writer: that fails immediately with
+/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock).
 ///
-/// On the wire, an acquire is a create and a list sent back to back, so one round trip if nobody is to be waited
-/// for; a release is a delete; a re-entrant acquire is nothing; to read as a writer is one transaction. Curator
-/// needs two round trips, and wakes all waiting readers for each writer.
+/// # Requests
+///
+/// An acquire is a create and a list, sent back to back: one round trip if the lock is available immediately. A
+/// release is one delete. A re-entrant acquire makes no request. Acquiring the read lock as a writer is one
+/// transaction. Curator needs two round trips, and wakes all waiting readers for each writer.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, ReadWriteLock};
@@ -44,7 +46,8 @@ use crate::queue::{Kind, READ_WRITE};
 /// # }
 /// ```
 ///
-/// Sources: Curator's `InterProcessReadWriteLock`; the shared locks of "ZooKeeper Recipes and Solutions".
+/// Corresponds to Curator's `InterProcessReadWriteLock`; see also the shared locks of "ZooKeeper Recipes and
+/// Solutions".
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadWriteLock {
@@ -52,18 +55,18 @@ pub struct ReadWriteLock {
     write: WriteLock,
 }
 
-/// The side of a [`ReadWriteLock`] that many hold at once.
+/// The read side of a [`ReadWriteLock`]: many owners hold it at once.
 ///
-/// A handle that can be cloned; clones are the same lock object.
+/// This is a handle that can be cloned; clones are the same lock object.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadLock {
     lock: Reentrant,
 }
 
-/// The side of a [`ReadWriteLock`] that one holds alone.
+/// The write side of a [`ReadWriteLock`]: one owner holds it alone.
 ///
-/// A handle that can be cloned; clones are the same lock object.
+/// This is a handle that can be cloned; clones are the same lock object.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct WriteLock {
@@ -71,18 +74,18 @@ pub struct WriteLock {
 }
 
 impl ReadWriteLock {
-    /// A lock at `path`, below the client's namespace. Nothing is sent. The path and its parents are made by
-    /// the first acquire, as containers: the server removes them when they have been empty for a while.
+    /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the
+    /// path and its parents as containers, which the server removes after they have been empty for a while.
     ///
-    /// The path must be used for nothing else, and by no other kind of recipe.
+    /// The path must not be used for anything else, nor by another kind of recipe.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath).
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Reentrant::new(client, path, &READ_WRITE, Kind::Exclusive).map(Self::of)
     }
 
-    /// The same lock object as all that this gives for the path.
+    /// Returns the lock object that this function shares among all callers for the path.
     pub(super) fn shared(client: &Client, path: &str) -> Result<Self> {
         Reentrant::shared(client, path, &READ_WRITE, Kind::Exclusive).map(Self::of)
     }
@@ -91,26 +94,27 @@ impl ReadWriteLock {
         Self { read: ReadLock { lock: write.side(Kind::Shared) }, write: WriteLock { lock: write } }
     }
 
-    /// The lock for readers.
+    /// Returns the lock for readers.
     pub fn read(&self) -> &ReadLock {
         &self.read
     }
 
-    /// The lock for writers.
+    /// Returns the lock for writers.
     pub fn write(&self) -> &WriteLock {
         &self.write
     }
 
-    /// The same lock object, with these options on both sides. See
-    /// [`ReadLock::with_options`] and [`WriteLock::with_options`] for those of one side.
+    /// Returns a handle to the same lock object that acquires both sides with these options. To set the options of
+    /// one side, see [`ReadLock::with_options`] and [`WriteLock::with_options`].
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): a maximum hold time of zero.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time is zero, or the node
+    ///   data is not allowed (see [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { read: self.read.with_options(options.clone())?, write: self.write.with_options(options)? })
     }
 
-    /// The full path of the lock, namespace included.
+    /// Returns the full path of the lock, including the namespace.
     pub fn path(&self) -> &str {
         self.write.path()
     }

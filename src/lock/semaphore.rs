@@ -16,23 +16,26 @@ use crate::lock::operating::participant::{self, Participant};
 use crate::queue::{Applicant, Caller, FixedLimit, Grant, Kind, Leases, Limit, LockInternals};
 use crate::shared_count::SharedCount;
 
-/// A number of permits, among all processes that use the same path.
+/// A number of permits, shared by all processes that use the same path.
 ///
-/// Fair: first come, first served, however many permits each wants. Compatible with Curator's `InterProcessSemaphoreV2`
-/// on the same path, in both directions. All must agree on the number of permits, or
-/// [share it](Self::with_shared_count).
+/// Fair: first come, first served, however many permits each request asks for. Compatible with Curator's
+/// `InterProcessSemaphoreV2` on the same path, in both directions. All users of the path must agree on the number
+/// of permits, or [share it](Self::with_shared_count).
 ///
-/// A permit is a [`LockGuard`]: it belongs to no task, and can be released anywhere. Nobody is known again:
+/// A permit is a [`LockGuard`]: it is not tied to a task and can be released anywhere. Permits are not re-entrant:
 /// acquiring twice takes two permits.
 ///
-/// Curator takes several permits one after the other, and waits for the next with the first in its hand. Where
-/// clients of Curator do that, give those who want several here a deadline, as among themselves.
+/// Curator acquires several permits one at a time, and keeps the first while it waits for the next. If Curator
+/// clients acquire several permits at this path, acquire several permits with a deadline here, as they must among
+/// themselves.
 ///
-/// On the wire, an acquire of any number is two round trips if nobody is to be waited for: a node at the gate,
-/// with a look at what is free; and one transaction that makes all the leases if the node at the gate still
-/// exists. With old servers (before 3.8.2) it is three. The removal of the node at the gate is not waited for. A
-/// release is a delete. A failed try is the first of the two and a delete. Curator needs five round trips for each
-/// lease.
+/// # Requests
+///
+/// An acquire of any number of permits takes two round trips if they are available immediately: one creates a node
+/// at the gate and lists the free permits; one transaction creates all lease nodes, provided that the node at the
+/// gate still exists. With servers before 3.8.2 it takes three. The removal of the node at the gate is not
+/// awaited. A release is one delete. A failed try is the first of the two round trips and a delete. Curator needs
+/// five round trips for each lease.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, Semaphore};
@@ -49,7 +52,7 @@ use crate::shared_count::SharedCount;
 /// # }
 /// ```
 ///
-/// Source: Curator's `InterProcessSemaphoreV2`.
+/// Corresponds to Curator's `InterProcessSemaphoreV2`.
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
@@ -61,7 +64,7 @@ pub struct Semaphore {
 
 inter_process_lock!(Semaphore);
 
-/// An application for permits.
+/// A request for permits that waits in the queue.
 #[derive(Debug)]
 struct Turn {
     semaphore: Semaphore,
@@ -69,40 +72,45 @@ struct Turn {
 }
 
 impl Semaphore {
-    /// A semaphore at `path`, below the client's namespace, with a fixed number of permits. Nothing is sent.
-    /// The path and its parents are made by the first acquire, as containers: the server removes them when
+    /// Creates a semaphore at `path`, below the client's namespace, with a fixed number of permits. Makes no
+    /// request. The first acquire creates the path and its parents as containers, which the server removes after
     /// they have been empty for a while.
     ///
-    /// The path must be used for nothing else, and by everybody with the same number of permits. A different number is
-    /// detected where that costs nothing: at once while another object of this client has one; and as
-    /// [`Error::PermitsDiffer`] by an acquire that finds at least two more permits out than there are here. Two are what
-    /// it takes, since a client of Curator that waits has a lease already. In all other cases each process goes by its
-    /// own number.
+    /// The path must not be used for anything else, and every user of it must pass the same number of permits. A
+    /// different number is detected only where the check is free:
+    ///
+    /// - by this function, while another object of this client uses the path with a different number;
+    /// - as [`Error::PermitsDiffer`], by an acquire that finds at least two more permits taken than this semaphore
+    ///   has. One more proves nothing, because a waiting Curator client already has a lease node.
+    ///
+    /// Otherwise each process applies its own number.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: no permits, more than `i32::MAX`, or another number than that
-    /// of another object of this client.
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
+    /// - [`Error::InvalidArgument`]: `permits` is zero, more than `i32::MAX`, or differs from the number of
+    ///   another object of this client.
     pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self> {
         Self::with_limit(client, path, fixed(client, path, permits)?, Books::new)
     }
 
-    /// The same lock object as all that this gives for the path.
+    /// Returns the lock object that this function shares among all callers for the path.
     pub(super) fn shared(client: &Client, path: &str, permits: u32) -> Result<Self> {
         Self::with_limit(client, path, fixed(client, path, permits)?, Books::shared)
     }
 
-    /// A semaphore at `path`, below the client's namespace, with as many permits as the count says. Nothing is
-    /// sent.
+    /// Creates a semaphore at `path`, below the client's namespace, whose number of permits is the value of a
+    /// [`SharedCount`]. Makes no request.
     ///
-    /// Raising the count wakes those who wait. Lowering it takes no permit away; it keeps others from being
-    /// given out. Below one, nobody is let in.
+    /// Raising the count wakes waiters. Lowering it takes no permit away; it keeps further permits from being
+    /// granted. While the count is below one, no permit is granted.
     ///
-    /// The count must have been made with the same client, so that its path means the same node to both, and it is read
-    /// on the session on which the leases are counted. A path outside of the client's namespace takes a client without
-    /// that namespace, for the semaphore as well.
+    /// The count must have been created with the same client, so that its path means the same node to both and it
+    /// is read on the session on which the leases are counted. For a count outside of the client's namespace,
+    /// create both the count and the semaphore with a client without that namespace.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`]: the count is of another client.
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
+    /// - [`Error::InvalidArgument`]: the count belongs to another client.
     pub fn with_shared_count(client: &Client, path: &str, count: &SharedCount) -> Result<Self> {
         if !count.is_of(client) {
             let reason = format!(
@@ -126,97 +134,106 @@ impl Semaphore {
         Ok(Self { client: client.clone(), leases, books, options: LockOptions::new() })
     }
 
-    /// The same semaphore, whose permits have these options. Without them a permit has no maximum hold time
-    /// and the client's identity as node data.
+    /// Returns a handle to the same semaphore whose permits have these options. By default a permit has no maximum
+    /// hold time, and its node data is the client's identity.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`]: a maximum hold time of zero.
+    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, or the node data is not allowed (see
+    ///   [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { options: options.validated()?, ..self.clone() })
     }
 
-    /// Acquires a permit, waiting for as long as it takes.
+    /// Acquires a permit, waiting until one is available.
+    ///
+    /// A lost connection, an expired session or a deleted node does not end the wait. The place in the queue is
+    /// kept as long as the session lives; otherwise the wait continues from the end of the queue.
     ///
     /// # Errors
-    /// - [`Error::ZooKeeper`]: the server refuses, as for a missing right; at once. Or it cannot be reached,
-    ///   and the client's [retry policy](crate::RetryPolicy) is exhausted.
-    /// - [`Error::NotConnected`]: the same before anything could be sent.
-    /// - [`Error::PermitsDiffer`]: others use the path with more permits.
+    /// - [`Error::ZooKeeper`]: the server refuses the request, for example because permission is missing, which is
+    ///   reported immediately; or it cannot be reached, and the client's [retry policy](crate::RetryPolicy) is
+    ///   exhausted.
+    /// - [`Error::NotConnected`]: the server cannot be reached, the retry policy is exhausted, and nothing could
+    ///   be sent.
+    /// - [`Error::PermitsDiffer`]: other processes use the path with more permits.
     /// - [`Error::KindConflict`]: another kind of recipe uses the path.
-    /// - [`Error::Closed`]: the client is closed, now or while waiting.
-    ///
-    /// A lost connection, an expired session or a deleted node do not end the wait. The place in the queue is
-    /// kept for as long as the session lives; otherwise the wait goes on from the end of the queue.
+    /// - [`Error::Closed`]: the client is closed, or is closed while waiting.
     ///
     /// # Cancel safety
-    /// The place in the queue is lost, and nothing stays behind: no node and no watch.
+    /// If cancelled, the place in the queue is given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
         attempt::acquire(self.client(), |caller| self.enter(1, caller)).await.map(the_one)
     }
 
-    /// Acquires several permits, all of them or none: while it waits it has none, so that two who want several
-    /// cannot wait for each other. Those behind it wait as well, also for fewer. Each is a guard of its own.
+    /// Acquires several permits, all or none, waiting until they are available. Returns one guard per permit.
+    ///
+    /// A waiter has none of its permits until it gets them all, so two requests for several permits cannot
+    /// deadlock. Requests behind it wait as well, even for fewer permits.
+    ///
+    /// With a [shared count](Self::with_shared_count), a request for more permits than the count waits until the
+    /// count is raised.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); [`Error::InvalidArgument`]: no permits, or more than the fixed number that
-    /// there are, or more than one request creates: servers take requests of up to 1 MiB, which is some thousands of
-    /// permits. More than a shared count says are waited for until that is raised.
+    /// Same as [`acquire`](Self::acquire), and:
+    /// - [`Error::InvalidArgument`]: `permits` is zero, more than the fixed number of permits, or more than one
+    ///   request can create. Servers accept requests of up to 1 MiB, which is some thousands of permits.
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<LockGuard>> {
         self.validate(permits)?;
         attempt::acquire(self.client(), |caller| self.enter(permits, caller)).await
     }
 
-    /// Acquires a permit if nobody is to be waited for; `None` otherwise.
+    /// Acquires a permit if one is available immediately; returns `None` otherwise.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// Nothing stays behind.
+    /// If cancelled, nothing is left behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         Ok(attempt::try_acquire(self.client(), |caller| self.enter(1, caller)).await?.map(the_one))
     }
 
-    /// Acquires several permits, all of them or none, if nobody is to be waited for; `None` otherwise.
+    /// Acquires several permits, all or none, if they are available immediately; returns `None` otherwise.
     ///
     /// # Errors
-    /// As [`acquire_many`](Self::acquire_many).
+    /// Same as [`acquire_many`](Self::acquire_many).
     ///
     /// # Cancel safety
-    /// Nothing stays behind.
+    /// If cancelled, nothing is left behind.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<LockGuard>>> {
         self.validate(permits)?;
         attempt::try_acquire(self.client(), |caller| self.enter(permits, caller)).await
     }
 
-    /// Acquires a permit if that can be done within this time; `None` if it waited in the queue for all of it.
+    /// Acquires a permit, waiting at most `within`. Returns `None` if that time elapsed in the queue.
     ///
-    /// The time bounds everything, also while the servers are down or silent. Leaving the queue at its end
-    /// may take a round trip more, 100 ms at most. Zero is [`try_acquire`](Self::try_acquire).
+    /// The bound holds even while the servers are down or do not respond. Leaving the queue afterwards may take
+    /// another round trip, at most 100 ms. Zero is the same as [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). [`Error::NotConnected`] also if the queue was not reached within this time: then it
-    /// is not known whether anybody else has the permits.
+    /// Same as [`acquire`](Self::acquire), and:
+    /// - [`Error::NotConnected`]: the queue was not reached within this time, so it is unknown whether the permits
+    ///   are taken.
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         Ok(attempt::try_acquire_for(self.client(), within, |caller| self.enter(1, caller))
             .await?
             .map(the_one))
     }
 
-    /// Acquires several permits, all of them or none, if that can be done within this time; `None` if it waited in the
-    /// queue for all of it.
+    /// Acquires several permits, all or none, waiting at most `within`. Returns `None` if that time elapsed in the
+    /// queue.
     ///
     /// # Errors
-    /// As [`acquire_many`](Self::acquire_many) and [`try_acquire_for`](Self::try_acquire_for).
+    /// Same as [`acquire_many`](Self::acquire_many) and [`try_acquire_for`](Self::try_acquire_for).
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_many_for(
         &self,
         permits: u32,
@@ -226,37 +243,43 @@ impl Semaphore {
         attempt::try_acquire_for(self.client(), within, |caller| self.enter(permits, caller)).await
     }
 
-    /// How many permits are free now. Those who wait may be about to take some. All are free if the path
-    /// [does not exist](Self::path_exists).
+    /// Returns the number of permits that are free now. Waiters may be about to take some of them. All permits are
+    /// free if the path [does not exist](Self::path_exists).
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when the leases cannot be read; [`Error::Closed`].
+    /// - [`Error::ZooKeeper`]: the leases cannot be read.
+    /// - [`Error::NotConnected`]: the servers cannot be reached.
+    /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn available_permits(&self) -> Result<u32> {
         let limit = match self.leases.limit() {
             Limit::Fixed(limit) => limit.permits(),
-            // Below zero there are none, as at zero.
+            // A negative count means no permits.
             Limit::Shared(count) => u32::try_from(count.get().await?).unwrap_or(0),
         };
         let leases = self.client().unless_closed(self.leases.leases().contenders()).await?;
-        // More can be out than there are: the count was lowered.
+        // After the count was lowered, more permits can be taken than there are.
         Ok(limit.saturating_sub(u32::try_from(leases.len()).unwrap_or(u32::MAX)))
     }
 
-    /// Everybody who has a permit, in the order in which they were given out, and then everybody who waits for
-    /// some, in order. Clients of Curator are among them; the first of those who wait may have its lease
-    /// already, and then counts as a holder, too. Empty also if the path [does not exist](Self::path_exists).
+    /// Returns the holders of permits in the order of their grants, followed by the waiters in queue order. Empty
+    /// if the path [does not exist](Self::path_exists).
+    ///
+    /// The list includes clients of Curator. The first waiter of Curator may already have its lease node, and then
+    /// counts as a holder too.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when the queues cannot be read; [`Error::Closed`].
+    /// - [`Error::ZooKeeper`]: the queues cannot be read.
+    /// - [`Error::NotConnected`]: the servers cannot be reached.
+    /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         let participants = async {
-            // In this order, who passes the gate meanwhile is not overlooked.
+            // The gate is listed first, so that a contender that passes it in between is not missed.
             let waiting = self.leases.gate().contenders().await?;
             let mut participants = participant::of(self.leases.leases(), None).await?;
             let waiting = participant::read(self.leases.gate(), waiting, None).await?;
@@ -266,51 +289,54 @@ impl Semaphore {
         self.client().unless_closed(participants).await
     }
 
-    /// Whether no permit is free. All are if its path does not exist, which is no error: see
+    /// Returns whether no permit is free. All permits are free if the path does not exist, which is no error: see
     /// [`path_exists`](Self::path_exists).
     ///
     /// # Errors
-    /// As [`available_permits`](Self::available_permits).
+    /// Same as [`available_permits`](Self::available_permits).
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn is_locked(&self) -> Result<bool> {
         self.available_permits().await.map(|free| free == 0)
     }
 
-    /// Who has had its permit for longest, in whatever process. `None` also if the path
-    /// [does not exist](Self::path_exists).
+    /// Returns the holder that has had its permit for the longest time, in any process. `None` if no permit is
+    /// taken or the path [does not exist](Self::path_exists).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn holder(&self) -> Result<Option<Participant>> {
         self.client().unless_closed(participant::holder(self.leases.leases(), Kind::Shared)).await
     }
 
-    /// Whether the path exists, to tell a semaphore that is free from a path that is mistyped. A path exists from the
-    /// first acquire on, until nobody has used it for a while (a minute or so, by default) and the servers remove
-    /// it; so a free one may have none. That it exists does not say that it is that of a semaphore.
+    /// Returns whether the path exists, which tells a free semaphore from a mistyped path.
+    ///
+    /// The path exists from the first acquire until it has been unused for a while (about a minute by default) and
+    /// the servers remove it, so the path of a free semaphore may not exist. An existing path is not necessarily
+    /// the path of a semaphore.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`] and [`Error::NotConnected`]
-    /// when it cannot be looked for; [`Error::Closed`].
+    /// - [`Error::ZooKeeper`]: the server refuses the request or cannot be reached.
+    /// - [`Error::NotConnected`]: the servers cannot be reached, and nothing could be sent.
+    /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn path_exists(&self) -> Result<bool> {
         self.client().exists(self.path()).await
     }
 
-    /// Whether somebody has a permit through this object. No request is made: a permit that was lost counts
-    /// until its guard is gone.
+    /// Returns whether a permit is held through this object. Makes no request: a lost permit counts until its
+    /// guard is gone.
     pub fn is_acquired_in_this_process(&self) -> bool {
         !self.books.is_empty(Kind::Shared)
     }
 
-    /// The full path of the semaphore, namespace included.
+    /// Returns the full path of the semaphore, including the namespace.
     pub fn path(&self) -> &str {
         self.leases.path()
     }
@@ -319,8 +345,10 @@ impl Semaphore {
         &self.client
     }
 
+    /// Checks that this many permits can be granted at all.
+    ///
     /// # Errors
-    /// [`Error::InvalidArgument`]: as many cannot be had.
+    /// - [`Error::InvalidArgument`]: they cannot.
     fn validate(&self, permits: u32) -> Result<()> {
         let reason = match self.leases.limit() {
             _ if permits == 0 => "acquire at least 1".into(),
@@ -342,7 +370,7 @@ impl Semaphore {
             let token = grant.czxid;
             let node = HeldNode::new(self.client(), grant, &self.options);
             tracing::debug!(node = &**node.path(), token, "acquired a permit");
-            // Each permit has an owner of its own: nobody is known again.
+            // A new owner for each permit, because permits are not re-entrant.
             LockGuard::new(self.books.enter(&Owner::new(), Kind::Shared, token, node), &self.client)
         };
         grants.into_iter().map(hold).collect()
@@ -356,7 +384,7 @@ impl Contending for Turn {
         self.applicant.take_grants().map(|grants| self.semaphore.hold(grants))
     }
 
-    /// Permits have no owners.
+    /// Never fails, because permits have no owners.
     fn ensure_no_deadlock(&self) -> Result<()> {
         Ok(())
     }
@@ -370,8 +398,10 @@ impl Contending for Turn {
     }
 }
 
+/// Checks the number of permits of a fixed limit.
+///
 /// # Errors
-/// As [`Semaphore::new`].
+/// Same as [`Semaphore::new`].
 fn fixed(client: &Client, path: &str, permits: u32) -> Result<Limit> {
     if permits == 0 {
         let reason = "a semaphore without permits lets nobody in; give at least 1".into();
@@ -384,7 +414,7 @@ fn fixed(client: &Client, path: &str, permits: u32) -> Result<Limit> {
     Ok(Limit::Fixed(FixedLimit::of(client, &client.full_path(path)?, permits)?))
 }
 
-/// The guard of an acquire of one permit.
+/// Returns the guard of an acquire of one permit.
 fn the_one(mut guards: Vec<LockGuard>) -> LockGuard {
     guards.swap_remove(0)
 }

@@ -1,4 +1,4 @@
-//! The lock that knows no owner.
+//! The lock that has no owner.
 
 use std::time::Duration;
 
@@ -10,16 +10,18 @@ use crate::error::Result;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
 
-/// A lock that one at a time holds, among all processes that use the same path, and that is not re-entrant:
-/// an owner that acquires it twice waits for itself.
+/// A non-re-entrant lock that one holder at a time holds, among all processes that use the same path. An owner
+/// that acquires it twice waits for itself.
 ///
 /// It is a [`Semaphore`] with one permit. Fair: first come, first served. Compatible with Curator's
-/// `InterProcessSemaphoreMutex` on the same path, in both directions. Where that is not needed,
+/// `InterProcessSemaphoreMutex` on the same path, in both directions. Where you do not need that,
 /// [`InterProcessMutex`](crate::InterProcessMutex) with an [owner](crate::Owner) for each acquire does the same
-/// for half the requests.
+/// with half the requests.
 ///
-/// On the wire, an acquire is two round trips if nobody is to be waited for, and a release a delete. Curator
-/// needs five and one.
+/// # Requests
+///
+/// An acquire takes two round trips if the lock is available immediately; a release is one delete. Curator needs
+/// five round trips and one.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, SemaphoreMutex};
@@ -34,7 +36,7 @@ use crate::lock::operating::participant::Participant;
 /// # }
 /// ```
 ///
-/// Source: Curator's `InterProcessSemaphoreMutex`.
+/// Corresponds to Curator's `InterProcessSemaphoreMutex`.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct SemaphoreMutex {
@@ -42,117 +44,121 @@ pub struct SemaphoreMutex {
 }
 
 impl SemaphoreMutex {
-    /// A lock at `path`, below the client's namespace. Nothing is sent. The path and its parents are made by
-    /// the first acquire, as containers: the server removes them when they have been empty for a while.
+    /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the
+    /// path and its parents as containers, which the server removes after they have been empty for a while.
     ///
-    /// The path must be used for nothing else, and by no other kind of recipe.
+    /// The path must not be used for anything else, nor by another kind of recipe.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath); [`Error::InvalidArgument`](crate::Error::InvalidArgument):
-    /// this client has a [`Semaphore`] with another number of permits there.
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): this client has a [`Semaphore`] at this path
+    ///   with another number of permits.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(Self { semaphore: Semaphore::new(client, path, 1)? })
     }
 
-    /// The same lock object as all that this gives for the path.
+    /// Returns the lock object that this function shares among all callers for the path.
     pub(super) fn shared(client: &Client, path: &str) -> Result<Self> {
         Ok(Self { semaphore: Semaphore::shared(client, path, 1)? })
     }
 
-    /// The same lock, whose acquires have these options.
+    /// Returns a handle to the same lock that acquires with these options.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): a maximum hold time of zero.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time is zero, or the node
+    ///   data is not allowed (see [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { semaphore: self.semaphore.with_options(options)? })
     }
 
-    /// Acquires the lock, waiting for as long as it takes.
+    /// Acquires the lock, waiting until it is available.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`].
+    /// Same as [`Semaphore::acquire`].
     ///
     /// # Cancel safety
-    /// The place in the queue is lost, and nothing stays behind: no node and no watch.
+    /// If cancelled, the place in the queue is given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
         self.semaphore.acquire().await
     }
 
-    /// Acquires the lock if nobody is to be waited for; `None` otherwise.
+    /// Acquires the lock if it is available immediately; returns `None` otherwise.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`].
+    /// Same as [`Semaphore::acquire`].
     ///
     /// # Cancel safety
-    /// Nothing stays behind.
+    /// If cancelled, nothing is left behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         self.semaphore.try_acquire().await
     }
 
-    /// Acquires the lock if that can be done within this time; `None` otherwise. As
+    /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queue. See
     /// [`Semaphore::try_acquire_for`].
     ///
     /// # Errors
-    /// As [`Semaphore::try_acquire_for`].
+    /// Same as [`Semaphore::try_acquire_for`].
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         self.semaphore.try_acquire_for(within).await
     }
 
-    /// The holder of the lock, and then everybody who waits for it, in order. As [`Semaphore::participants`].
+    /// Returns the holder of the lock, followed by the waiters in queue order. See [`Semaphore::participants`].
     ///
     /// # Errors
-    /// As [`Semaphore::participants`].
+    /// Same as [`Semaphore::participants`].
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         self.semaphore.participants().await
     }
 
-    /// Whether anybody holds the lock, in whatever process. Nobody does if its path does not exist, which is no error: see
-    /// [`path_exists`](Self::path_exists).
+    /// Returns whether the lock is held, in any process. A lock whose path does not exist is not held, which is no
+    /// error: see [`path_exists`](Self::path_exists).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn is_locked(&self) -> Result<bool> {
         self.semaphore.is_locked().await
     }
 
-    /// Who holds the lock, in whatever process. `None` also if its path [does not exist](Self::path_exists).
+    /// Returns the holder of the lock, in any process. `None` if the lock is free or its path [does not
+    /// exist](Self::path_exists).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn holder(&self) -> Result<Option<Participant>> {
         self.semaphore.holder().await
     }
 
-    /// Whether the path exists, to tell a lock that is free from a path that is mistyped. As [`Semaphore::path_exists`].
+    /// Returns whether the path exists, which tells a free lock from a mistyped path. See
+    /// [`Semaphore::path_exists`].
     ///
     /// # Errors
-    /// As [`Semaphore::path_exists`].
+    /// Same as [`Semaphore::path_exists`].
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn path_exists(&self) -> Result<bool> {
         self.semaphore.path_exists().await
     }
 
-    /// Whether somebody holds the lock through this object. No request is made: a lock that was lost counts
-    /// until its guard is gone.
+    /// Returns whether the lock is held through this object. Makes no request: a lost lock counts until its guard
+    /// is gone.
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.semaphore.is_acquired_in_this_process()
     }
 
-    /// The full path of the lock, namespace included.
+    /// Returns the full path of the lock, including the namespace.
     pub fn path(&self) -> &str {
         self.semaphore.path()
     }

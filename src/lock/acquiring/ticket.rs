@@ -11,9 +11,9 @@ use crate::queue::position_of;
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
 ///
-/// It belongs to the owner that entered the queue, wherever it is awaited. While it is first and nobody awaits
-/// it, nobody has the lock. If its node is deleted meanwhile, the next one has its turn, and the ticket goes to the end
-/// of the queue when it is awaited.
+/// A ticket belongs to the owner that entered the queue, whichever task awaits it. While it is first in the queue
+/// and not awaited, no one holds the lock. If its node is deleted meanwhile, the next waiter gets its turn, and
+/// the ticket moves to the end of the queue when it is awaited.
 ///
 /// ```no_run
 /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
@@ -44,17 +44,19 @@ impl Ticket {
         Ok(Self { lock: lock.clone(), entry, positions: watch::Sender::new(position) })
     }
 
-    /// How many contenders are before this one, by a fresh look at the queue. Zero when it is its turn; of
-    /// readers, also if it shares that with others.
+    /// Reads the queue and returns the number of contenders ahead of this one. Zero if it is this one's turn,
+    /// which readers may share with others.
     ///
-    /// A place that was lost meanwhile counts as behind all others: there it goes when the ticket is awaited.
+    /// A place that was lost meanwhile counts as being behind all others: that is where the ticket goes when it is
+    /// awaited.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected)
-    /// when the queue cannot be read; [`Error::Closed`](crate::Error::Closed).
+    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the queue cannot be read.
+    /// - [`Error::NotConnected`](crate::Error::NotConnected): the servers cannot be reached.
+    /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
     ///
     /// # Cancel safety
-    /// The place is kept.
+    /// Cancel safe: the place is kept.
     pub async fn position(&self) -> Result<usize> {
         let Entry::Queued(turn) = &*self.entry else { return Ok(0) };
         let queue = self.lock.client().unless_closed(self.lock.internals().contenders()).await?;
@@ -62,12 +64,13 @@ impl Ticket {
         Ok(position_of(own, &queue).unwrap_or(queue.len()))
     }
 
-    /// Follows the position while [`acquired`](Self::acquired) is awaited. It is zero when that returns the lock. The first
-    /// [`changed`](watch::Receiver::changed) is the present one.
+    /// Returns a receiver that follows the position while [`acquired`](Self::acquired) is awaited. The position is
+    /// zero once that returns the lock. The first [`changed`](watch::Receiver::changed) yields the present
+    /// position.
     ///
-    /// Each change in the queue then costs a request of this client, and of each other client that follows.
-    /// The sender is gone when the wait is over; if it was given up or has failed, without a zero.
-    ///
+    /// From then on, each change in the queue costs a request of this client, and of every other client that
+    /// follows its position. The channel closes when the wait ends; if the wait was given up or failed, without
+    /// showing a zero.
     /// ```no_run
     /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
     /// let ticket = mutex.enqueue().await?;
@@ -87,17 +90,17 @@ impl Ticket {
         position
     }
 
-    /// Waits for this contender's turn.
+    /// Waits for this contender's turn, and returns the lock.
     ///
-    /// If its owner holds the lock by then, it enters again, and the place is given up. The other way round, its owner
-    /// waits for this place as well if it acquires the lock meanwhile.
+    /// If the owner already holds the lock by then, this re-enters it and gives the place up. Conversely, an acquire
+    /// that the owner makes meanwhile waits for this place as well.
     ///
     /// # Errors
-    /// As [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     ///
     /// # Cancel safety
-    /// The place is given up, and nothing stays in the queue. To wait with a bound and keep the place, pin
-    /// the future and await a `&mut` to it.
+    /// If cancelled, the place is given up, and nothing is left in the queue. To wait with a bound and keep the
+    /// place, pin the future and await a `&mut` to it.
     pub async fn acquired(self) -> Result<LockGuard> {
         let Self { lock, entry, positions } = self;
         let mut turn = match *entry {
@@ -113,7 +116,7 @@ impl Ticket {
             if turn.enters_beside().await? {
                 return attempt::granted(&mut turn).await;
             }
-            // Whatever became of the place while nobody awaited it.
+            // The place may have been lost while the ticket was not awaited.
             turn.seat_mut().look().await?;
             attempt::granted(&mut turn).await
         };

@@ -1,4 +1,4 @@
-//! What a holder holds.
+//! The guard of a held lock.
 
 use std::fmt;
 use std::pin::pin;
@@ -17,22 +17,22 @@ use super::transaction::Transaction;
 use crate::client::{Client, Presence};
 use crate::error::{Error, LossReason, Result};
 
-/// A held lock, or a permit of a semaphore. It is released when its last guard is dropped or
+/// A held lock, or a permit of a semaphore. The lock is released when its last guard is dropped or
 /// [released](Self::release).
 ///
-/// A guard belongs to no task and no thread: it can be moved anywhere and dropped anywhere, also outside of
-/// the runtime. A guard that is leaked (`std::mem::forget`) holds the lock until the session ends.
+/// A guard is not tied to a task or a thread: you can move it and drop it anywhere, even outside the runtime. A
+/// leaked guard (`std::mem::forget`) holds the lock until the session ends.
 #[must_use = "if unused, the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
     held: Held,
-    /// Behind what is held, which is given back first.
+    /// Declared after `held`, so that the lock is given back first.
     _presence: Option<Arc<Presence>>,
 }
 
 enum Held {
     One(Share),
-    /// Of a multi-lock; at least one.
+    /// The guards of a multi-lock's members; at least one.
     All(Vec<LockGuard>),
 }
 
@@ -41,29 +41,31 @@ impl LockGuard {
         Self { held: Held::One(hold), _presence: client.presence() }
     }
 
-    /// The guard of a multi-lock, from those of its members.
+    /// Creates the guard of a multi-lock from the guards of its members.
     pub(crate) fn of_all(members: Vec<Self>) -> Self {
         Self { held: Held::All(members), _presence: None }
     }
 
-    /// A number that grows with every grant of the lock: hand it to what the lock protects, and have that
-    /// refuse numbers smaller than the greatest it has seen. The example `fencing` does that with SQLite.
+    /// Returns a number that grows with every grant of the lock. Pass it to the resource that the lock protects,
+    /// and have the resource reject any number smaller than the largest it has seen. The example `fencing` does
+    /// this with SQLite.
     ///
-    /// It is the `czxid` of the holder's node: the transaction that created it. Give it 64 bits where it is kept.
-    /// Guards of one hold have the same token, as have permits that were acquired together, and a reader that was
-    /// the writer before. Tokens of one ensemble can be compared across all paths and processes. Of a multi-lock it
-    /// is the greatest of its members' tokens; protect each thing by the token of [its own member](Self::members).
+    /// The token is the `czxid` of the holder's node: the id of the transaction that created it. Store it in 64
+    /// bits. Guards of one hold share one token, as do permits that were acquired together, and a writer that
+    /// downgrades to a reader keeps its token. Tokens of one ensemble are comparable across all paths and
+    /// processes. The token of a multi-lock is the largest of its members' tokens; protect each resource by the
+    /// token of [its own member](Self::members).
     pub fn fencing_token(&self) -> i64 {
         self.shares().map(Share::token).max().unwrap_or_default()
     }
 
-    /// The full path of the node by which the lock is held, namespace included. Of a multi-lock, that of its
-    /// first member.
+    /// Returns the full path of the node by which the lock is held, including the namespace. For a multi-lock,
+    /// this is the node of its first member.
     pub fn node_path(&self) -> &str {
         self.first_node().path()
     }
 
-    /// The guards of the members of a multi-lock, in the order of their paths; of any other lock, none.
+    /// Returns the guards of a multi-lock's members, in the order of their paths. Empty for any other lock.
     pub fn members(&self) -> &[Self] {
         match &self.held {
             Held::One(_) => &[],
@@ -71,55 +73,58 @@ impl LockGuard {
         }
     }
 
-    /// How many guards there are on this hold. More than one after the owner has entered again.
+    /// Returns the number of guards on this hold. It is more than one after the owner has re-entered the lock.
     pub fn hold_count(&self) -> usize {
         self.first().count()
     }
 
-    /// Whether the lock is held, by the clock and by all that this client knows. Then nobody else can have been given
-    /// it, unless somebody has deleted its node by hand. No request is made.
+    /// Returns whether the lock is still held, according to the clock and everything that this client knows. While
+    /// it is, no one else can have been granted the lock, unless someone deleted its node by hand. Makes no
+    /// request.
     ///
-    /// It is the clock that is looked at, and not whether a message came: also the first look after a pause of the process,
-    /// or a suspension of the machine, tells the truth. What it does not tell is how long it stays so; see
-    /// [`valid_until`](Self::valid_until).
+    /// The check reads the clock and does not depend on a notification, so it is right even as the first call
+    /// after a pause of the process or a suspension of the machine. It does not say how long the lock stays held;
+    /// see [`valid_until`](Self::valid_until).
     pub fn is_valid(&self) -> bool {
         self.loss().is_none()
     }
 
-    /// Until when the lock is held for certain: as long as nothing more is heard of the servers, and nobody deletes
-    /// its node by hand. It moves on with each sign of the servers, several times in each session timeout. In the
-    /// past when the lock is lost.
+    /// Returns the time until which the lock is certainly held, even if nothing more is heard from the servers,
+    /// provided that no one deletes its node by hand. Each sign of life from the servers moves it forward, several
+    /// times per session timeout. It lies in the past once the lock is lost.
     ///
-    /// tokio's clock stands still while the machine is suspended, and the session's does not. So ask again after a
-    /// suspension: what was answered before it is too late by as much.
+    /// Start nothing that takes effect after this time.
     ///
-    /// Start nothing that takes effect after it.
+    /// tokio's clock stands still while the machine is suspended; the session's clock does not. Ask again after a
+    /// suspension: an earlier result is too late by the length of the suspension.
     pub fn valid_until(&self) -> Instant {
         self.nodes().map(HeldNode::valid_until).min().unwrap_or_else(Instant::now)
     }
 
-    /// How the lock was lost, if it was; then it is lost for good. No request is made.
+    /// Returns why the lock was lost, or `None` if it was not. A lost lock stays lost. Makes no request.
     pub fn loss(&self) -> Option<LossReason> {
         self.nodes().find_map(HeldNode::loss)
     }
 
-    /// Waits until the lock is lost: the session of the client is over or may be, somebody has deleted the lock's node,
-    /// or its time is over.
+    /// Waits until the lock is lost: the client's session has ended or may have ended, someone deleted the lock's
+    /// node, or the maximum hold time elapsed.
     ///
-    /// That comes before anybody else can be given the lock, if this process runs and nobody has deleted the node.
+    /// This returns before anyone else can be granted the lock, provided that this process is running and no one
+    /// deleted the node.
     ///
-    /// From the first call on, the node by which the lock is held is watched, which is one request. Without it that
-    /// happens when the lock has been held for a second.
+    /// The first call sets a watch on the lock's node, which takes at most one request. Without a call, the watch
+    /// is set once the lock has been held for a second.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Cancel safe.
     pub async fn lost(&self) -> LossReason {
         select_all(self.nodes().map(|node| Box::pin(node.lost()))).await.0
     }
 
-    /// The state of the lock, now and from now on: always the latest. The first [`changed`](watch::Receiver::changed) is
-    /// the present state. See [`lost`](Self::lost) about the watch that it sets. After a pause of the process it lags
-    /// behind [`is_valid`](Self::is_valid) for a moment.
+    /// Returns a receiver that always shows the latest state of the lock. The first
+    /// [`changed`](watch::Receiver::changed) yields the present state. Like [`lost`](Self::lost), this sets a
+    /// watch on the lock's node. After a pause of the process, the receiver lags behind
+    /// [`is_valid`](Self::is_valid) for a moment.
     ///
     /// ```no_run
     /// # async fn example(guard: zk_recipes::LockGuard) {
@@ -141,11 +146,13 @@ impl LockGuard {
         state
     }
 
-    /// Does work for as long as the lock is held. At the loss the work is dropped, where it awaits, and this ends.
+    /// Runs `work` while the lock is held. If the lock is lost, drops `work` at the point where it awaits, and
+    /// returns.
     ///
-    /// The lock is looked at each time before the work goes on, and once more at its end: also work that is woken
-    /// after a pause of the process does not go on without the lock. What was on its way at that moment cannot be
-    /// called back: see [`fencing_token`](Self::fencing_token) and [`transaction`](Self::transaction).
+    /// The lock is checked each time before `work` resumes and once more when it ends, so work that is woken after
+    /// a pause of the process does not continue without the lock. A request that was already under way at that
+    /// moment cannot be called back: see [`fencing_token`](Self::fencing_token) and
+    /// [`transaction`](Self::transaction).
     ///
     /// ```no_run
     /// # async fn example(guard: zk_recipes::LockGuard) -> zk_recipes::Result<()> {
@@ -162,15 +169,16 @@ impl LockGuard {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LockLost`] and [`Error::Closed`]: the lock was lost before the work was done.
+    /// - [`Error::LockLost`]: the lock was lost before `work` was done.
+    /// - [`Error::Closed`]: the client was closed before `work` was done.
     ///
     /// # Cancel safety
-    /// The work is dropped.
+    /// Cancelling drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output> {
         let mut work = pin!(work);
         let mut lost = pin!(self.lost());
         poll_fn(|cx| {
-            // To be woken by the loss.
+            // Polled for its wake-up: the loss wakes this task.
             let _ = lost.as_mut().poll(cx);
             self.ensure_held()?;
             match work.as_mut().poll(cx) {
@@ -181,7 +189,7 @@ impl LockGuard {
         .await
     }
 
-    /// The same for work that blocks its thread, and so cannot be dropped.
+    /// Runs work that blocks its thread and so cannot be dropped; otherwise like [`run`](Self::run).
     #[cfg(feature = "blocking")]
     pub(crate) fn run_blocking<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         self.ensure_held()?;
@@ -189,24 +197,27 @@ impl LockGuard {
         self.ensure_held().map(|()| done)
     }
 
-    /// Writes to ZooKeeper that are only done while the lock is held, whatever this process believes. See
-    /// [`Transaction`].
+    /// Starts a transaction of writes to ZooKeeper that are applied only while the lock is held, whatever this
+    /// process believes. See [`Transaction`].
     pub fn transaction(&self) -> Transaction<'_> {
         Transaction::new(self)
     }
 
+    /// Checks that the lock is not known to be lost.
+    ///
     /// # Errors
-    /// [`Error::LockLost`] when it is known to be lost, [`Error::Closed`] by the end of the client.
+    /// - [`Error::LockLost`]: the lock is known to be lost.
+    /// - [`Error::Closed`]: the client is closed.
     pub(in crate::lock) fn ensure_held(&self) -> Result<()> {
         self.nodes().try_for_each(HeldNode::ensure_held)
     }
 
-    /// The nodes by which it is held; at least one.
+    /// Returns the nodes by which the lock is held; at least one.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &HeldNode> {
         self.shares().map(Share::node)
     }
 
-    /// What it has of one hold, or of the hold of each member; at least one.
+    /// Returns the share of one hold, or of the hold of each member; at least one.
     fn shares(&self) -> impl Iterator<Item = &Share> {
         let own = match &self.held {
             Held::One(share) => Some(share),
@@ -215,12 +226,12 @@ impl LockGuard {
         own.into_iter().chain(self.members().iter().flat_map(Self::boxed_shares))
     }
 
-    // A member may be a multi-lock itself.
+    // Boxed because a member may itself be a multi-lock.
     fn boxed_shares(&self) -> Box<dyn Iterator<Item = &Share> + '_> {
         Box::new(self.shares())
     }
 
-    /// Of a multi-lock, that of its first member.
+    /// Returns the node by which the lock is held. For a multi-lock, this is the node of its first member.
     pub(crate) fn first_node(&self) -> &HeldNode {
         self.first().node()
     }
@@ -232,26 +243,28 @@ impl LockGuard {
         }
     }
 
-    /// How long the lock is held at most from now on; `None` if it was acquired without
-    /// [`max_hold`](crate::LockOptions::max_hold). Zero when the time is over.
+    /// Returns how much longer the lock can be held, or `None` if it was acquired without
+    /// [`max_hold`](crate::LockOptions::max_hold). Zero once that time has elapsed.
     pub fn remaining_hold(&self) -> Option<Duration> {
         self.nodes().filter_map(HeldNode::remaining).min()
     }
 
-    /// Lets the lock be held for this long from now on, instead of what is left of its
-    /// [`max_hold`](crate::LockOptions::max_hold); so it can also be shortened. A lock that is held without a
-    /// limit stays so. No request is made.
+    /// Sets the remaining hold time to `max_hold`, counted from now, in place of what is left of
+    /// [`LockOptions::max_hold`](crate::LockOptions::max_hold). This can also shorten it. A lock that is held
+    /// without a limit stays without one. Makes no request.
     ///
     /// # Errors
-    /// [`Error::LockLost`] and [`Error::Closed`]: the lock is lost.
+    /// - [`Error::LockLost`]: the lock is lost.
+    /// - [`Error::Closed`]: the client is closed.
     pub fn extend(&self, max_hold: Duration) -> Result<()> {
         self.nodes().try_for_each(|node| node.extend(max_hold))
     }
 
-    /// Waits until somebody asks for the lock: by [`Revoker`](crate::Revoker), or by Curator's. Of a
-    /// multi-lock, for any of its members. Whether to give it back is up to the holder.
+    /// Waits until another client asks for the lock, with [`Revoker`](crate::Revoker) or Curator's `Revoker`. A
+    /// request for any member of a multi-lock counts. The holder decides whether to give the lock back.
     ///
-    /// It hears also of what was asked before. About the watch by which it does, see [`lost`](Self::lost).
+    /// Requests that were made before this call count as well. Like [`lost`](Self::lost), this sets a watch on the
+    /// lock's node.
     ///
     /// ```no_run
     /// # async fn example(guard: zk_recipes::LockGuard) -> zk_recipes::Result<()> {
@@ -265,58 +278,60 @@ impl LockGuard {
     /// # }
     /// ```
     ///
-    /// Source: Curator's `Revocable` and `Revoker`.
+    /// Corresponds to Curator's `Revocable` and `Revoker`.
     ///
     /// # Errors
     /// - [`Error::LockLost`]: the lock is lost.
-    /// - [`Error::ZooKeeper`]: the node cannot be read, as for a missing right.
+    /// - [`Error::ZooKeeper`]: the node cannot be read, for example because permission is missing.
     /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Cancel safe.
     pub async fn revoke_requested(&self) -> Result<()> {
         select_all(self.nodes().map(|node| Box::pin(node.revoke_requested()))).await.0
     }
 
-    /// Asks the server whether the lock is still held. What is lost then shows in [`loss`](Self::loss).
+    /// Asks the server whether the lock is still held. A loss then shows in [`loss`](Self::loss).
     pub(crate) async fn look(&self) {
         join_all(self.nodes().map(HeldNode::look)).await;
     }
 
-    /// Gives the lock up while others look at the guard, who find it lost from now on; waits for the confirmation.
+    /// Gives the lock up while others can still see the guard, which is lost from now on; waits for the
+    /// confirmation.
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// Same as [`release`](Self::release).
     ///
     /// # Cancel safety
-    /// As [`release`](Self::release).
+    /// Same as [`release`](Self::release).
     pub(crate) async fn resign(&self, reason: LossReason) -> Result<()> {
         let resigned = join_all(self.nodes().map(|node| node.resign(reason))).await;
         Error::all(resigned.into_iter().filter_map(Result::err).collect()).map_or(Ok(()), Err)
     }
 
-    /// Has the nodes of a lock that is lost removed in the background, if they are not already: those of an adopted
-    /// session outlive the client.
+    /// Removes the nodes of a lost lock in the background, if they still exist: nodes of an adopted session
+    /// outlive the client.
     pub(crate) fn give_up(&self) {
         self.nodes().for_each(|node| drop(node.take()));
     }
 
-    /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its
-    /// hold only counts down, without a request. The members of a multi-lock are released all at once.
+    /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its hold only
+    /// decrements the count, without a request. The members of a multi-lock are released concurrently.
     ///
-    /// Dropping a guard releases as well: the request is sent at once, and repeated in the background until
-    /// it is done. Release explicitly to know when others can have the lock, or that it was lost before.
+    /// Dropping a guard releases the lock as well: the request is sent immediately and retried in the background
+    /// until it succeeds. Call `release` to know when others can acquire the lock, or that it had been lost
+    /// before.
     ///
     /// # Errors
-    /// - [`Error::LockLost`]: the lock had been lost before, or its validity has ended while the servers could not be
-    ///   reached.
-    /// - [`Error::ZooKeeper`]: the server refuses, or cannot be reached under the client's
-    ///   [retry policy](crate::RetryPolicy); then the background goes on trying.
+    /// - [`Error::LockLost`]: the lock was lost before the call, or its validity ended while the servers could not
+    ///   be reached.
+    /// - [`Error::ZooKeeper`]: the server refuses the request, or cannot be reached within the client's [retry
+    ///   policy](crate::RetryPolicy); the release is then retried in the background.
     /// - [`Error::Closed`]: the client is closed.
-    /// - [`Error::Several`]: more than one of these, for members of a multi-lock.
+    /// - [`Error::Several`]: several members of a multi-lock failed with one of these errors.
     ///
     /// # Cancel safety
-    /// The lock is released in any case, in the background if this is cancelled.
+    /// The lock is released in any case; if this call is cancelled, in the background.
     pub async fn release(self) -> Result<()> {
         match self.held {
             Held::One(share) => share.release().await,
@@ -325,10 +340,10 @@ impl LockGuard {
     }
 }
 
-/// Releases guards side by side, and returns what went wrong.
+/// Releases guards concurrently, and returns the errors.
 ///
 /// # Cancel safety
-/// They are released in any case.
+/// The guards are released in any case.
 pub(crate) async fn release_all(guards: Vec<LockGuard>) -> Vec<Error> {
     let released = join_all(guards.into_iter().rev().map(|guard| Box::pin(guard.release()))).await;
     released.into_iter().filter_map(Result::err).collect()

@@ -1,4 +1,4 @@
-//! How sure it is that a lock is held.
+//! How certain it is that a lock is held.
 
 use std::sync::Arc;
 
@@ -8,41 +8,40 @@ use tokio::sync::watch;
 use crate::client::Client;
 use crate::error::LossReason;
 
-/// How sure a holder can be of its lock. Watch it with
-/// [`LockGuard::watch_state`](crate::LockGuard::watch_state).
+/// How certain it is that a lock is held. Watch it with [`LockGuard::watch_state`](crate::LockGuard::watch_state).
 ///
-/// The [guide](crate::guide) shows them on a time line.
+/// The [guide](crate::guide) shows the states on a time line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockState {
-    /// It is held.
+    /// The lock is held.
     Held,
-    /// It is held, but it will be lost unless the servers answer soon: there is no connection, or they have not
-    /// been heard of for a third of the session timeout.
+    /// The lock is held, but will be lost unless the servers respond soon: there is no connection, or nothing has
+    /// been heard from them for a third of the session timeout.
     Suspect,
-    /// It is lost, and stays so.
+    /// The lock is lost, for good.
     Lost(LossReason),
 }
 
 impl LockState {
-    /// Whether it is lost.
+    /// Returns whether the lock is lost.
     pub fn is_lost(self) -> bool {
         matches!(self, Self::Lost(_))
     }
 }
 
-/// What a guard does between the first sign of trouble, which is [`LockState::Suspect`], and the end of its
-/// validity.
+/// What a guard does when its lock becomes [`LockState::Suspect`], before its validity ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SuspectPolicy {
     /// It stays held: mostly the servers answer again in time.
     #[default]
     Keep,
-    /// It is lost at once, for [`LossReason::Suspect`], and the lock is free for others as soon as the servers can
-    /// be told. Curator's `StandardConnectionStateErrorPolicy`.
+    /// The lock is lost immediately, with [`LossReason::Suspect`], and becomes free for others as soon as the
+    /// servers can be told. Corresponds to Curator's `StandardConnectionStateErrorPolicy`.
     GiveUp,
 }
 
-/// The state of several locks as one: lost when one of them is, else suspect when one of them is.
+/// Merges the states of several locks: lost when one of them is lost, otherwise suspect when one of them is
+/// suspect.
 pub(crate) fn merged(
     client: &Client,
     mut states: Vec<watch::Receiver<LockState>>,

@@ -1,4 +1,4 @@
-//! Writes that are done only while the lock is held.
+//! Writes that are applied only while the lock is held.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use crate::client::{Write, of_write};
 use crate::error::{Error, LossReason, Result};
 use crate::failure::Failure;
 
-/// Writes to ZooKeeper that are done all together, and only if the lock is still held then: the servers check that
-/// the nodes by which it is held exist. Made by [`LockGuard::transaction`].
+/// A set of writes to ZooKeeper that are applied together, and only if the lock is still held at that moment: the
+/// servers check that the nodes by which it is held exist. Created by [`LockGuard::transaction`].
 ///
-/// Whatever happened to the holder, be it a pause or a lost connection: what the next holder relies on cannot be
-/// changed by it any more.
+/// Even a holder that was paused or lost its connection cannot use it to change what the next holder relies on.
 ///
-/// Paths are below the client's namespace. Operations count from 0, in the order in which they were added, and each
-/// sees what those before it have done.
+/// Paths are below the client's namespace. Operations are numbered from 0, in the order in which you add them, and
+/// each sees the effects of those before it.
 ///
 /// ```no_run
 /// # async fn example(guard: zk_recipes::LockGuard) -> zk_recipes::Result<()> {
@@ -42,12 +41,12 @@ use crate::failure::Failure;
 /// # }
 /// ```
 ///
-/// Sources: ZooKeeper's `multi`; CURATOR-689, which asks for this.
+/// See also ZooKeeper's `multi`, and CURATOR-689, which asks Curator for this.
 #[derive(Debug)]
 #[must_use = "a transaction does nothing before `commit`"]
 pub struct Transaction<'a> {
     guard: &'a LockGuard,
-    /// With their paths as they were given.
+    /// With the paths as they were given.
     operations: Vec<(String, Operation)>,
 }
 
@@ -69,18 +68,18 @@ impl<'a> Transaction<'a> {
         self.with(path, Operation::Check { version })
     }
 
-    /// Creates a node, with the client's ACL for that path. The server appends its next number to the path of a
-    /// sequential one.
+    /// Creates a node, with the client's ACL for that path. For a sequential node, the server appends its next
+    /// number to the path.
     pub fn create(self, path: &str, data: impl Into<Vec<u8>>, mode: CreateMode) -> Self {
         self.with(path, Operation::Create { data: data.into(), mode })
     }
 
-    /// Replaces the data of a node, if it has that version; `None` for whatever version.
+    /// Replaces the data of a node if the data has this version; `None` accepts any version.
     pub fn set_data(self, path: &str, data: impl Into<Vec<u8>>, version: impl Into<Option<i32>>) -> Self {
         self.with(path, Operation::SetData { data: data.into(), version: version.into() })
     }
 
-    /// Deletes a node, which has no children, if its data has that version; `None` for whatever version.
+    /// Deletes a node without children if its data has this version; `None` accepts any version.
     pub fn delete(self, path: &str, version: impl Into<Option<i32>>) -> Self {
         self.with(path, Operation::Delete { version: version.into() })
     }
@@ -90,27 +89,30 @@ impl<'a> Transaction<'a> {
         self
     }
 
-    /// Does it all, or nothing. Returns what came of each operation, in their order; paths in it are full.
+    /// Applies all operations, or none. Returns the result of each operation, in their order; the paths in the
+    /// results are full paths.
     ///
-    /// Servers before 3.8.2 and 3.9.0 do not tell the `Stat` of what was created: it is then
-    /// [invalid](zookeeper_client::Stat::is_invalid). Without operations it only makes sure that the lock is held.
+    /// Without operations, this only verifies that the lock is held. Servers before 3.8.2 and 3.9.0 do not return
+    /// the `Stat` of a created node: it is then [invalid](zookeeper_client::Stat::is_invalid).
     ///
-    /// It is sent once, on the session of the lock. There is no retry, by which it might be done twice. The answer is waited
-    /// for as in [one attempt](crate::RetryPolicy).
+    /// The transaction is sent once, on the session of the lock. It is not retried, because a retry might apply it
+    /// twice. The answer is awaited for as long as in [one attempt](crate::RetryPolicy).
     ///
     /// # Errors
-    /// Nothing was done:
-    /// - [`Error::InvalidPath`] and [`Error::InvalidArgument`], as for more than the 1 MiB that servers take of one request:
-    ///   and nothing was sent.
-    /// - [`Error::LockLost`]: the lock is gone; the guard knows that from now on.
-    /// - [`Error::OperationFailed`]: one of the operations could not be done.
-    /// - [`Error::ZooKeeper`]: the servers refuse it as a whole.
-    /// - [`Error::Closed`]: the client was closed before.
+    /// With the following errors, nothing was applied:
+    /// - [`Error::InvalidPath`]: a path is not valid; nothing was sent.
+    /// - [`Error::InvalidArgument`]: the request is not possible, for example because it exceeds the 1 MiB that
+    ///   servers accept; nothing was sent.
+    /// - [`Error::LockLost`]: the lock is lost, which the guard knows from now on.
+    /// - [`Error::OperationFailed`]: one of the operations failed.
+    /// - [`Error::ZooKeeper`]: the servers refuse the transaction as a whole.
+    /// - [`Error::Closed`]: the client was closed before the transaction was sent.
     ///
-    /// And [`Error::OutcomeUnknown`]: it was done, or not, or will be; the answer did not come.
+    /// With [`Error::OutcomeUnknown`], no answer arrived: the transaction was applied, was not applied, or may
+    /// still be applied.
     ///
     /// # Cancel safety
-    /// It is sent at the first poll. If it is cancelled after that, it is done or not.
+    /// The transaction is sent at the first poll. If cancelled after that, it may or may not be applied.
     pub async fn commit(self) -> Result<Vec<MultiWriteResult>> {
         let holds: Vec<_> = self.guard.nodes().collect();
         for hold in &holds {
@@ -175,14 +177,14 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Tells all holds of a transaction that is sent right after this, or none.
+/// Notes in all holds of a transaction that it is about to be sent, or in none.
 ///
 /// # Errors
 /// One of them is lost.
 fn note_sending(holds: &[&HeldNode]) -> Result<()> {
     for (index, hold) in holds.iter().enumerate() {
         if let Err(lost) = hold.sends_transaction() {
-            // It is not sent.
+            // The transaction is not sent after all.
             holds[..index].iter().for_each(|hold| hold.transaction_answered(true));
             return Err(lost);
         }
@@ -190,7 +192,7 @@ fn note_sending(holds: &[&HeldNode]) -> Result<()> {
     Ok(())
 }
 
-/// Whether it may have been done or not, or may yet be.
+/// Whether the transaction may have been applied, or may still be.
 fn is_in_doubt<T>(committed: &Result<T, MultiWriteError>) -> bool {
     match committed {
         Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => false,

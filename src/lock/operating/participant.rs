@@ -1,4 +1,4 @@
-//! Who stands in a queue.
+//! The contenders of a queue, as others see them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::client::{Process, decompressed};
 use crate::error::Result;
 use crate::queue::{Kind, LockInternals, Queued, Verdict, verdict};
 
-/// A contender of a lock, of whatever process and library.
+/// A contender of a lock, from any process and any compatible library.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Participant {
     node_path: String,
@@ -27,34 +27,37 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// The full path of the contender's node, namespace included.
+    /// Returns the full path of the contender's node, including the namespace.
     pub fn node_path(&self) -> &str {
         &self.node_path
     }
 
-    /// The data of its node, by which it says who it is: by default [that of its process](crate::ClientBuilder::identity)
-    /// here, and the local address in Curator. `None` if this client has no right to read it, and the server tells of the
-    /// rest. Data that was compressed by gzip, as Curator does after `enableCompression()`, is shown decompressed, if that
-    /// makes no more than 1 MiB.
+    /// Returns the data of the contender's node, by which the contender identifies itself. By default this is [the
+    /// identity of its process](crate::ClientBuilder::identity) for this library, and the local address for
+    /// Curator. `None` if this client has no permission to read the data but the server reveals the rest.
     ///
-    /// A request to give the lock back is written over it. A holder of this library writes it again at once, if it has held
+    /// Data that was compressed with gzip, as Curator does after `enableCompression()`, is returned decompressed,
+    /// if that yields at most 1 MiB.
+    ///
+    /// A revocation request overwrites this data. A holder of this library restores it immediately if it has held
     /// the lock for a second or awaits [`revoke_requested`](crate::LockGuard::revoke_requested); see
     /// [`Revoker`](crate::Revoker).
     pub fn identity(&self) -> Option<&[u8]> {
         self.identity.as_deref()
     }
 
-    /// The identity as text; nothing if it cannot be read. Curator's `Participant.getId`.
+    /// Returns the identity as text; empty if it cannot be read. Corresponds to Curator's `Participant.getId`.
     pub fn id(&self) -> Cow<'_, str> {
         self.identity().map(String::from_utf8_lossy).unwrap_or_default()
     }
 
-    /// The local address of its process, if it says so by default: here, and in Curator.
+    /// Returns the local address of the contender's process, if the default identity contains it, as in this
+    /// library and in Curator.
     pub fn address(&self) -> Option<IpAddr> {
         self.process.address
     }
 
-    /// The name of the host that its process runs on, if it says so by default.
+    /// Returns the host name of the contender's process, if the contender uses this library's default identity.
     ///
     /// ```no_run
     /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
@@ -71,55 +74,60 @@ impl Participant {
         self.process.host.as_deref()
     }
 
-    /// The id of its process, if it says so by default. In a container it may be that within the container.
+    /// Returns the process id of the contender, if the contender uses this library's default identity. In a
+    /// container, this may be the id within the container.
     pub fn pid(&self) -> Option<u32> {
         self.process.pid
     }
 
-    /// The name of its program, if it says so by default.
+    /// Returns the program name of the contender, if the contender uses this library's default identity.
     pub fn program(&self) -> Option<&str> {
         self.process.program.as_deref()
     }
 
-    /// The session that its node belongs to.
+    /// Returns the id of the session that owns the contender's node.
     pub fn session_id(&self) -> i64 {
         self.session_id
     }
 
-    /// When it entered the queue, by the clock of the ensemble's leader, to the millisecond.
+    /// Returns the time at which the contender entered the queue, by the clock of the ensemble's leader, to the
+    /// millisecond.
     pub fn since(&self) -> SystemTime {
         self.since
     }
 
-    /// For how long it has been in the queue, as far as the clocks of the ensemble and of this machine agree.
+    /// Returns how long the contender has been in the queue, as far as the clocks of the ensemble and of this
+    /// machine agree.
     pub fn age(&self) -> Duration {
         self.since.elapsed().unwrap_or_default()
     }
 
-    /// The transaction that created its node: the token by which it holds or will hold the lock. Permits, and
-    /// readers who were the writer before, have the token of an earlier node of theirs.
+    /// Returns the id of the transaction that created the contender's node, which is the fencing token with which
+    /// it holds or will hold the lock. Exceptions: permits, and readers that downgraded from a writer, have the
+    /// token of an earlier node of theirs.
     pub fn fencing_token(&self) -> i64 {
         self.fencing_token
     }
 
-    /// Whether it holds the lock.
+    /// Returns whether the contender holds the lock.
     pub fn is_holder(&self) -> bool {
         self.is_holder
     }
 
-    /// Whether somebody has asked it to give the lock back, by [`Revoker`](crate::Revoker) or Curator's: its node has been
-    /// written to since it was created. Not to be seen of a [`LeaderLatch`](crate::LeaderLatch), which is asked in another
-    /// way.
+    /// Returns whether the contender was asked to give the lock back, by [`Revoker`](crate::Revoker) or Curator's
+    /// `Revoker`: its node has been written to since it was created. Never shows for a
+    /// [`LeaderLatch`](crate::LeaderLatch) that was asked by this library, which asks it in another way.
     pub fn is_revoke_requested(&self) -> bool {
         self.is_revoke_requested
     }
 
-    /// Whether the data of its node is compressed. Then its client may be unable to read a request that is not.
+    /// Whether the data of its node is compressed. If it is, its client may be unable to read an uncompressed
+    /// request.
     pub(super) fn is_compressed(&self) -> bool {
         self.is_compressed
     }
 
-    /// One that waits, as its node tells.
+    /// Creates a waiter from what its node shows.
     pub(crate) fn of_node(node_path: String, data: Option<Vec<u8>>, stat: &zk::Stat) -> Self {
         let plain = data.as_deref().and_then(decompressed);
         let is_compressed = plain.is_some();
@@ -137,12 +145,12 @@ impl Participant {
         }
     }
 
-    /// The same contender, seen as one that holds.
+    /// The same contender as a holder.
     pub(crate) fn holding(self) -> Self {
         Self { is_holder: true, ..self }
     }
 
-    /// The same contender, seen as one that waits.
+    /// The same contender as a waiter.
     pub(crate) fn waiting(self) -> Self {
         Self { is_holder: false, ..self }
     }
@@ -162,12 +170,12 @@ impl fmt::Debug for Participant {
     }
 }
 
-/// The contenders of a queue, in order; all, or those of one kind.
+/// Returns the contenders of a queue in order; all, or those of one kind.
 pub(crate) async fn of(internals: &LockInternals, kind: Option<Kind>) -> Result<Vec<Participant>> {
     read(internals, internals.contenders().await?, kind).await
 }
 
-/// Those of these contenders who are still there; all, or those of one kind.
+/// Returns those of these contenders that still exist; all, or those of one kind.
 pub(crate) async fn read(
     internals: &LockInternals,
     queue: Vec<Queued>,
@@ -177,7 +185,7 @@ pub(crate) async fn read(
     let mut present = Vec::with_capacity(queue.len());
     let mut participants = Vec::with_capacity(queue.len());
     for (queued, node) in queue.into_iter().zip(nodes) {
-        // A contender may have left since the queue was listed: then the next one has its position.
+        // A contender may have left since the queue was listed; then the next one takes its position.
         let Some(participant) = node? else { continue };
         present.push(queued);
         participants.push(participant);
@@ -194,7 +202,7 @@ pub(crate) async fn read(
         .collect())
 }
 
-/// The first of a kind that holds.
+/// Returns the first holder of a kind.
 pub(crate) async fn holder(internals: &LockInternals, kind: Kind) -> Result<Option<Participant>> {
     loop {
         let queue = internals.contenders().await?;
@@ -202,20 +210,20 @@ pub(crate) async fn holder(internals: &LockInternals, kind: Kind) -> Result<Opti
         let Some(holder) = holders.map(|place| &queue[place]).find(|queued| queued.kind == kind) else {
             return Ok(None);
         };
-        // A contender that has left since the queue was listed has made way for another.
+        // A contender that has left since the queue was listed has made way for another; list again.
         if let Some(holder) = node(internals, holder).await? {
             return Ok(Some(holder.holding()));
         }
     }
 }
 
-/// Whether one of a kind holds.
+/// Returns whether a contender of a kind holds the lock.
 pub(crate) async fn is_held(internals: &LockInternals, kind: Kind) -> Result<bool> {
     let queue = internals.contenders().await?;
     Ok((0..queue.len()).any(|place| queue[place].kind == kind && verdict(&queue, place) == Verdict::Granted))
 }
 
-/// One contender, if it is still there.
+/// Reads one contender, if it still exists.
 async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Participant>> {
     let node_path = internals.child(&queued.name);
     let path = &*node_path;

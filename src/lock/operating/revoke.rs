@@ -1,4 +1,4 @@
-//! Asking a holder for its lock, and taking it away.
+//! Revocation: asking a holder for its lock, and taking it away.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +10,11 @@ use crate::client::{Client, REVOKE_REQUEST, Write, compressed};
 use crate::error::{Error, Result};
 use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 
-/// Asks holders to give a lock back. It is up to them: with this library, who awaits
-/// [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested) hears of it; with Curator, who has
-/// called `makeRevocable`.
+/// Asks holders to give a lock back.
+///
+/// The holder decides. With this library, a holder that awaits
+/// [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested) is notified of the request; with Curator,
+/// one that has called `makeRevocable`.
 ///
 /// ```no_run
 /// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
@@ -25,39 +27,41 @@ use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 /// # }
 /// ```
 ///
-/// It is a write to the holder's node, over the data by which the holder says who it is. A holder of this library that
-/// hears of it remembers the request and writes its own data again, so that [`Participant::identity`] tells who holds; that
-/// it was asked shows in [`Participant::is_revoke_requested`]. Waiters, holders of Curator, and holders that may not write to
-/// their own nodes, go on showing the request: Curator's `__REVOKE__`. Each of the two writes makes the waiter behind the
-/// holder look at the queue.
+/// The request overwrites the data of the holder's node, by which the holder identifies itself. A holder of this
+/// library that notices the request remembers it and writes its own data again, so that [`Participant::identity`]
+/// still identifies the holder; [`Participant::is_revoke_requested`] shows that it was asked. Waiters, holders of
+/// Curator, and holders that have no permission to write to their own nodes keep showing the request, which is
+/// Curator's `__REVOKE__`. Each of the two writes makes the waiter behind the holder list the queue again.
 ///
-/// A holder whose data is compressed gets a compressed request, since a client of Curator with `enableCompression()` cannot
-/// read a plain one.
+/// If the holder's data is compressed, the request is compressed too, because a Curator client with
+/// `enableCompression()` cannot read an uncompressed one.
 ///
-/// But for a `LeaderLatch`: there it is a write to the path of the election, since a latch of Curator that waits behind the
-/// leader hears of its end no more after a write to its node. For the same reason a latch that was asked by Curator's
-/// `Revoker` does not write its own data again; it resigns.
+/// For a [`LeaderLatch`](crate::LeaderLatch), the request is written to the path of the election instead, because
+/// a Curator latch that waits behind the leader no longer notices the deletion of the leader's node after a write
+/// to it. For the same reason, a latch that was asked by Curator's `Revoker` does not write its own data again; it
+/// resigns.
 ///
-/// Source: Curator's `Revoker`, which needs to know the path of the holder's node.
+/// Corresponds to Curator's `Revoker`, which needs to be given the path of the holder's node.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Revoker;
 
 impl Revoker {
-    /// Asks the holder of the lock at `path`, below the client's namespace, of whatever kind it is: all of its
-    /// readers, or all who have a permit, if there are several. Returns who was asked; nobody if the lock is
-    /// free.
+    /// Asks the holder of the lock at `path`, below the client's namespace, to give it back. The lock can be of
+    /// any kind; if there are several holders, all readers or all holders of permits are asked. Returns those that
+    /// were asked; empty if the lock is free.
     ///
     /// # Errors
-    /// - [`Error::InvalidPath`](crate::Error::InvalidPath).
-    /// - [`Error::NoSuchPath`]: the path does not exist; perhaps it is mistyped.
-    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): no right to read the queue or to write to the node, or
-    ///   the server cannot be reached under the client's retry policy;
-    ///   [`Error::NotConnected`](crate::Error::NotConnected).
-    /// - [`Error::Closed`](crate::Error::Closed).
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
+    /// - [`Error::NoSuchPath`]: the path does not exist; it may be mistyped.
+    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): permission to read the queue or to write to the node is
+    ///   missing, or the server cannot be reached within the client's retry policy.
+    /// - [`Error::NotConnected`](crate::Error::NotConnected): the server cannot be reached, and nothing could be
+    ///   sent.
+    /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
     ///
     /// # Cancel safety
-    /// Some may have been asked.
+    /// If cancelled, some holders may have been asked.
     pub async fn request(client: &Client, path: &str) -> Result<Vec<Participant>> {
         let mut asked = holders(client, path).await?;
         for holder in std::mem::take(&mut asked) {
@@ -68,17 +72,19 @@ impl Revoker {
         Ok(asked)
     }
 
-    /// Asks one contender, be it a holder or one that waits. Returns whether its node was still there.
+    /// Asks one contender, a holder or a waiter. Returns whether its node still existed.
     ///
-    /// Who waits hears of it as a holder; but not who waits for a permit, which will be held by another node, and of
-    /// several candidates of a latch only the one that was asked last.
+    /// A waiter is notified of the request once it holds the lock. There are two exceptions: a waiter for a permit
+    /// is not, because it will hold the permit by another node; and of several candidates of a latch, only the one
+    /// that was asked last is.
     ///
     /// # Errors
-    /// As [`request`](Self::request); [`Error::NoSuchPath`] if the path above its node does not exist, as for a client with
-    /// another chroot.
+    /// Same as [`request`](Self::request), and:
+    /// - [`Error::NoSuchPath`]: the parent path of its node does not exist, for example because the client has a
+    ///   different chroot.
     ///
     /// # Cancel safety
-    /// It may have been asked.
+    /// If cancelled, the contender may have been asked.
     pub async fn request_from(client: &Client, participant: &Participant) -> Result<bool> {
         let is_asked = Self::ask(client, participant).await?;
         if !is_asked {
@@ -87,7 +93,7 @@ impl Revoker {
         Ok(is_asked)
     }
 
-    /// Asks one contender. Returns whether its node was still there.
+    /// Asks one contender. Returns whether its node still existed.
     pub(crate) async fn ask(client: &Client, participant: &Participant) -> Result<bool> {
         let path = participant.node_path();
         let request = match participant.is_compressed() {
@@ -115,21 +121,23 @@ impl Revoker {
     }
 }
 
-/// Takes the lock at `path`, below the client's namespace, away from its holder, of whatever kind the lock is:
-/// from all of its readers, or all who have a permit, if there are several. For operators, when a holder does
-/// not work and does not end. Returns from whom it was taken; nobody if the lock is free.
+/// Takes the lock at `path`, below the client's namespace, away from its holder. This is for operators, when a
+/// holder neither works nor ends. The lock can be of any kind; if there are several holders, it is taken from all
+/// readers or all holders of permits. Returns those from which it was taken; empty if the lock is free.
 ///
-/// It deletes the holder's node. A holder that still works does not notice at once: it must be protected by its
-/// [token](crate::LockGuard::fencing_token). Of this library it hears when it releases, or at once if it awaits
-/// [`revoke_requested`](crate::LockGuard::revoke_requested). For one of several holders see
-/// [`force_release_participant`].
+/// It deletes the holder's node. A holder that still works does not notice immediately, so what the lock protects
+/// must check its [fencing token](crate::LockGuard::fencing_token). A holder of this library notices promptly if
+/// it has held the lock for a second or awaits a notification, such as
+/// [`revoke_requested`](crate::LockGuard::revoke_requested) or [`lost`](crate::LockGuard::lost); otherwise when it
+/// releases the lock. To take the lock from one of several holders, see [`force_release_participant`].
 ///
-/// Redisson's `forceUnlock`.
+/// Corresponds to Redisson's `forceUnlock`.
 ///
 /// # Errors
-/// As [`Revoker::request`]; a right to delete is needed.
+/// Same as [`Revoker::request`]; the permission needed is the one to delete the node.
 ///
 /// # Cancel safety
+/// If cancelled, the lock may have been taken from some holders.
 /// The lock may have been taken from some.
 pub async fn force_release(client: &Client, path: &str) -> Result<Vec<Participant>> {
     let mut released = holders(client, path).await?;
@@ -141,15 +149,16 @@ pub async fn force_release(client: &Client, path: &str) -> Result<Vec<Participan
     Ok(released)
 }
 
-/// Takes its lock, or its place in the queue, away from one contender. Returns whether it was still there: a
+/// Takes the lock, or the place in the queue, away from one contender. Returns whether its node still existed: a
 /// node of the same name that was created by another transaction is left alone.
 ///
 /// # Errors
-/// As [`force_release`]; [`Error::NoSuchPath`] if the path above its node does not exist, as for a client with another
-/// chroot.
+/// Same as [`force_release`], and:
+/// - [`Error::NoSuchPath`]: the parent path of its node does not exist, for example because the client has a
+///   different chroot.
 ///
 /// # Cancel safety
-/// It may have been done.
+/// If cancelled, it may have been taken.
 pub async fn force_release_participant(client: &Client, participant: &Participant) -> Result<bool> {
     let is_taken = take_from(client, participant).await?;
     if !is_taken {
@@ -158,7 +167,7 @@ pub async fn force_release_participant(client: &Client, participant: &Participan
     Ok(is_taken)
 }
 
-/// Deletes the node of a contender. Returns whether it was still there.
+/// Deletes the node of a contender. Returns whether it still existed.
 async fn take_from(client: &Client, participant: &Participant) -> Result<bool> {
     let path = participant.node_path();
     let done = Done::default();
@@ -173,18 +182,18 @@ async fn take_from(client: &Client, participant: &Participant) -> Result<bool> {
     client.unless_closed(delete).await
 }
 
-/// The path of the election, if the node is that of a latch.
+/// Returns the path of the election, if the node is that of a latch.
 pub(crate) fn election_of_latch(node_path: &str) -> Option<&str> {
     let (election, name) = node_path.rsplit_once('/')?;
     LATCH.read(name).map(|_| election)
 }
 
-/// What asks the latch with this token to resign, as the data of the path of the election.
+/// Returns the data of the election's path that asks the latch with this token to resign.
 pub(crate) fn request_to_latch(token: i64) -> Vec<u8> {
     [REVOKE_REQUEST, format!(" {token}").as_bytes()].concat()
 }
 
-/// Whether a request was done that may be sent several times.
+/// The outcome of a request that may be sent several times.
 #[derive(Default)]
 struct Done {
     /// The reply to one of them was lost.
@@ -192,7 +201,8 @@ struct Done {
 }
 
 impl Done {
-    /// What it comes to when the node is gone: if one of them may have been done, it counts as done.
+    /// Interprets an attempt. If the node is gone and an earlier attempt may have succeeded, the request counts as
+    /// done.
     fn after(&self, outcome: Result<(), zk::Error>) -> Result<bool, zk::Error> {
         match outcome {
             Ok(()) => Ok(true),
@@ -205,8 +215,10 @@ impl Done {
     }
 }
 
+/// Checks that at least the path of the contender's queue exists.
+///
 /// # Errors
-/// [`Error::NoSuchPath`]: there is not even the path of the contender's queue.
+/// - [`Error::NoSuchPath`]: it does not exist.
 async fn ensure_path(client: &Client, participant: &Participant) -> Result<()> {
     let (path, _) = participant.node_path().rsplit_once('/').unwrap_or_default();
     match client.exists(path).await? {
@@ -215,12 +227,12 @@ async fn ensure_path(client: &Client, participant: &Participant) -> Result<()> {
     }
 }
 
-/// Who holds the lock at a path.
+/// Returns the holders of the lock at a path.
 ///
 /// # Errors
-/// [`Error::NoSuchPath`], among others.
+/// - [`Error::NoSuchPath`]: the path does not exist.
 async fn holders(client: &Client, path: &str) -> Result<Vec<Participant>> {
-    // A semaphore has its holders one level below.
+    // The holders of a semaphore are one level below.
     let leases = LockInternals::of(client, &format!("{path}/leases"), &LEASES)?;
     let lock = LockInternals::of(client, path, &ANY_LOCK)?;
     let holders = async {
