@@ -1,4 +1,4 @@
-//! A candidate: stands for election, again and again.
+//! A candidate, which stands for election repeatedly.
 
 use std::borrow::Cow;
 use std::mem;
@@ -21,7 +21,8 @@ use crate::error::{Error, LossReason, Result};
 use crate::lock::{Contending, Entry, LockGuard, Owner, Participant, Reentrant, Revoker, granted};
 use crate::queue::{Kind, Names};
 
-/// Many times what a change of the leader takes. It is also how often a selector whose work ends at once can lead.
+/// Many times longer than a change of the leader takes. Also limits how often a selector whose work ends
+/// immediately can lead.
 const REST: Duration = Duration::from_millis(10);
 
 /// Stands for election in a task of its own.
@@ -34,21 +35,21 @@ pub(super) struct Candidate {
     is_silent: Arc<AtomicBool>,
 }
 
-/// The state once more, for looks at it: they must not wait for one who borrows it from the watch, who may be the one
-/// that looks.
+/// A second copy of the state, for reads. A read must not wait for a borrow of the watch channel, because the
+/// borrower may be the reader itself.
 #[derive(Debug)]
 struct Present(Mutex<Latest>);
 
 #[derive(Debug)]
 struct Latest {
     state: LeaderState,
-    /// Whether it was not shown to those who watch.
+    /// Whether it has not been shown to watchers yet.
     is_new: bool,
-    /// Whether they are to hear of it.
+    /// Whether watchers are notified of it.
     is_told: bool,
 }
 
-/// What a latch or a selector has of its candidate. The last handle closes it.
+/// The handle of a latch or a selector on its candidate. Dropping the last one closes the candidate.
 #[derive(Clone, Debug)]
 pub(super) struct Handle {
     shared: Arc<Shared>,
@@ -60,19 +61,20 @@ struct Shared {
     id: Option<String>,
     state: watch::Receiver<LeaderState>,
     present: Arc<Present>,
-    /// Whether those who watch the state are not told that it is closed.
+    /// Whether watchers are not notified when the candidate is closed.
     is_silent: Arc<AtomicBool>,
-    /// How the candidate has left, when it has.
+    /// The outcome of leaving, once the candidate has left.
     left: watch::Receiver<Option<Result<()>>>,
     closing: CancellationToken,
     _close_on_drop: DropGuard,
 }
 
 impl Candidate {
-    /// A candidate at `path`, which stands as `conduct` says until it is closed.
+    /// Starts a candidate at `path`, which stands as `conduct` says until it is closed.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`].
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
+    /// - [`Error::InvalidArgument`]: the id is not allowed as node data.
     pub(super) fn start<F: Future<Output = Result<()>> + Send + 'static>(
         client: &Client,
         path: &str,
@@ -113,7 +115,7 @@ impl Candidate {
         Ok(Handle { shared: Arc::new(shared) })
     }
 
-    /// Stands until it is elected; `None` when it is closed before, and out of the queue then.
+    /// Stands until elected. Returns `None` if the candidate was closed before; it has then left the queue.
     pub(super) async fn elected(&self) -> Result<Option<Leadership>> {
         let mut failures = Failures::default();
         self.publish(LeaderState::Waiting);
@@ -123,7 +125,7 @@ impl Candidate {
                 Err(error) if !self.is_closing() => self.fail_and_pause(error, &mut failures).await,
                 campaign => {
                     let Some(guard) = campaign? else { return Ok(None) };
-                    // Or it is closed, which is seen next.
+                    // `stay` returns `None` if the client is being closed, which the next campaign sees.
                     let Some(stay) = self.lock.client().stay(self.grace) else { continue };
                     let leadership = Leadership::new(guard, stay);
                     tracing::info!(node = leadership.node_path(), "elected");
@@ -134,16 +136,17 @@ impl Candidate {
         }
     }
 
-    /// Enters the queue once, and waits for its turn; `None` when it is closed before.
+    /// Enters the queue once, and waits for its turn. Returns `None` if the candidate was closed before.
     async fn campaign(&self) -> Result<Option<LockGuard>> {
         if self.is_closing() {
             return Ok(None);
         }
-        // Never the same owner, which would be let in again.
+        // A new owner each time: the same owner could re-enter.
         let owner = Owner::new();
         let entry = tokio::select! {
             entry = self.lock.enter(&owner) => entry,
-            // The one that closes it waits until nothing is there any more; so it enters first, if it can.
+            // `close` waits until nothing is left of the candidate, so the entry is completed first if there is a
+            // connection.
             () = self.closed_while_disconnected() => return Ok(None),
         };
         let mut turn = match entry {
@@ -164,16 +167,17 @@ impl Candidate {
         Ok(guard)
     }
 
-    /// Waits until it is closed, and there is no connection: then what it has begun is undone in the background.
+    /// Waits until the candidate is closed and there is no connection. What it has begun is then undone in the
+    /// background.
     async fn closed_while_disconnected(&self) {
         self.closing.cancelled().await;
         self.lock.client().disconnected().await;
     }
 
-    /// Leads until the leadership is lost or is to be given up, or something is done; then ends the work under it, and
-    /// the leadership itself. That it was lost is no failure.
+    /// Leads until the leadership is lost or is to be given up, or `done` completes; then ends the work under it,
+    /// and the leadership itself. A loss is no failure.
     pub(super) async fn lead(&self, leadership: Leadership, done: impl Future<Output = ()>) -> Result<()> {
-        // Until the node is gone: what it watches would be taken back before.
+        // Kept alive until the node is gone; dropping it earlier would take its watches back.
         let mut asked = pin!(leadership.asked());
         tokio::select! {
             () = leadership.resign_requested() => {}
@@ -195,13 +199,13 @@ impl Candidate {
         }
     }
 
-    /// Waits before it stands again, so as not to be in the way of the next leader.
+    /// Waits before standing again, so as not to be in the way of the next leader.
     pub(super) async fn rest(&self) {
         self.publish(LeaderState::Waiting);
         self.closing.run_until_cancelled(sleep(REST)).await;
     }
 
-    /// Lets a failure be seen, and waits until it is time to try again.
+    /// Publishes a failure, and waits until it is time to try again.
     pub(super) async fn fail_and_pause(&self, error: Error, failures: &mut Failures) {
         self.fail(error.clone());
         self.closing.run_until_cancelled(pause_after(error, failures)).await;
@@ -219,10 +223,10 @@ impl Candidate {
         }
         let (state, present) = (self.state.clone(), self.present.clone());
         self.lock.client().tell(move || {
-            // Dropped without a lock.
+            // Moved out, so that it is dropped outside of the lock.
             let mut _earlier = None;
             state.send_if_modified(|shown| {
-                // Whether that is told goes with it: this may be late, and about a later state.
+                // `is_told` is stored with the state: this may run late, and show a later state.
                 let Some((news, is_told)) = present.news() else { return false };
                 _earlier = Some(mem::replace(shown, news));
                 is_told
@@ -250,15 +254,16 @@ impl Present {
         self.latest().state.clone()
     }
 
-    /// If it was not shown yet.
+    /// Returns the state if it was not shown yet.
     fn news(&self) -> Option<(LeaderState, bool)> {
         let mut latest = self.latest();
         mem::take(&mut latest.is_new).then(|| (latest.state.clone(), latest.is_told))
     }
 
-    /// Answers whether it is to be shown: one that waits for somebody who borrows shows the latest.
+    /// Returns whether the state still has to be shown: an earlier call that is waiting for a borrow will show the
+    /// latest.
     fn replace(&self, state: LeaderState, is_told: bool) -> bool {
-        // The lock is not held while the earlier state is dropped.
+        // The earlier state is dropped outside of the lock.
         let earlier = mem::replace(&mut *self.latest(), Latest { state, is_new: true, is_told });
         !earlier.is_new
     }
@@ -295,7 +300,7 @@ impl Handle {
         leadership.with_presence(self.lock().client().presence())
     }
 
-    /// Waits until it leads.
+    /// Waits until the candidate leads.
     pub(super) async fn await_leadership(&self) -> Result<Leadership> {
         let mut state = self.watch();
         let elected = async {
@@ -321,7 +326,7 @@ impl Handle {
         self.shared.closing.is_cancelled()
     }
 
-    /// Why it is closed.
+    /// Why the candidate is closed.
     fn closed(&self) -> Error {
         if self.lock().client().is_closed() {
             return Error::Closed;
@@ -329,7 +334,7 @@ impl Handle {
         Error::CandidateClosed { path: self.lock().path().to_owned() }
     }
 
-    /// Asks the leader to resign if somebody waits.
+    /// Asks the leader to resign if another candidate waits.
     pub(super) async fn transfer(&self) -> Result<Option<Participant>> {
         let mut participants = self.lock().participants().await?.into_iter();
         let (Some(leader), Some(_)) = (participants.next(), participants.next()) else { return Ok(None) };
@@ -337,15 +342,15 @@ impl Handle {
         Ok(Some(leader).filter(|_| is_asked))
     }
 
-    /// Leaves the election for good, and waits until it is done.
+    /// Leaves the election for good, and waits until it has left.
     pub(super) async fn close(&self, is_silent: bool) -> Result<()> {
-        // The first one decides.
+        // The mode of the first call counts.
         if !self.is_closed() {
             self.shared.is_silent.store(is_silent, Ordering::Relaxed);
             self.shared.closing.cancel();
         }
         let mut left = self.shared.left.clone();
-        // Without an answer the runtime was shut down.
+        // The channel closes without an outcome if the runtime was shut down.
         let left = left.wait_for(Option::is_some).await;
         left.ok().and_then(|outcome| (*outcome).clone()).unwrap_or(Err(Error::Closed))
     }

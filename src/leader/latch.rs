@@ -1,4 +1,4 @@
-//! A candidate that leads for as long as it is let.
+//! A candidate that leads until it gives the leadership up or loses it.
 
 use std::borrow::Cow;
 use std::future::pending;
@@ -16,16 +16,17 @@ use crate::lock::Participant;
 use crate::queue::LATCH;
 
 /// A candidate for the leadership among all processes that use the same path. Once elected, it leads until it is
-/// closed, [resigns](Leadership::resign), or loses its session; then it is a candidate again.
+/// closed, [resigns](Leadership::resign), or loses its session. After a resignation or a loss it stands for
+/// election again.
 ///
-/// The order is that of arrival. Compatible with Curator's `LeaderLatch` on the same path, in both directions, and with
-/// the `latch-` locks of `zookeeper-client`.
+/// Candidates lead in the order of their arrival. Compatible with Curator's `LeaderLatch` on the same path, in
+/// both directions, and with the `latch-` locks of `zookeeper-client`.
 ///
-/// For who looks every now and then whether it leads, there is [`has_leadership`](Self::has_leadership); for who
-/// waits for it, [`await_leadership`](Self::await_leadership); for who follows it, [`watch`](Self::watch). If leading
-/// is to run one piece of work, a [`LeaderSelector`](crate::LeaderSelector) is less to write.
+/// To check now and then whether it leads, use [`has_leadership`](Self::has_leadership); to wait until it does,
+/// [`await_leadership`](Self::await_leadership); to follow its state, [`watch`](Self::watch). If the leader is to
+/// run one piece of work, a [`LeaderSelector`](crate::LeaderSelector) takes less code.
 ///
-/// A handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
+/// This is a handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, LeaderLatch, LeaderOptions};
@@ -45,9 +46,9 @@ use crate::queue::LATCH;
 /// # }
 /// ```
 ///
-/// Source: Curator's `LeaderLatch`.
+/// Corresponds to Curator's `LeaderLatch`.
 ///
-/// One that is dropped unseen has left again, which the compiler tells of:
+/// A latch that is dropped unused leaves again immediately, about which the compiler warns:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -62,59 +63,67 @@ pub struct LeaderLatch {
     handle: Handle,
 }
 
-/// Whether those who [watch](LeaderLatch::watch) a latch are told that it is closed.
+/// Whether those who [watch](LeaderLatch::watch) a latch are notified when it is closed.
 ///
-/// Curator's `LeaderLatch.CloseMode`.
+/// Corresponds to Curator's `LeaderLatch.CloseMode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CloseMode {
-    /// They are not woken by it before the latch has left: then the channel ends.
+    /// Closing does not wake them before the latch has left; then the channel ends.
     #[default]
     Silent,
-    /// They are told.
+    /// They are notified.
     NotifyLeader,
 }
 
 impl LeaderLatch {
-    /// Starts a candidate at `path`, below the client's namespace, and returns at once. It needs no connection yet: the
-    /// candidate enters the queue as soon as there is one. The path and its parents are made as containers.
+    /// Starts a candidate at `path`, below the client's namespace, and returns immediately. No connection is
+    /// needed yet: the candidate enters the queue as soon as there is one. The path and its parents are created as
+    /// containers.
     ///
-    /// The path must be used for nothing else, and by no other kind of recipe.
+    /// The path must not be used for anything else, nor by another kind of recipe.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath). What goes wrong later shows in [`watch`](Self::watch).
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the [id](LeaderOptions::id) is not allowed as
+    ///   node data.
+    ///
+    /// Later errors show in [`watch`](Self::watch).
     pub fn start(client: &Client, path: &str, options: LeaderOptions) -> Result<Self> {
         let handle = Candidate::start(client, path, &LATCH, &options, stand)?;
         Ok(Self { handle })
     }
 
-    /// Waits until this candidate leads. Several may wait.
+    /// Waits until this candidate leads, and returns the leadership. Several callers may wait.
     ///
     /// # Errors
-    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper) and others: the candidate cannot stand, as for a missing right;
-    ///   at once. It goes on trying, with growing pauses. That the servers cannot be reached is no error here.
+    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper) and others: the candidate cannot stand for election, for
+    ///   example because permission is missing. This is returned immediately, while the candidate keeps trying,
+    ///   with growing pauses. Unreachable servers are no error here.
     /// - [`Error::CandidateClosed`](crate::Error::CandidateClosed): this latch is closed.
     /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is lost: the candidate stays where it is.
+    /// Cancel safe: the candidate keeps its place.
     pub async fn await_leadership(&self) -> Result<Leadership> {
         self.handle.await_leadership().await
     }
 
-    /// Leaves the election for good: resigns in order if it leads, see [`Leadership::resign`], and waits until its
-    /// node is gone. What is closed already stays so.
+    /// Leaves the election for good: resigns in order if it leads (see [`Leadership::resign`]), and waits until
+    /// its node is gone. A latch that is already closed stays closed.
     ///
-    /// It takes as long as the work takes to end, and a round trip. If the servers cannot be reached, it takes up to two
-    /// thirds of the session timeout for a leader, until its [validity](Leadership::valid_until) ends, and 1.4 times the
-    /// timeout for a candidate that waits, until its session is given up. So at the end of a program,
-    /// [close the client](Client::close) instead: without a connection, that waits only for the work.
+    /// This takes as long as the work under the leadership takes to end, plus a round trip. If the servers cannot
+    /// be reached, it takes up to two thirds of the session timeout for a leader, until its
+    /// [validity](Leadership::valid_until) ends, and 1.4 times the session timeout for a waiting candidate, until
+    /// its session is given up. At the end of a program, [close the client](Client::close) instead: without a
+    /// connection, that waits only for the work.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper): the node is not confirmed to be gone; the background goes on
-    /// trying. [`Error::Closed`](crate::Error::Closed): the client was closed before.
+    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the deletion of the node was not confirmed; it is retried
+    ///   in the background.
+    /// - [`Error::Closed`](crate::Error::Closed): the client was closed before.
     ///
     /// # Cancel safety
-    /// The latch is closed by the first poll; the rest goes on in the background.
+    /// The first poll closes the latch; if cancelled after that, the rest continues in the background.
     pub async fn close(&self, mode: CloseMode) -> Result<()> {
         self.handle.close(mode == CloseMode::Silent).await
     }

@@ -1,4 +1,4 @@
-//! What a leader has, for as long as it leads.
+//! A term of leadership.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::client::Presence;
 use crate::error::{Error, LossReason, Result};
 use crate::lock::{LockGuard, LockState, Transaction, election_of_latch, request_to_latch};
 
-/// How long work that was stopped is waited for, to be dropped. It cannot go on in any case.
+/// How long to wait for stopped work to be dropped. It cannot make progress in any case.
 const TO_BE_DROPPED: Duration = Duration::from_secs(1);
 
-/// One term of a leader: from its election to the moment at which another can be elected.
+/// One term of a leader: from its election until another candidate can be elected.
 ///
-/// A handle that can be cloned and moved anywhere. Dropping it changes nothing, since it is the
-/// [`LeaderLatch`](crate::LeaderLatch) or [`LeaderSelector`](crate::LeaderSelector) that leads: a term ends when it is
-/// [resigned](Self::resign), when the candidate is closed or dropped, when somebody asks for it by
-/// [`Revoker`](crate::Revoker) or `transfer`, or when it is lost.
+/// This is a handle that can be cloned and moved anywhere. Dropping it changes nothing, because the
+/// [`LeaderLatch`](crate::LeaderLatch) or [`LeaderSelector`](crate::LeaderSelector) leads, not the handle. A term
+/// ends when it is [resigned](Self::resign), when the candidate is closed or dropped, when another process asks
+/// for the leadership with [`Revoker`](crate::Revoker) or `transfer`, or when it is lost.
 ///
-/// It is lost like a lock, and tells in time: before the servers can let another one lead. The [guide](crate::guide)
-/// says how, and what to do about writes that are on their way then.
+/// Leadership is lost like a lock, and the loss shows in time: before the servers can let another candidate lead.
+/// The [guide](crate::guide) explains how, and what to do about writes that are under way at that moment.
 ///
 /// ```no_run
 /// # async fn example(latch: zk_recipes::LeaderLatch) -> zk_recipes::Result<()> {
@@ -47,21 +47,21 @@ const TO_BE_DROPPED: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Leadership {
     term: Arc<Term>,
-    /// If it was handed to the user: behind the work, which ends first.
+    /// Present in handles given to the user; declared after the term, whose work ends first.
     _presence: Option<Arc<Presence>>,
 }
 
 struct Term {
     guard: LockGuard,
-    /// Cancelled when it is to end: no work begins any more.
+    /// Cancelled when the term is to end: no new work begins.
     resigning: CancellationToken,
-    /// Cancelled when work that goes on nevertheless is to be dropped.
+    /// Cancelled when work that is still running is to be dropped.
     stopping: CancellationToken,
     works: TaskTracker,
     steps: Steps,
     /// Keeps the client open until the work has ended.
     stay: Mutex<Option<TaskTrackerToken>>,
-    /// How it was given up, when it was.
+    /// The outcome of giving the term up.
     resigned: watch::Sender<Option<Result<()>>>,
 }
 
@@ -79,65 +79,70 @@ impl Leadership {
         Self { term: Arc::new(term), _presence: None }
     }
 
-    /// The same for the user, whose work keeps the client open.
+    /// The same handle for the user, whose work keeps the client open.
     pub(super) fn with_presence(&self, presence: Option<Arc<Presence>>) -> Self {
         Self { term: self.term.clone(), _presence: presence }
     }
 
-    /// A number that grows with every term: hand it to what the leader writes to, and have that refuse numbers smaller
-    /// than the greatest it has seen. See [`LockGuard::fencing_token`].
+    /// Returns a number that grows with every term. Pass it to what the leader writes to, and have that reject any
+    /// number smaller than the largest it has seen. See [`LockGuard::fencing_token`].
     pub fn fencing_token(&self) -> i64 {
         self.term.guard.fencing_token()
     }
 
-    /// The full path of the leader's node, namespace included. Curator's `getLastPathIsLeader`.
+    /// Returns the full path of the leader's node, including the namespace. Corresponds to Curator's
+    /// `getLastPathIsLeader`.
     pub fn node_path(&self) -> &str {
         self.term.guard.node_path()
     }
 
-    /// Whether this term goes on, by the clock and by all that this client knows. No request is made. Also true of one
-    /// that is being [resigned](Self::is_resigning). See [`LockGuard::is_valid`].
+    /// Returns whether this term continues, according to the clock and everything that this client knows. It also
+    /// does while it is being [resigned](Self::is_resigning). Makes no request. See [`LockGuard::is_valid`].
     pub fn is_valid(&self) -> bool {
         self.term.guard.is_valid()
     }
 
-    /// Until when it goes on for certain, as long as nothing more is heard of the servers. Start nothing that takes
-    /// effect after it. See [`LockGuard::valid_until`].
+    /// Returns the time until which the term certainly continues, even if nothing more is heard from the servers.
+    /// Start nothing that takes effect after this time. See [`LockGuard::valid_until`].
     pub fn valid_until(&self) -> Instant {
         self.term.guard.valid_until()
     }
 
-    /// How it has ended, if it has; then for good. No request is made.
+    /// Returns why the term has ended, or `None` if it has not. A term that has ended does not resume. Makes no
+    /// request.
     pub fn loss(&self) -> Option<LossReason> {
         self.term.guard.loss()
     }
 
-    /// Waits for the end: it was resigned or lost.
+    /// Waits until the term ends: it was resigned or lost.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Cancel safe.
     pub async fn lost(&self) -> LossReason {
         self.term.guard.lost().await
     }
 
-    /// How sure it is that it goes on, now and from now on: always the latest. See [`LockGuard::watch_state`].
+    /// Returns a receiver that always shows how certain it is that the term continues. See
+    /// [`LockGuard::watch_state`].
     pub fn watch_state(&self) -> watch::Receiver<LockState> {
         self.term.guard.watch_state()
     }
 
-    /// Does work for as long as the term goes on, as [`LockGuard::run`] does. A resignation waits for it.
+    /// Runs `work` while the term continues, as [`LockGuard::run`] does. A resignation waits for it.
     ///
-    /// When the term is being resigned, the work has the candidate's [grace](crate::LeaderOptions::grace) to end by
-    /// itself, and is dropped then; at a loss it is dropped at once; each where it awaits.
+    /// When the term is being resigned, the work has the candidate's [grace period](crate::LeaderOptions::grace)
+    /// to end by itself, and is then dropped. When the leadership is lost, it is dropped immediately. In both
+    /// cases, it is dropped at the point where it awaits.
     ///
     /// # Errors
-    /// [`Error::LockLost`] and [`Error::Closed`]: the term has ended, or is to end, before the work was done; for
-    /// [`LossReason::Resigned`] if it was given up.
+    /// - [`Error::LockLost`]: the term ended, or was to end, before `work` was done; with [`LossReason::Resigned`]
+    ///   if the leadership was given up.
+    /// - [`Error::Closed`]: the client was closed before `work` was done.
     ///
     /// # Cancel safety
-    /// The work is dropped.
+    /// Cancelling drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output> {
-        // Before the look: a resignation either waits for this work or is seen here.
+        // Taken before the check, so that a resignation either waits for this work or is seen here.
         let _working = self.term.works.token();
         if self.is_resigning() {
             return Err(self.resigned_error());
@@ -145,7 +150,7 @@ impl Leadership {
         let running = async {
             tokio::select! {
                 biased;
-                // Work that was stopped takes no other step, whenever it is polled next.
+                // Checked first: stopped work makes no further progress, whenever it is polled next.
                 () = self.term.stopping.cancelled() => Err(self.resigned_error()),
                 done = self.term.guard.run(work) => done,
             }
@@ -153,7 +158,7 @@ impl Leadership {
         self.term.steps.count(running).await
     }
 
-    /// The same for work that blocks its thread: as one step.
+    /// Runs work that blocks its thread, as one step; otherwise like [`run`](Self::run).
     #[cfg(feature = "blocking")]
     pub(crate) fn run_blocking<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         let _working = self.term.works.token();
@@ -164,31 +169,32 @@ impl Leadership {
         self.term.guard.run_blocking(work)
     }
 
-    /// Writes to ZooKeeper that are only done while this term goes on, whatever this process believes. See
-    /// [`Transaction`].
+    /// Starts a transaction of writes to ZooKeeper that are applied only while this term continues, whatever this
+    /// process believes. See [`Transaction`].
     pub fn transaction(&self) -> Transaction<'_> {
         self.term.guard.transaction()
     }
 
-    /// Whether it is to be given up, or has ended.
+    /// Returns whether the leadership is to be given up, or has ended.
     pub fn is_resigning(&self) -> bool {
         self.term.resigning.is_cancelled()
     }
 
-    /// Waits until it is to be given up, or has ended. Then bring the work to its end. See
-    /// [`until_resigning`](Self::until_resigning) for work that waits for something else.
+    /// Waits until the leadership is to be given up, or has ended. Bring the work to its end then. For work that
+    /// waits for something else, see [`until_resigning`](Self::until_resigning).
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Cancel safe.
     pub async fn resign_requested(&self) {
         self.term.resigning.cancelled().await;
     }
 
-    /// Waits for a future until the leadership is to be given up or has ended, and returns `None` then; at once if that has
-    /// happened before.
+    /// Awaits a future until the leadership is to be given up or has ended. Returns `None` in that case,
+    /// immediately if it has already happened.
     ///
-    /// Use it where work waits for something to do, such as its next tick. Otherwise a resignation waits as well, until the
-    /// [grace](crate::LeaderOptions::grace) is over. Await as usual what must not stay half done.
+    /// Use this where work waits for something to do, such as its next tick. Otherwise a resignation waits as
+    /// well, until the [grace period](crate::LeaderOptions::grace) elapses. Await directly whatever must not be
+    /// left half done.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -203,39 +209,43 @@ impl Leadership {
     /// ```
     ///
     /// # Cancel safety
-    /// That of the future. Its output is never lost: `None` means that it was dropped before it was done.
+    /// As cancel safe as `future`. Its output is never lost: `None` means that it was dropped before it was done.
     pub async fn until_resigning<F: Future>(&self, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;
             () = self.resign_requested() => None,
-            // It may be known here before the candidate has heard of it.
+            // The loss may be known here before the candidate has noticed it.
             _ = self.lost() => None,
             done = future => Some(done),
         }
     }
 
-    /// Gives the leadership up in order: [asks](Self::resign_requested) the work under it to end, waits until it has,
-    /// and deletes the node then, so that the next one leads. The candidate goes to the end of the queue, 10 ms later.
+    /// Gives the leadership up in order: [asks](Self::resign_requested) the work under it to end, waits until it
+    /// has ended, and then deletes the node, so that the next candidate leads. This candidate goes to the end of
+    /// the queue 10 ms later.
     ///
-    /// The work has the candidate's [grace](crate::LeaderOptions::grace) for that, and is dropped then. Work is what
-    /// [`run`](Self::run) does, and what a selector does. Work that does not await cannot be dropped: as long as it
-    /// goes on, so does the leadership, or until its session ends. Work that nobody polls, and nobody drops, is waited
-    /// for a second longer; it takes no other step then, whenever it is polled. Do not wait for this within the work,
-    /// which would wait for itself; end the work instead.
+    /// Work is whatever [`run`](Self::run) runs, and the work of a selector. It has the candidate's [grace
+    /// period](crate::LeaderOptions::grace) to end, and is then dropped. Two kinds of work cannot be dropped:
+    ///
+    /// - Work that does not await. While it is running, the leadership continues, at most until its session ends.
+    /// - Work that is neither polled nor dropped by its owner. It is awaited for one more second; after that it
+    ///   makes no further progress, whenever it is polled.
+    ///
+    /// Do not await this inside the work, which would then wait for itself; end the work instead.
     ///
     /// # Errors
-    /// - [`Error::LockLost`]: it was lost before.
-    /// - [`Error::ZooKeeper`]: the server refuses, or cannot be reached under the client's retry policy; then the
-    ///   background goes on trying.
+    /// - [`Error::LockLost`]: the leadership was lost before.
+    /// - [`Error::ZooKeeper`]: the server refuses the request, or cannot be reached within the client's retry
+    ///   policy; the deletion is then retried in the background.
     /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// It is resigned in any case, in the background if this is cancelled.
+    /// The leadership is resigned in any case; if this call is cancelled, in the background.
     pub async fn resign(&self) -> Result<()> {
         self.ask_to_resign();
         let mut resigned = self.term.resigned.subscribe();
         let resigned = async {
-            // The sender is ours.
+            // Cannot fail, because the term owns the sender.
             let resigned = resigned.wait_for(Option::is_some).await;
             resigned.ok().and_then(|outcome| (*outcome).clone()).unwrap_or(Ok(()))
         };
@@ -246,10 +256,10 @@ impl Leadership {
         self.term.resigning.cancel();
     }
 
-    /// Waits until somebody asks for it.
+    /// Waits until another process asks for the leadership.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Cancel safe.
     pub(super) async fn asked(&self) {
         tokio::select! {
             () = if_heard(self.term.guard.revoke_requested()) => {}
@@ -257,7 +267,7 @@ impl Leadership {
         }
     }
 
-    /// Waits until somebody asks for the leadership by the data of the path of the election, as is done with latches.
+    /// Waits until the leadership is asked for by the data of the election's path, which is how a latch is asked.
     async fn asked_by_path(&self) -> Result<()> {
         let Some(election) = election_of_latch(self.node_path()) else { return std::future::pending().await };
         let session = self.term.guard.first_node().session();
@@ -276,16 +286,17 @@ impl Leadership {
         }
     }
 
-    /// Ends the work, within the grace, and then the term, for that reason; what [`resign`](Self::resign) waits for.
+    /// Ends the work within the grace period, and then the term, for this reason. [`resign`](Self::resign) waits
+    /// for this.
     pub(super) async fn end(&self, grace: Duration, reason: impl FnOnce() -> LossReason) -> Result<()> {
         self.ask_to_resign();
         self.term.works.close();
-        // Work is dropped by itself when the leadership is lost.
+        // When the leadership is lost, `run` drops the work by itself.
         if timeout(grace, self.term.works.wait()).await.is_err() {
             tracing::warn!(node = self.node_path(), ?grace, "stopping work that does not end");
             self.stop_works().await;
         }
-        // Else the client would wait for the answer to the delete, without a connection, too.
+        // Otherwise the client would wait for the answer to the delete even without a connection.
         drop(self.term.stay.lock().take());
         let outcome = self.term.guard.resign(reason()).await;
         self.term.guard.give_up();
@@ -293,12 +304,13 @@ impl Leadership {
         outcome
     }
 
-    /// Stops the work, and waits until it is dropped; or, if nobody polls it, until it can take no other step.
+    /// Stops the work, and waits until it is dropped; or, if it is not polled, until it can make no further
+    /// progress.
     async fn stop_works(&self) {
         let Term { stopping, works, steps, .. } = &*self.term;
         stopping.cancel();
         while timeout(TO_BE_DROPPED, works.wait()).await.is_err() {
-            // Whatever begins a step from now on sees that it is stopped.
+            // Any step that begins from now on sees that it is stopped.
             if !steps.go_on() {
                 tracing::warn!(node = self.node_path(), "resigning while work is neither polled nor dropped");
                 return;
@@ -313,7 +325,7 @@ impl Leadership {
     }
 }
 
-/// Waits until it is done; for ever if it cannot be.
+/// Waits until the future succeeds; forever if it fails.
 async fn if_heard(asked: impl Future<Output = Result<()>>) {
     match asked.await {
         Ok(()) => return,

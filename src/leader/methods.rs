@@ -1,24 +1,27 @@
-//! The methods that candidates have in common.
+//! The methods that all candidates share.
 
-/// Gives a candidate, a struct with a field `handle: Handle`, the methods that all of them have.
+/// Implements the common methods for a candidate: a struct with a field `handle: Handle`.
 macro_rules! candidate {
     ($candidate:ident) => {
         impl $candidate {
-            /// Whether it leads at this moment, by the clock and by all that this client knows, and is not about to
-            /// give that up. No request is made. Also the first look after a pause of the process tells the truth;
-            /// what it does not tell is how long it stays so: see [`leadership`](Self::leadership).
+            /// Returns whether this candidate leads now and is not about to give the leadership up, according to
+            /// the clock and everything that this client knows. Makes no request.
+            ///
+            /// The result is right even for the first call after a pause of the process. It does not say how long
+            /// it stays so: see [`leadership`](Self::leadership).
             pub fn has_leadership(&self) -> bool {
                 self.leadership().is_some()
             }
 
-            /// The present leadership, if it [has](Self::has_leadership) it.
+            /// Returns the present leadership, if this candidate [has](Self::has_leadership) it.
             pub fn leadership(&self) -> Option<Leadership> {
                 self.handle.leadership()
             }
 
-            /// How the candidate stands, now and from now on: always the latest. The first
-            /// [`changed`](watch::Receiver::changed) is the present state. The channel ends when it is closed. A leadership
-            /// that is seen here, and not asked for, does not keep the client open.
+            /// Returns a receiver that always shows the latest state of the candidate. The first
+            /// [`changed`](watch::Receiver::changed) yields the present state. The channel closes when the
+            /// candidate is closed. A leadership obtained from this receiver, rather than from
+            /// [`leadership`](Self::leadership), does not keep the client open.
             ///
             /// ```no_run
             /// use zk_recipes::LeaderState;
@@ -38,52 +41,53 @@ macro_rules! candidate {
                 self.handle.watch()
             }
 
-            /// Everybody who stands for election at this path, of whatever process, in order: the leader first.
+            /// Returns the candidates at this path, from all processes, in queue order: the leader first.
             ///
             /// # Errors
-            /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected)
-            /// when the queue or a node in it cannot be read; [`Error::Closed`](crate::Error::Closed).
+            /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the queue or a node in it cannot be read.
+            /// - [`Error::NotConnected`](crate::Error::NotConnected): the servers cannot be reached.
+            /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
             ///
             /// # Cancel safety
-            /// Nothing is changed by it.
+            /// Cancel safe: this only reads.
             pub async fn participants(&self) -> Result<Vec<Participant>> {
                 self.handle.lock().participants().await
             }
 
-            /// Who leads, of whatever process.
+            /// Returns the leader, in any process.
             ///
             /// # Errors
-            /// As [`participants`](Self::participants).
+            /// Same as [`participants`](Self::participants).
             ///
             /// # Cancel safety
-            /// Nothing is changed by it.
+            /// Cancel safe: this only reads.
             pub async fn leader(&self) -> Result<Option<Participant>> {
                 self.handle.lock().holder().await
             }
 
-            /// Asks the present leader, of whatever process, to resign, so that the next in the queue leads. Answers
-            /// who was asked; nobody if nobody waits for the leadership.
+            /// Asks the present leader, in any process, to resign, so that the next candidate in the queue leads.
+            /// Returns the leader that was asked; `None` if no candidate waits for the leadership.
             ///
-            /// A leader of this library does so [in order](Leadership::resign), and goes to the end of the queue.
-            /// Leaders of Curator do not listen. For a preferred leader: when it is the next of the
-            /// [participants](Self::participants), let it call this. See [`Revoker`](crate::Revoker) for how it is
-            /// done.
+            /// A leader of this library resigns [in order](Leadership::resign), and goes to the end of the queue.
+            /// Leaders of Curator ignore the request. To prefer a candidate as the leader, have it call this when
+            /// it is second among the [participants](Self::participants). See [`Revoker`](crate::Revoker) for how
+            /// the request is made.
             ///
             /// # Errors
-            /// As [`participants`](Self::participants); a right to write is needed.
+            /// Same as [`participants`](Self::participants); permission to write to the node is needed as well.
             ///
             /// # Cancel safety
-            /// The leader may have been asked.
+            /// If cancelled, the leader may have been asked.
             pub async fn transfer(&self) -> Result<Option<Participant>> {
                 self.handle.transfer().await
             }
 
-            /// The id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
+            /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
             pub fn id(&self) -> Cow<'_, str> {
                 self.handle.id()
             }
 
-            /// The full path of the election, namespace included.
+            /// Returns the full path of the election, including the namespace.
             pub fn path(&self) -> &str {
                 self.handle.lock().path()
             }

@@ -1,4 +1,4 @@
-//! One among many processes that leads.
+//! Leader election.
 
 mod candidate;
 mod latch;

@@ -1,4 +1,4 @@
-//! Who leads, for those who do not stand.
+//! Observing an election without taking part in it.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use crate::error::{Error, Result};
 use crate::lock::{Participant, participant};
 use crate::queue::{ANY_LOCK, Kind, LockInternals};
 
-/// Sees who leads at a path without standing for election there: to route requests to the leader, or to show it.
+/// Shows who leads at a path without standing for election there, for example to route requests to the leader.
 ///
-/// It sees the elections of [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector), of
-/// Curator and of `zookeeper-client`; and, since that is how a selector works, who holds a lock.
+/// It observes the elections of [`LeaderLatch`](crate::LeaderLatch) and [`LeaderSelector`](crate::LeaderSelector),
+/// and those of Curator and `zookeeper-client`. It also shows the holder of a lock, because a selector works like
+/// a lock.
 ///
 /// ```no_run
 /// use zk_recipes::{LeaderObserver, Observation};
@@ -38,72 +39,77 @@ pub struct LeaderObserver {
     internals: Arc<LockInternals>,
 }
 
-/// What an observer sees.
+/// The result of an observation.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// It has not seen anything yet, or cannot see any more, for that reason. It goes on trying.
+    /// Nothing was observed yet, or nothing can be observed any more, for this reason. The observer keeps trying.
     Unknown(Option<Error>),
-    /// Nobody stands for election, or the path [does not exist](LeaderObserver::path_exists).
+    /// There is no candidate, or the path [does not exist](LeaderObserver::path_exists).
     Nobody,
-    /// This one leads.
+    /// This candidate leads.
     Leader(Participant),
 }
 
 impl LeaderObserver {
-    /// An observer of the election at `path`, below the client's namespace. Nothing is sent.
+    /// Creates an observer of the election at `path`, below the client's namespace. Makes no request.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`].
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(Self { client: client.clone(), internals: LockInternals::of(client, path, &ANY_LOCK)? })
     }
 
-    /// Who leads, by a fresh look. `None` also if the path [does not exist](Self::path_exists).
+    /// Reads the queue and returns the leader. `None` if there is no candidate or the path [does not
+    /// exist](Self::path_exists).
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when the queue or a node in it cannot be read;
-    /// [`Error::Closed`].
+    /// - [`Error::ZooKeeper`]: the queue or a node in it cannot be read.
+    /// - [`Error::NotConnected`]: the servers cannot be reached.
+    /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn leader(&self) -> Result<Option<Participant>> {
         let holder = participant::holder(&self.internals, Kind::Exclusive);
         self.client.unless_closed(holder).await
     }
 
-    /// Everybody who stands for election, in order: the leader first. Empty also if the path
-    /// [does not exist](Self::path_exists).
+    /// Returns all candidates in queue order, the leader first. Empty if the path [does not
+    /// exist](Self::path_exists).
     ///
     /// # Errors
-    /// As [`leader`](Self::leader).
+    /// Same as [`leader`](Self::leader).
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         let participants = participant::of(&self.internals, Some(Kind::Exclusive));
         self.client.unless_closed(participants).await
     }
 
-    /// Whether the path exists, to tell an election without candidates from a path that is mistyped. See
+    /// Returns whether the path exists, which tells an election without candidates from a mistyped path. See
     /// [`InterProcessMutex::path_exists`](crate::InterProcessMutex::path_exists).
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`] and [`Error::NotConnected`] when it cannot be looked for; [`Error::Closed`].
+    /// - [`Error::ZooKeeper`]: the server refuses the request or cannot be reached.
+    /// - [`Error::NotConnected`]: the servers cannot be reached, and nothing could be sent.
+    /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// Cancel safe: this only reads.
     pub async fn path_exists(&self) -> Result<bool> {
         self.client.exists(self.internals.path()).await
     }
 
-    /// Who leads, now and from now on: always the latest. The first [`changed`](watch::Receiver::changed) is what is
-    /// known then, which is nothing at first. The channel ends with the client.
+    /// Returns a receiver that always shows the latest observation. The first
+    /// [`changed`](watch::Receiver::changed) yields what is known at that moment, which is nothing at first. The
+    /// channel closes with the client.
     ///
-    /// Each change of the leader costs a list and a read, and a watch on the leader's node; candidates that come and go
-    /// cost nothing. While the connection is lost, the last one stays for as long as
-    /// [`connection_timeout`](crate::ClientBuilder::connection_timeout) says, and is unknown then. That somebody leads
-    /// here does not say that it knows it already, or that it still believes so.
+    /// Each change of the leader costs a list, a read, and a watch on the leader's node; other candidates that
+    /// come and go cost nothing. When the connection is lost, the last leader is shown for as long as
+    /// [`connection_timeout`](crate::ClientBuilder::connection_timeout), and is unknown after that. A candidate
+    /// that is shown as the leader may not know it yet, or may no longer consider itself the leader.
     pub fn watch(&self) -> watch::Receiver<Observation> {
         let (sender, mut receiver) = watch::channel(Observation::Unknown(None));
         let sender = Arc::new(sender);
@@ -121,7 +127,7 @@ impl LeaderObserver {
     }
 }
 
-/// Follows the election without end.
+/// Follows the election until it is dropped.
 async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>>) {
     let mut failures = Failures::default();
     loop {
@@ -133,13 +139,15 @@ async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observati
                 }
                 tokio::select! {
                     _ = change.changed() => {}
-                    // The watch would tell that only with the end of the session; the next look tells it before.
+                    // The watch would report a lost connection only at the end of the session; the next look
+                    // reports it earlier.
                     () = internals.client().disconnected() => {}
                 }
             }
             Err(error) if error.ends_session() => {}
             Err(error) => {
-                // A connection that is lost for a moment shows by itself; and what was seen last is mostly right.
+                // A connection that is lost for a moment recovers by itself, and what was seen last is usually
+                // still right.
                 if !matches!(error, Error::ZooKeeper { .. }) || !error.is_retryable() {
                     show(internals, sender, Observation::Unknown(Some(error.clone()))).await;
                 }
@@ -154,7 +162,7 @@ async fn show(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>
     internals.client().told(move || drop(sender.send_replace(seen))).await;
 }
 
-/// Whether it is the same leader, to whose node a request may have been written meanwhile.
+/// Whether the leader is the same. A revocation request may have been written to its node meanwhile.
 fn is_the_same(one: &Observation, other: &Observation) -> bool {
     match (one, other) {
         (Observation::Leader(one), Observation::Leader(other)) => {
@@ -166,7 +174,7 @@ fn is_the_same(one: &Observation, other: &Observation) -> bool {
     }
 }
 
-/// Who leads, with a watch that tells when that may have changed.
+/// Returns the leader, and a watch that fires when the leader may have changed.
 async fn look(internals: &LockInternals) -> Result<(Observation, Watcher)> {
     let session = internals.client().session().await?;
     let path = internals.path();
@@ -196,7 +204,7 @@ async fn look(internals: &LockInternals) -> Result<(Observation, Watcher)> {
                 let leader = Participant::of_node(node_path, Some(identity), &stat).holding();
                 return Ok((Observation::Leader(leader), change));
             }
-            // It has left meanwhile.
+            // It has left since; list again.
             Err(zk::Error::NoNode) => {}
             Err(source) => return Err(error(source)),
         }

@@ -1,4 +1,4 @@
-//! How a candidate stands for election.
+//! Options of a candidate.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::lock::{LockOptions, SuspectPolicy};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
-/// Settings of a [`LeaderLatch`](crate::LeaderLatch) or a [`LeaderSelector`](crate::LeaderSelector).
+/// Options for a [`LeaderLatch`](crate::LeaderLatch) or a [`LeaderSelector`](crate::LeaderSelector).
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,31 +23,34 @@ pub struct LeaderOptions {
 }
 
 impl LeaderOptions {
-    /// The client's identity as id, [`SuspectPolicy::Keep`], and a grace of 5 s.
+    /// Creates the default options: the client's identity as id, [`SuspectPolicy::Keep`], and a grace period of 5
+    /// s.
     pub fn new() -> Self {
         Self { id: None, suspect_policy: SuspectPolicy::default(), grace: DEFAULT_GRACE }
     }
 
-    /// By what the others know this candidate, and those who watch the election: a host and a port, for instance. It
-    /// is the data of the candidate's node. It need not be unique.
+    /// Sets the id by which other candidates and observers know this candidate, such as a host and a port. It is
+    /// the data of the candidate's node, and need not be unique.
     ///
-    /// Curator's `id`.
+    /// Corresponds to Curator's `id`.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// What becomes of the leadership when it turns doubtful, as by a connection that is lost for a moment.
+    /// Sets what happens to the leadership when it becomes [suspect](crate::LockState::Suspect), for example while
+    /// the connection is lost for a moment.
     ///
-    /// By default it is kept for as long as its validity lasts. `GiveUp` is what Curator does unless it is told
-    /// otherwise (`StandardConnectionStateErrorPolicy`).
+    /// By default it is kept as long as its validity lasts. [`SuspectPolicy::GiveUp`] corresponds to Curator's
+    /// default, `StandardConnectionStateErrorPolicy`.
     pub fn suspect_policy(mut self, policy: SuspectPolicy) -> Self {
         self.suspect_policy = policy;
         self
     }
 
-    /// How long the work of a leader may take to end, when it is to give the leadership up. Then it is dropped, where
-    /// it awaits. See [`Leadership::resign`](crate::Leadership::resign).
+    /// Sets the grace period: how long the work of a leader may take to end when the leadership is to be given up.
+    /// After that, the work is dropped at the point where it awaits. See
+    /// [`Leadership::resign`](crate::Leadership::resign).
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -61,7 +64,7 @@ impl LeaderOptions {
         self.grace
     }
 
-    /// How the node of the candidate is made and held.
+    /// The options with which the candidate's node is created and held.
     pub(super) fn lock_options(&self) -> LockOptions {
         let options = LockOptions::new().suspect_policy(self.suspect_policy);
         match &self.id {

@@ -22,18 +22,19 @@ use crate::error::{Error, LossReason, Result, WorkError};
 use crate::lock::Participant;
 use crate::queue::MUTEX;
 
-/// A candidate for the leadership among all processes that use the same path, which does a piece of work while it
-/// leads. It leads for as long as the work lasts, and not longer: when the work ends, the next one leads.
+/// A candidate for the leadership among all processes that use the same path, which runs a piece of work while it
+/// leads. It leads for exactly as long as the work runs: when the work ends, the next candidate leads.
 ///
-/// The work is dropped, where it awaits, when the leadership is lost; it can never run beside that of the next
-/// leader, as far as locks [carry](crate::guide). When it is to end before, by
-/// [`interrupt_leadership`](Self::interrupt_leadership), [`close`](Self::close) or from outside, it is asked to and
-/// given time: see [`Leadership::resign`]. The leader's node is deleted after the work has ended. If the work fails
-/// or panics, that shows in [`watch`](Self::watch).
+/// If the leadership is lost, the work is dropped at the point where it awaits, so it never runs concurrently with
+/// the work of the next leader, as far as [locks can guarantee](crate::guide) that. If the leadership is to end
+/// before the work does, through [`interrupt_leadership`](Self::interrupt_leadership), [`close`](Self::close) or a
+/// request from outside, the work is asked to end and given time for it: see [`Leadership::resign`]. The leader's
+/// node is deleted after the work has ended. If the work fails or panics, that shows in [`watch`](Self::watch).
 ///
-/// The order is that of arrival. Compatible with Curator's `LeaderSelector` on the same path, in both directions.
+/// Candidates lead in the order of their arrival. Compatible with Curator's `LeaderSelector` on the same path, in
+/// both directions.
 ///
-/// A handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
+/// This is a handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, LeaderOptions, LeaderSelector};
@@ -55,17 +56,18 @@ use crate::queue::MUTEX;
 /// # }
 /// ```
 ///
-/// Source: Curator's `LeaderSelector`, with `autoRequeue`.
+/// Corresponds to Curator's `LeaderSelector` with `autoRequeue`.
 #[derive(Clone, Debug)]
 #[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderSelector {
     handle: Handle,
     queueing: Arc<Queueing>,
-    /// Not kept by the candidate, in whose background it might be the last to keep a client.
+    /// Not owned by the candidate, whose background task might then be the last to keep a client open.
     _work: Kept,
 }
 
-/// What is done in each term, on the runtime of whoever started it. Nobody waits for the lock: there is one term at a time.
+/// What runs in each term, on the runtime where the selector was started. The mutex is never contended: there is
+/// one term at a time.
 type Work = Arc<Doing>;
 type Doing = Mutex<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>;
 
@@ -78,27 +80,31 @@ impl fmt::Debug for Kept {
     }
 }
 
-/// Whether it goes back to the queue.
+/// Whether the candidate goes back to the queue.
 #[derive(Debug)]
 struct Queueing {
-    /// By itself.
+    /// By itself, after each term.
     is_automatic: bool,
-    /// Whether it stands, or is told to.
+    /// Whether it stands for election, or is told to.
     stands: AtomicBool,
     wanted: Notify,
 }
 
 impl LeaderSelector {
-    /// Starts a candidate at `path`, below the client's namespace, and returns at once. It needs no connection yet.
-    /// When its work has ended, it stands again; after a growing pause if the work has failed.
+    /// Starts a candidate at `path`, below the client's namespace, and returns immediately. No connection is
+    /// needed yet. When its work has ended, the candidate stands again; after a growing pause if the work failed.
     ///
-    /// The work is called for each term, on the tokio runtime on which this is called, and never twice at a time. If it ends
-    /// at once, and nobody else stands, it is called again 10 ms later. The path must be used for nothing else, and by no
-    /// other kind of recipe; it is made as a container.
+    /// `work` is called once per term, on the tokio runtime on which this function is called, and never
+    /// concurrently with itself. If it ends immediately and there is no other candidate, it is called again 10 ms
+    /// later. The path must not be used for anything else, nor by another kind of recipe; it is created as a
+    /// container.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; [`Error::InvalidArgument`] outside of a tokio runtime. What goes wrong later shows in
-    /// [`watch`](Self::watch).
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
+    /// - [`Error::InvalidArgument`]: there is no tokio runtime, or the [id](LeaderOptions::id) is not allowed as
+    ///   node data.
+    ///
+    /// Later errors show in [`watch`](Self::watch).
     pub fn start<W, F, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
     where
         W: FnMut(Leadership) -> F + Send + 'static,
@@ -109,16 +115,18 @@ impl LeaderSelector {
         Self::start_queueing(client, path, &options, true, in_tasks(client, &work)?, work)
     }
 
-    /// The same for a candidate that leads once, and then again for each [`requeue`](Self::requeue).
+    /// Starts a candidate that leads once, and then once more for each [`requeue`](Self::requeue); otherwise like
+    /// [`start`](Self::start).
     ///
-    /// How its work has ended shows in [`watch`](Self::watch): [`Idle`](LeaderState::Idle) says that it is done.
-    /// [`Failed`](LeaderState::Failed) says that it failed, or was dropped before it was done, because the leadership was
-    /// lost or interrupted: [`Error::WorkFailed`], [`Error::WorkStopped`]. [`close`](Self::close) returns the same.
+    /// The outcome of its work shows in [`watch`](Self::watch). [`Idle`](LeaderState::Idle) means that the work is
+    /// done. [`Failed`](LeaderState::Failed) means that it failed ([`Error::WorkFailed`]), or that it was dropped
+    /// before it was done because the leadership was lost or interrupted ([`Error::WorkStopped`]).
+    /// [`close`](Self::close) returns the same errors.
     ///
-    /// Curator's `LeaderSelector` without `autoRequeue`.
+    /// Corresponds to Curator's `LeaderSelector` without `autoRequeue`.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Same as [`start`](Self::start).
     pub fn start_once<W, F, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
     where
         W: FnMut(Leadership) -> F + Send + 'static,
@@ -129,7 +137,7 @@ impl LeaderSelector {
         Self::start_queueing(client, path, &options, false, in_tasks(client, &work)?, work)
     }
 
-    /// `begin` has the work done, which is `kept` for as long as somebody has the selector.
+    /// Starts a selector. `begin` runs the work, which is `kept` as long as a handle to the selector exists.
     pub(super) fn start_queueing(
         client: &Client,
         path: &str,
@@ -145,8 +153,8 @@ impl LeaderSelector {
         Ok(Self { handle, queueing, _work: Kept(Arc::new(kept)) })
     }
 
-    /// Has it stand again if its work has ended and it does not do so by itself. Returns whether that was to be done:
-    /// false if it waits, leads or is closed.
+    /// Makes the candidate stand again if its work has ended and it does not stand again by itself. Returns
+    /// whether that was necessary: `false` if it is waiting, leading or closed.
     pub fn requeue(&self) -> bool {
         let is_wanted = !self.handle.is_closed() && !self.queueing.stands.swap(true, Ordering::Relaxed);
         if is_wanted {
@@ -155,32 +163,35 @@ impl LeaderSelector {
         is_wanted
     }
 
-    /// Has the work end if it runs, so that the next one leads. It is [asked to](Leadership::resign_requested), and
-    /// dropped when the [grace](crate::LeaderOptions::grace) is over.
+    /// Ends the work if it is running, so that the next candidate leads. The work is [asked to
+    /// end](Leadership::resign_requested), and dropped when the [grace period](crate::LeaderOptions::grace)
+    /// elapses.
     pub fn interrupt_leadership(&self) {
         if let Some(leadership) = self.leadership() {
             leadership.ask_to_resign();
         }
     }
 
-    /// Leaves the election for good: has the work end as [`interrupt_leadership`](Self::interrupt_leadership) does, and
-    /// waits until that is done and the node gone. What is closed already stays so.
+    /// Leaves the election for good: ends the work as [`interrupt_leadership`](Self::interrupt_leadership) does,
+    /// and waits until it has ended and the node is gone. A selector that is already closed stays closed.
     ///
-    /// It takes as long as the work takes to end, and a round trip. If the servers cannot be reached, it takes up to two
-    /// thirds of the session timeout for a leader, until its [validity](Leadership::valid_until) ends, and 1.4 times the
-    /// timeout for a candidate that waits, until its session is given up. So at the end of a program,
-    /// [close the client](Client::close) instead: without a connection, that waits only for the work.
+    /// This takes as long as the work takes to end, plus a round trip. If the servers cannot be reached, it takes
+    /// up to two thirds of the session timeout for a leader, until its [validity](Leadership::valid_until) ends,
+    /// and 1.4 times the session timeout for a waiting candidate, until its session is given up. At the end of a
+    /// program, [close the client](Client::close) instead: without a connection, that waits only for the work.
     ///
     /// # Errors
-    /// - [`Error::WorkFailed`]: the work was ended by this, and failed.
-    /// - [`Error::WorkStopped`]: the leadership was lost before the work had ended. That it was dropped at the end of the
-    ///   grace is no error.
-    /// - Both also for the last work of a selector that leads only [once](Self::start_once).
-    /// - [`Error::ZooKeeper`]: the node is not confirmed to be gone; the background goes on trying.
+    /// - [`Error::WorkFailed`]: the work that this call ended has failed.
+    /// - [`Error::WorkStopped`]: the leadership was lost before the work had ended. Work that is dropped when the
+    ///   grace period elapses is no error.
+    /// - [`Error::ZooKeeper`]: the deletion of the node was not confirmed; it is retried in the background.
     /// - [`Error::Closed`]: the client was closed before.
     ///
+    /// A selector that leads only [once](Self::start_once) also returns [`Error::WorkFailed`] and
+    /// [`Error::WorkStopped`] for its last work.
+    ///
     /// # Cancel safety
-    /// The selector is closed by the first poll; the rest goes on in the background.
+    /// The first poll closes the selector; if cancelled after that, the rest continues in the background.
     pub async fn close(&self) -> Result<()> {
         self.handle.close(false).await
     }
@@ -200,10 +211,10 @@ where
     }))
 }
 
-/// Has the work done in tasks of the present runtime.
+/// Runs the work in tasks of the current runtime.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`]: there is none.
+/// - [`Error::InvalidArgument`]: there is no runtime.
 fn in_tasks(
     client: &Client,
     work: &Work,
@@ -215,7 +226,7 @@ fn in_tasks(
     let presence = client.presence().as_ref().map(Arc::downgrade).unwrap_or_default();
     let weak = Arc::downgrade(work);
     Ok(move |leadership: &Leadership| {
-        // Without one, the candidate is being closed.
+        // Without a presence, the candidate is being closed.
         let leadership = leadership.with_presence(presence.upgrade());
         runtime.spawn(lead(leadership, weak.clone()))
     })
@@ -227,7 +238,7 @@ async fn stand(
     begin: impl Fn(&Leadership) -> JoinHandle<Result<(), Undone>>,
 ) -> Result<()> {
     let mut failures = Failures::default();
-    // Of the work of a candidate that does not stand again by itself.
+    // The outcome of the last work, if the candidate does not stand again by itself.
     let mut outcome = Ok(());
     while let Some(leadership) = candidate.elected().await? {
         let path = leadership.node_path().to_owned();
@@ -236,18 +247,19 @@ async fn stand(
         let ended = candidate.lead(leadership, async { done = Some((&mut working).await) }).await;
         let done = match done {
             Some(done) => done,
-            // It has ended with the leadership.
+            // The work has ended with the leadership.
             None => working.await,
         };
         let done = done.unwrap_or_else(|error| {
             if error.is_cancelled() {
-                // Its runtime is shut down: it would stand in the way of those who can work.
+                // The work's runtime is shut down. The candidate leaves, so as not to stand in the way of those
+                // that can work.
                 candidate.closing().cancel();
             }
             Err(Undone::Failed(WorkError::of_task(error)))
         });
         if candidate.is_closing() {
-            // The one that closes it hears of the work, too.
+            // The caller of `close` gets the outcome of the work as well.
             return match done {
                 Ok(()) | Err(Undone::Stopped(LossReason::Resigned | LossReason::Closed)) => ended,
                 Err(undone) => Err(undone.error(path)),
@@ -258,7 +270,7 @@ async fn stand(
                 Err(undone @ Undone::Failed(_)) => {
                     candidate.fail_and_pause(undone.error(path), &mut failures).await;
                 }
-                // It is done again at the next term.
+                // The work runs again in the next term.
                 Ok(()) | Err(Undone::Stopped(_)) => {
                     failures.reset();
                     candidate.rest().await;
@@ -266,13 +278,13 @@ async fn stand(
             }
         } else {
             outcome = done.map_err(|undone| undone.error(path));
-            // Before it is seen, so that one who sees it can have it stand again.
+            // Set before the outcome is published, so that a caller who sees the outcome can call `requeue`.
             queueing.stands.store(false, Ordering::Relaxed);
             match &outcome {
                 Err(error) => candidate.fail(error.clone()),
                 Ok(()) => candidate.publish(LeaderState::Idle),
             }
-            // Or it is closed, which is seen next.
+            // Ends without a request when the candidate is closed, which the loop sees next.
             let wanted = candidate.closing().run_until_cancelled(queueing.wanted.notified()).await;
             if wanted.is_some() {
                 outcome = Ok(());
@@ -282,19 +294,19 @@ async fn stand(
     outcome
 }
 
-/// Why work is not done.
+/// Why work was not done.
 pub(super) enum Undone {
     Failed(WorkError),
-    /// It was dropped, when the leadership ended in that way.
+    /// It was dropped when the leadership ended for this reason.
     Stopped(LossReason),
 }
 
 impl Undone {
-    /// That its run ended with this.
+    /// Converts the error with which the run of the work ended.
     pub(super) fn of_run(error: &Error) -> Self {
         match error {
             Error::LockLost { reason, .. } => Self::Stopped(*reason),
-            // There is no other reason.
+            // There is no other error.
             _ => Self::Stopped(LossReason::Closed),
         }
     }
@@ -307,9 +319,9 @@ impl Undone {
     }
 }
 
-/// Does the work, in a task of its own: it may panic, and it may take its time between two awaits.
+/// Runs the work in a task of its own: it may panic, and it may take long between two awaits.
 async fn lead(leadership: Leadership, work: Weak<Doing>) -> Result<(), Undone> {
-    // The call is part of the work: nobody else leads before it has returned.
+    // The call is part of the work: no one else leads before it has returned.
     let working = async {
         let begun = work.upgrade().map(|work| {
             let mut begin = work.lock();

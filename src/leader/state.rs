@@ -1,36 +1,36 @@
-//! How a candidate stands.
+//! The state of a candidate.
 
 use super::leadership::Leadership;
 use crate::error::Error;
 
-/// How a candidate stands. Watch it with [`LeaderLatch::watch`](crate::LeaderLatch::watch) or
+/// The state of a candidate. Watch it with [`LeaderLatch::watch`](crate::LeaderLatch::watch) or
 /// [`LeaderSelector::watch`](crate::LeaderSelector::watch).
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum LeaderState {
-    /// It is no candidate now: a selector whose work is done, and that was not told to queue again.
+    /// It does not stand for election: a selector whose work is done and that was not told to stand again.
     Idle,
-    /// It waits for its turn, or is on its way into the queue.
+    /// It waits in the queue, or is about to enter it.
     Waiting,
     /// It leads.
     Leading(Leadership),
-    /// It leads for a last moment: it is giving the leadership up, and waits for the work under it to end.
+    /// It still leads, but is giving the leadership up, and waits for the work under it to end.
     Resigning(Leadership),
-    /// It failed, and is out of the queue. Without a right, for instance, or because the work of a selector failed.
-    /// It tries again after a pause; except a selector that leads only once, whose work
+    /// It failed and is out of the queue, for example because permission is missing or the work of a selector
+    /// failed. It tries again after a pause, except for a selector that leads only once, whose work
     /// [failed](Error::WorkFailed) or was [stopped](Error::WorkStopped) before it was done.
     Failed(Error),
-    /// It is no candidate any more.
+    /// It has left the election for good.
     Closed,
 }
 
 impl LeaderState {
-    /// Whether it leads, and is not about to give that up.
+    /// Returns whether it leads and is not giving the leadership up.
     pub fn is_leading(&self) -> bool {
         self.leadership().is_some()
     }
 
-    /// The leadership, if it leads.
+    /// The leadership, if it leads and is not giving it up.
     pub(super) fn leadership(&self) -> Option<&Leadership> {
         match self {
             Self::Leading(leadership) => Some(leadership).filter(|it| it.is_valid() && !it.is_resigning()),

@@ -1,4 +1,4 @@
-//! The steps of work: what goes on between two awaits.
+//! The steps of work: what runs between two awaits.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Counts the steps that go on at this moment.
+/// Counts the steps that are running now.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     going_on: AtomicUsize,
     ended: Notify,
 }
 
-/// A step that goes on.
+/// A running step.
 pub(super) struct Step<'a>(&'a Steps);
 
 impl Steps {
-    /// Does something, each step of which is counted, that of its drop at its end included.
+    /// Runs work, counting each of its steps, including its drop at the end.
     pub(super) async fn count<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -27,12 +27,12 @@ impl Steps {
         .await
     }
 
-    /// Whether a step goes on.
+    /// Whether a step is running.
     pub(super) fn go_on(&self) -> bool {
         self.going_on.load(Ordering::SeqCst) > 0
     }
 
-    /// Waits for a moment at which no step goes on.
+    /// Waits until no step is running.
     pub(super) async fn ended(&self) {
         loop {
             let mut ended = pin!(self.ended.notified());

@@ -14,10 +14,11 @@ use crate::client::Client;
 use crate::error::{Result, WorkError};
 
 impl LeaderSelector {
-    /// A candidate whose work blocks, on a thread for each term. It stands again, if it does, when that has returned.
+    /// Starts a candidate whose work blocks, on one thread per term. A candidate that stands again does so when
+    /// the work has returned.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath).
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
     pub(crate) fn start_on_threads<W>(
         client: &Client,
         path: &str,
@@ -35,10 +36,10 @@ impl LeaderSelector {
             let (weak, leadership) = (weak.clone(), leadership.clone());
             let thread = thread::Builder::new().name("zk-recipes-leader".into());
             let started = thread.spawn(move || drop(ended.send(lead(leadership, &weak))));
-            // In the candidate's own task, and so on the client's runtime.
+            // Runs in the candidate's own task, and so on the client's runtime.
             tokio::spawn(async move {
                 match started {
-                    // It sends in any case, but for a panic as the work is dropped.
+                    // The thread always sends, unless dropping the work panics.
                     Ok(_) => end.await.unwrap_or_else(|_| failed("its thread has ended")),
                     Err(error) => failed(error),
                 }
@@ -59,7 +60,7 @@ where
     // The selector was dropped.
     let Some(work) = work.upgrade() else { return Ok(()) };
     let run = || {
-        // Nobody waits for the lock: there is one term at a time.
+        // Never contended: there is one term at a time.
         let mut work = work.lock();
         leadership.run_blocking(|| work(leadership.clone()))
     };

@@ -108,8 +108,8 @@ impl MultiLock {
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`]: the maximum hold time is zero, the node data is not allowed (see
-    ///   [`LockOptions::node_data`]), or this multi-lock was made [of locks](Self::of) that have options of their
-    ///   own.
+    ///   [`LockOptions::node_data`]), or this multi-lock was made [of existing locks](Self::of), on which you set
+    ///   the options instead.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         let Members::Joint(members) = &self.members else {
             let reason = "set them on the locks that this one is made of".into();

@@ -32,7 +32,7 @@ impl LockState {
 /// What a guard does when its lock becomes [`LockState::Suspect`], before its validity ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SuspectPolicy {
-    /// It stays held: mostly the servers answer again in time.
+    /// The lock stays held, because the servers usually respond again in time.
     #[default]
     Keep,
     /// The lock is lost immediately, with [`LossReason::Suspect`], and becomes free for others as soon as the

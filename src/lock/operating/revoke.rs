@@ -138,7 +138,6 @@ impl Revoker {
 ///
 /// # Cancel safety
 /// If cancelled, the lock may have been taken from some holders.
-/// The lock may have been taken from some.
 pub async fn force_release(client: &Client, path: &str) -> Result<Vec<Participant>> {
     let mut released = holders(client, path).await?;
     for holder in std::mem::take(&mut released) {
@@ -196,7 +195,7 @@ pub(crate) fn request_to_latch(token: i64) -> Vec<u8> {
 /// The outcome of a request that may be sent several times.
 #[derive(Default)]
 struct Done {
-    /// The reply to one of them was lost.
+    /// The reply to an earlier attempt was lost.
     in_doubt: AtomicBool,
 }
 
