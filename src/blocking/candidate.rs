@@ -1,56 +1,62 @@
-//! The methods that candidates have in common.
+//! The methods that all blocking candidates share.
 
-/// Gives the twin of a candidate the methods that all of them have.
+/// Implements the common methods for the blocking twin of a candidate.
 macro_rules! candidate {
     ($candidate:ident) => {
         twin!($candidate);
 
         impl $candidate {
-            /// Whether it leads at this moment, and is not about to give that up. It does not block.
+            /// Returns whether this candidate leads now and is not about to give the leadership up. Does not
+            /// block.
             pub fn has_leadership(&self) -> bool {
                 self.inner.has_leadership()
             }
 
-            /// The present leadership, if it [has](Self::has_leadership) it. It does not block.
+            /// Returns the present leadership, if this candidate [has](Self::has_leadership) it. Does not block.
             pub fn leadership(&self) -> Option<Leadership> {
                 self.inner.leadership().map(Leadership::from)
             }
 
-            /// How the candidate stands, now and from now on. See [`LeaderLatch::watch`](crate::LeaderLatch::watch).
+            /// Returns a [`Watch`] that always shows the latest state of the candidate. See
+            /// [`LeaderLatch::watch`](crate::LeaderLatch::watch).
             pub fn watch(&self) -> Watch<LeaderState> {
                 self.inner.watch().into()
             }
 
-            /// As [`participants`](crate::LeaderLatch::participants) of the async candidate, and blocks the thread.
+            /// Returns the candidates at this path in queue order. The blocking version of
+            /// [`participants`](crate::LeaderLatch::participants).
             ///
             /// # Errors
-            /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+            /// Same as the async method, and:
+            /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
             pub fn participants(&self) -> Result<Vec<Participant>> {
                 wait(self.inner.participants())
             }
 
-            /// As [`leader`](crate::LeaderLatch::leader) of the async candidate, and blocks the thread.
+            /// Returns the leader, in any process. The blocking version of [`leader`](crate::LeaderLatch::leader).
             ///
             /// # Errors
-            /// As [`participants`](Self::participants).
+            /// Same as [`participants`](Self::participants).
             pub fn leader(&self) -> Result<Option<Participant>> {
                 wait(self.inner.leader())
             }
 
-            /// As [`transfer`](crate::LeaderLatch::transfer) of the async candidate, and blocks the thread.
+            /// Asks the present leader to resign, so that the next candidate leads. The blocking version of
+            /// [`transfer`](crate::LeaderLatch::transfer).
             ///
             /// # Errors
-            /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+            /// Same as the async method, and:
+            /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
             pub fn transfer(&self) -> Result<Option<Participant>> {
                 wait(self.inner.transfer())
             }
 
-            /// The id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
+            /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
             pub fn id(&self) -> Cow<'_, str> {
                 self.inner.id()
             }
 
-            /// The full path of the election, namespace included.
+            /// Returns the full path of the election, including the namespace.
             pub fn path(&self) -> &str {
                 self.inner.path()
             }

@@ -7,7 +7,8 @@ use crate::ConnectionState;
 use crate::client::ClientBuilder;
 use crate::error::Result;
 
-/// A connection to ZooKeeper that outlives its sessions, for threads. See [`Client`](crate::Client).
+/// A connection to ZooKeeper that outlives its sessions, for threads. The blocking twin of
+/// [`Client`](crate::Client).
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -31,50 +32,58 @@ pub struct Client {
 twin!(Client);
 
 impl Client {
-    /// As [`Client::connect`](crate::Client::connect), and blocks the thread.
+    /// Connects to ZooKeeper, blocking the thread. The blocking version of
+    /// [`Client::connect`](crate::Client::connect).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn connect(connect_string: &str) -> Result<Self> {
         Self::builder().connect_blocking(connect_string)
     }
 
-    /// The settings of a client, to be changed before it [connects](ClientBuilder::connect_blocking).
+    /// Returns a builder with the settings of a client, which you can change before it
+    /// [connects](ClientBuilder::connect_blocking).
     pub fn builder() -> ClientBuilder {
         crate::Client::builder()
     }
 
-    /// As [`Client::connect_lazily`](crate::Client::connect_lazily). It does not block.
+    /// Creates a client that connects in the background. Does not block. See
+    /// [`Client::connect_lazily`](crate::Client::connect_lazily).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn connect_lazily(connect_string: &str) -> Result<Self> {
         crate::Client::connect_lazily(connect_string).map(Self::from)
     }
 
-    /// As [`Client::wait_connected`](crate::Client::wait_connected), and blocks the thread.
+    /// Blocks the thread until there is a connection. The blocking version of
+    /// [`Client::wait_connected`](crate::Client::wait_connected).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn wait_connected(&self) -> Result<()> {
         wait(self.inner.wait_connected())
     }
 
-    /// The state of the connection, now and from now on.
+    /// Returns a [`Watch`] that always shows the latest state of the connection.
     pub fn connection_state(&self) -> Watch<ConnectionState> {
         self.inner.connection_state().into()
     }
 
-    /// As [`Client::identity`](crate::Client::identity).
+    /// Returns the identity of the client. See [`Client::identity`](crate::Client::identity).
     pub fn identity(&self) -> &[u8] {
         self.inner.identity()
     }
 
-    /// As [`Client::close`](crate::Client::close), and blocks the thread: ends the session, so that all its locks are
-    /// free, and wakes every thread that waits with [`Error::Closed`](crate::Error::Closed).
+    /// Closes the client, blocking the thread: ends the session, which frees all its locks, and wakes every
+    /// waiting thread with [`Error::Closed`](crate::Error::Closed). The blocking version of
+    /// [`Client::close`](crate::Client::close).
     ///
     /// # Errors
-    /// [`Error::WithinRuntime`](crate::Error::WithinRuntime): then it is not closed.
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    ///   The client is then not closed.
     pub fn close(&self) -> Result<()> {
         wait(async {
             self.inner.close().await;
@@ -82,17 +91,19 @@ impl Client {
         })
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }
 }
 
 impl ClientBuilder {
-    /// As [`connect`](Self::connect), and blocks the thread. Returns a client for [threads](crate::blocking).
+    /// Connects to ZooKeeper, blocking the thread, and returns a client for [threads](crate::blocking). The
+    /// blocking version of [`connect`](Self::connect).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn connect_blocking(self, connect_string: &str) -> Result<Client> {
         wait(self.connect(connect_string)).map(Client::from)
     }

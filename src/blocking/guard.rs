@@ -1,4 +1,4 @@
-//! What a thread holds.
+//! The guard of a held lock, for threads.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,12 @@ use super::watch::Watch;
 use crate::error::{LossReason, Result};
 use crate::lock::LockState;
 
-/// A held lock, or a permit of a semaphore. It is released when its last guard is dropped or [released](Self::release), on
-/// whatever thread. See [`LockGuard`](crate::LockGuard).
+/// A held lock, or a permit of a semaphore. The lock is released when its last guard is dropped or
+/// [released](Self::release), on any thread. The blocking twin of [`LockGuard`](crate::LockGuard).
 ///
-/// A thread cannot be stopped when the lock is lost: have it look between its steps, by [`is_valid`](Self::is_valid), and
-/// protect what it writes by the [fencing token](Self::fencing_token) or a [transaction](Self::transaction).
+/// A thread cannot be stopped when the lock is lost. Check between steps of the work with
+/// [`is_valid`](Self::is_valid), and protect what it writes with the [fencing token](Self::fencing_token) or a
+/// [transaction](Self::transaction).
 #[derive(Debug)]
 #[must_use = "if unused, the lock is released at once"]
 #[clippy::has_significant_drop]
@@ -28,111 +29,125 @@ pub(super) fn guards(inner: Vec<crate::LockGuard>) -> Vec<LockGuard> {
 }
 
 impl LockGuard {
-    /// As [`LockGuard::fencing_token`](crate::LockGuard::fencing_token).
+    /// Returns a number that grows with every grant of the lock. See
+    /// [`LockGuard::fencing_token`](crate::LockGuard::fencing_token).
     pub fn fencing_token(&self) -> i64 {
         self.inner.fencing_token()
     }
 
-    /// The full path of the node by which the lock is held, namespace included. Of a multi-lock, that of its first member.
+    /// Returns the full path of the node by which the lock is held, including the namespace. For a multi-lock,
+    /// this is the node of its first member.
     pub fn node_path(&self) -> &str {
         self.inner.node_path()
     }
 
-    /// As [`LockGuard::members`](crate::LockGuard::members): the async guards of the members of a multi-lock.
+    /// Returns the async guards of a multi-lock's members. See [`LockGuard::members`](crate::LockGuard::members).
     pub fn members(&self) -> &[crate::LockGuard] {
         self.inner.members()
     }
 
-    /// How many guards there are on this hold. More than one after the thread has entered again.
+    /// Returns the number of guards on this hold. It is more than one after the thread has re-entered the lock.
     pub fn hold_count(&self) -> usize {
         self.inner.hold_count()
     }
 
-    /// As [`LockGuard::is_valid`](crate::LockGuard::is_valid). It does not block.
+    /// Returns whether the lock is still held. Does not block. See
+    /// [`LockGuard::is_valid`](crate::LockGuard::is_valid).
     pub fn is_valid(&self) -> bool {
         self.inner.is_valid()
     }
 
-    /// As [`LockGuard::valid_until`](crate::LockGuard::valid_until). It does not block.
+    /// Returns the time until which the lock is certainly held. Does not block. See
+    /// [`LockGuard::valid_until`](crate::LockGuard::valid_until).
     pub fn valid_until(&self) -> Instant {
         self.inner.valid_until().into_std()
     }
 
-    /// How the lock was lost, if it was; then it is lost for good. It does not block.
+    /// Returns why the lock was lost, or `None` if it was not. A lost lock stays lost. Does not block.
     pub fn loss(&self) -> Option<LossReason> {
         self.inner.loss()
     }
 
-    /// As [`LockGuard::lost`](crate::LockGuard::lost), and blocks the thread until the lock is lost.
+    /// Blocks the thread until the lock is lost. The blocking version of
+    /// [`LockGuard::lost`](crate::LockGuard::lost).
     ///
     /// # Errors
-    /// [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn lost(&self) -> Result<LossReason> {
         wait(async { Ok(self.inner.lost().await) })
     }
 
-    /// The same for a bounded time; `None` if it was not lost in that.
+    /// Blocks the thread until the lock is lost, for at most `within`. Returns `None` if it was not lost within
+    /// that time.
     ///
     /// # Errors
-    /// As [`lost`](Self::lost).
+    /// Same as [`lost`](Self::lost).
     pub fn lost_within(&self, within: Duration) -> Result<Option<LossReason>> {
         wait_within(within, async { Ok(self.inner.lost().await) })
     }
 
-    /// The state of the lock, now and from now on. See [`LockGuard::watch_state`](crate::LockGuard::watch_state).
+    /// Returns a [`Watch`] that always shows the latest state of the lock. See
+    /// [`LockGuard::watch_state`](crate::LockGuard::watch_state).
     pub fn watch_state(&self) -> Watch<LockState> {
         self.inner.watch_state().into()
     }
 
-    /// Does work if the lock is held before it, and returns what comes of it if the lock is held after it, too. It is not
-    /// stopped by a loss.
+    /// Runs `work` if the lock is held before it, and returns its result if the lock is still held after it. A
+    /// loss does not stop the work.
     ///
     /// # Errors
-    /// [`Error::LockLost`](crate::Error::LockLost) and [`Error::Closed`](crate::Error::Closed): the lock was lost before
-    /// the work had ended.
+    /// - [`Error::LockLost`](crate::Error::LockLost): the lock was lost before `work` had ended.
+    /// - [`Error::Closed`](crate::Error::Closed): the client was closed before `work` had ended.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         self.inner.run_blocking(work)
     }
 
-    /// Writes to ZooKeeper that are only done while the lock is held, whatever this process believes.
+    /// Starts a transaction of writes to ZooKeeper that are applied only while the lock is held, whatever this
+    /// process believes.
     pub fn transaction(&self) -> Transaction<'_> {
         Transaction::new(self.inner.transaction())
     }
 
-    /// As [`LockGuard::remaining_hold`](crate::LockGuard::remaining_hold). It does not block.
+    /// Returns how much longer the lock can be held. Does not block. See
+    /// [`LockGuard::remaining_hold`](crate::LockGuard::remaining_hold).
     pub fn remaining_hold(&self) -> Option<Duration> {
         self.inner.remaining_hold()
     }
 
-    /// As [`LockGuard::extend`](crate::LockGuard::extend). It does not block.
+    /// Sets the remaining hold time. Does not block. See [`LockGuard::extend`](crate::LockGuard::extend).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn extend(&self, max_hold: Duration) -> Result<()> {
         self.inner.extend(max_hold)
     }
 
-    /// As [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested), and blocks the thread until somebody asks
-    /// for the lock.
+    /// Blocks the thread until another client asks for the lock. The blocking version of
+    /// [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn revoke_requested(&self) -> Result<()> {
         wait(self.inner.revoke_requested())
     }
 
-    /// The same for a bounded time. Returns whether somebody asks for the lock.
+    /// Blocks the thread until another client asks for the lock, for at most `within`. Returns whether one has
+    /// asked.
     ///
     /// # Errors
-    /// As [`revoke_requested`](Self::revoke_requested).
+    /// Same as [`revoke_requested`](Self::revoke_requested).
     pub fn revoke_requested_within(&self, within: Duration) -> Result<bool> {
         Ok(wait_within(within, self.inner.revoke_requested())?.is_some())
     }
 
-    /// As [`LockGuard::release`](crate::LockGuard::release), and blocks the thread for the round trip.
+    /// Releases the lock, blocking the thread for the round trip. The blocking version of
+    /// [`LockGuard::release`](crate::LockGuard::release).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime): then the background releases it.
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    ///   The lock is then released in the background.
     pub fn release(self) -> Result<()> {
         wait(self.inner.release())
     }

@@ -1,4 +1,4 @@
-//! A candidate that leads for as long as it is let, for threads.
+//! A candidate that leads until it gives the leadership up or loses it, for threads.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::error::Result;
 use crate::leader::{CloseMode, LeaderOptions, LeaderState};
 use crate::lock::Participant;
 
-/// A candidate for the leadership among all processes that use the same path. See [`LeaderLatch`](crate::LeaderLatch).
+/// A candidate for the leadership among all processes that use the same path. The blocking twin of
+/// [`LeaderLatch`](crate::LeaderLatch).
 ///
 /// ```no_run
 /// use zk_recipes::blocking::{Client, LeaderLatch};
@@ -34,35 +35,40 @@ pub struct LeaderLatch {
 }
 
 impl LeaderLatch {
-    /// As [`LeaderLatch::start`](crate::LeaderLatch::start). It does not block.
+    /// Starts a candidate at `path`. Does not block. See [`LeaderLatch::start`](crate::LeaderLatch::start).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn start(client: &Client, path: &str, options: LeaderOptions) -> Result<Self> {
         crate::LeaderLatch::start(&client.inner, path, options).map(Self::from)
     }
 
-    /// As [`LeaderLatch::await_leadership`](crate::LeaderLatch::await_leadership), and blocks the thread.
+    /// Blocks the thread until this candidate leads, and returns the leadership. The blocking version of
+    /// [`LeaderLatch::await_leadership`](crate::LeaderLatch::await_leadership).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn await_leadership(&self) -> Result<Leadership> {
         wait(self.inner.await_leadership()).map(Leadership::from)
     }
 
-    /// The same for a bounded time; `None` if it does not lead by then. It stays a candidate.
+    /// Blocks the thread until this candidate leads, for at most `within`. Returns `None` if it does not lead by
+    /// then; it stays a candidate.
     ///
     /// # Errors
-    /// As [`await_leadership`](Self::await_leadership).
+    /// Same as [`await_leadership`](Self::await_leadership).
     pub fn await_leadership_within(&self, within: Duration) -> Result<Option<Leadership>> {
         Ok(wait_within(within, self.inner.await_leadership())?.map(Leadership::from))
     }
 
-    /// As [`LeaderLatch::close`](crate::LeaderLatch::close), and blocks the thread. At the end of a program, close
-    /// the client instead.
+    /// Leaves the election for good, blocking the thread. At the end of a program, close the client instead. The
+    /// blocking version of [`LeaderLatch::close`](crate::LeaderLatch::close).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime): then it is not closed.
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    ///   The latch is then not closed.
     pub fn close(&self, mode: CloseMode) -> Result<()> {
         wait(self.inner.close(mode))
     }

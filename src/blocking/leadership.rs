@@ -1,4 +1,4 @@
-//! What a leader has, for threads.
+//! A term of leadership, for threads.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::watch::Watch;
 use crate::error::{LossReason, Result};
 use crate::lock::LockState;
 
-/// One term of a leader: from its election to the moment at which another can be elected. See
+/// One term of a leader: from its election until another candidate can be elected. The blocking twin of
 /// [`Leadership`](crate::Leadership).
 ///
-/// A thread cannot be stopped when the term ends: have it look between its steps, by
-/// [`is_resigning`](Self::is_resigning) and [`is_valid`](Self::is_valid), or wait by
-/// [`resign_requested_within`](Self::resign_requested_within) rather than sleep.
+/// A thread cannot be stopped when the term ends. Check between steps of the work with
+/// [`is_resigning`](Self::is_resigning) and [`is_valid`](Self::is_valid), and wait with
+/// [`resign_requested_within`](Self::resign_requested_within) instead of sleeping.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     inner: crate::Leadership,
@@ -23,78 +23,86 @@ pub struct Leadership {
 twin!(Leadership);
 
 impl Leadership {
-    /// As [`Leadership::fencing_token`](crate::Leadership::fencing_token).
+    /// Returns a number that grows with every term. See
+    /// [`Leadership::fencing_token`](crate::Leadership::fencing_token).
     pub fn fencing_token(&self) -> i64 {
         self.inner.fencing_token()
     }
 
-    /// The full path of the leader's node, namespace included.
+    /// Returns the full path of the leader's node, including the namespace.
     pub fn node_path(&self) -> &str {
         self.inner.node_path()
     }
 
-    /// As [`Leadership::is_valid`](crate::Leadership::is_valid). It does not block.
+    /// Returns whether this term continues. Does not block. See
+    /// [`Leadership::is_valid`](crate::Leadership::is_valid).
     pub fn is_valid(&self) -> bool {
         self.inner.is_valid()
     }
 
-    /// As [`Leadership::valid_until`](crate::Leadership::valid_until). It does not block.
+    /// Returns the time until which the term certainly continues. Does not block. See
+    /// [`Leadership::valid_until`](crate::Leadership::valid_until).
     pub fn valid_until(&self) -> Instant {
         self.inner.valid_until().into_std()
     }
 
-    /// How it has ended, if it has; then for good. It does not block.
+    /// Returns why the term has ended, or `None` if it has not. A term that has ended does not resume. Does not
+    /// block.
     pub fn loss(&self) -> Option<LossReason> {
         self.inner.loss()
     }
 
-    /// As [`Leadership::lost`](crate::Leadership::lost), and blocks the thread until it has ended.
+    /// Blocks the thread until the term ends. The blocking version of
+    /// [`Leadership::lost`](crate::Leadership::lost).
     ///
     /// # Errors
-    /// [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn lost(&self) -> Result<LossReason> {
         wait(async { Ok(self.inner.lost().await) })
     }
 
-    /// The same for a bounded time; `None` if it has not ended in that.
+    /// Blocks the thread until the term ends, for at most `within`. Returns `None` if it has not ended within that
+    /// time.
     ///
     /// # Errors
-    /// As [`lost`](Self::lost).
+    /// Same as [`lost`](Self::lost).
     pub fn lost_within(&self, within: Duration) -> Result<Option<LossReason>> {
         wait_within(within, async { Ok(self.inner.lost().await) })
     }
 
-    /// How sure it is that it goes on, now and from now on. See
+    /// Returns a [`Watch`] that always shows how certain it is that the term continues. See
     /// [`Leadership::watch_state`](crate::Leadership::watch_state).
     pub fn watch_state(&self) -> Watch<LockState> {
         self.inner.watch_state().into()
     }
 
-    /// Does work if the term goes on, and returns what comes of it if the term goes on after it, too. It is not stopped: a
-    /// resignation waits for it.
+    /// Runs `work` if the term continues, and returns its result if the term still continues after it. The work is
+    /// not stopped: a resignation waits for it.
     ///
     /// # Errors
-    /// [`Error::LockLost`](crate::Error::LockLost) and [`Error::Closed`](crate::Error::Closed): the term has ended before
-    /// the work had, or was to end before it began.
+    /// - [`Error::LockLost`](crate::Error::LockLost): the term ended before `work` had ended, or was to end before
+    ///   `work` began.
+    /// - [`Error::Closed`](crate::Error::Closed): the client was closed before `work` had ended.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         self.inner.run_blocking(work)
     }
 
-    /// Writes to ZooKeeper that are only done while this term goes on, whatever this process believes.
+    /// Starts a transaction of writes to ZooKeeper that are applied only while this term continues, whatever this
+    /// process believes.
     pub fn transaction(&self) -> Transaction<'_> {
         Transaction::new(self.inner.transaction())
     }
 
-    /// Whether it is to be given up, or has ended. It does not block.
+    /// Returns whether the leadership is to be given up, or has ended. Does not block.
     pub fn is_resigning(&self) -> bool {
         self.inner.is_resigning()
     }
 
-    /// As [`Leadership::resign_requested`](crate::Leadership::resign_requested), and blocks the thread until it is to be
-    /// given up, or has ended.
+    /// Blocks the thread until the leadership is to be given up, or has ended. The blocking version of
+    /// [`Leadership::resign_requested`](crate::Leadership::resign_requested).
     ///
     /// # Errors
-    /// [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn resign_requested(&self) -> Result<()> {
         wait(async {
             self.inner.resign_requested().await;
@@ -102,9 +110,10 @@ impl Leadership {
         })
     }
 
-    /// The same for a bounded time. Returns whether it is to be given up, or has ended.
+    /// Blocks the thread until the leadership is to be given up or has ended, for at most `within`. Returns
+    /// whether that is the case.
     ///
-    /// Use it for the pause between two steps of work, where async code has
+    /// Use this for the pause between two steps of work. Its async counterpart is
     /// [`Leadership::until_resigning`](crate::Leadership::until_resigning).
     ///
     /// ```no_run
@@ -119,7 +128,7 @@ impl Leadership {
     /// ```
     ///
     /// # Errors
-    /// As [`resign_requested`](Self::resign_requested).
+    /// Same as [`resign_requested`](Self::resign_requested).
     pub fn resign_requested_within(&self, within: Duration) -> Result<bool> {
         let requested = wait_within(within, async {
             self.inner.resign_requested().await;
@@ -128,11 +137,12 @@ impl Leadership {
         Ok(requested.is_some())
     }
 
-    /// As [`Leadership::resign`](crate::Leadership::resign), and blocks the thread until the work under it has ended and the
-    /// node is gone. Do not call it within that work.
+    /// Gives the leadership up, blocking the thread until the work under it has ended and the node is gone. Do not
+    /// call this inside that work. The blocking version of [`Leadership::resign`](crate::Leadership::resign).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn resign(&self) -> Result<()> {
         wait(self.inner.resign())
     }

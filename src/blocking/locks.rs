@@ -10,7 +10,8 @@ use super::semaphore_mutex::SemaphoreMutex;
 use super::twin::twin;
 use crate::error::Result;
 
-/// Locks by key: one for each order, user or file. See [`Locks`](crate::Locks). Nothing here blocks.
+/// Locks by key: one for each order, user or file. Nothing here blocks. The blocking twin of
+/// [`Locks`](crate::Locks).
 ///
 /// ```no_run
 /// use zk_recipes::blocking::{Client, Locks};
@@ -30,47 +31,47 @@ pub struct Locks {
 twin!(Locks);
 
 impl Locks {
-    /// As [`Locks::new`](crate::Locks::new).
+    /// Creates locks below the path `base`. See [`Locks::new`](crate::Locks::new).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn new(client: &Client, base: &str) -> Result<Self> {
         crate::Locks::new(&client.inner, base).map(Self::from)
     }
 
-    /// As [`Locks::mutex`](crate::Locks::mutex).
+    /// Returns the [`InterProcessMutex`] of a key. See [`Locks::mutex`](crate::Locks::mutex).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn mutex(&self, key: impl Display) -> Result<InterProcessMutex> {
         self.inner.mutex(key).map(InterProcessMutex::from)
     }
 
-    /// As [`Locks::read_write`](crate::Locks::read_write).
+    /// Returns the [`ReadWriteLock`] of a key. See [`Locks::read_write`](crate::Locks::read_write).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn read_write(&self, key: impl Display) -> Result<ReadWriteLock> {
         self.inner.read_write(key).map(ReadWriteLock::from)
     }
 
-    /// As [`Locks::semaphore_mutex`](crate::Locks::semaphore_mutex).
+    /// Returns the [`SemaphoreMutex`] of a key. See [`Locks::semaphore_mutex`](crate::Locks::semaphore_mutex).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn semaphore_mutex(&self, key: impl Display) -> Result<SemaphoreMutex> {
         self.inner.semaphore_mutex(key).map(SemaphoreMutex::from)
     }
 
-    /// As [`Locks::semaphore`](crate::Locks::semaphore).
+    /// Returns the [`Semaphore`] of a key. See [`Locks::semaphore`](crate::Locks::semaphore).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn semaphore(&self, key: impl Display, permits: u32) -> Result<Semaphore> {
         self.inner.semaphore(key, permits).map(Semaphore::from)
     }
 
-    /// As [`Locks::path_of`](crate::Locks::path_of).
+    /// Returns the path of the locks of a key. See [`Locks::path_of`](crate::Locks::path_of).
     pub fn path_of(&self, key: impl Display) -> String {
         self.inner.path_of(key)
     }

@@ -1,9 +1,9 @@
 //! The recipes for threads, without `async`.
 //!
-//! For programs, or parts of them, that have no runtime: each type here is the twin of the async one of the same name, with
-//! the same methods, which block the calling thread until they are done. Options, errors, participants and owners are the
-//! same types; so is the [`ClientBuilder`](crate::ClientBuilder), whose last step is
-//! [`connect_blocking`](crate::ClientBuilder::connect_blocking). Needs the feature `blocking`.
+//! For programs, or parts of them, that have no runtime. Each type here is the blocking twin of the async type of
+//! the same name: it has the same methods, which block the calling thread until they are done. Options, errors,
+//! participants and owners are the same types. So is the [`ClientBuilder`](crate::ClientBuilder), whose last step
+//! is [`connect_blocking`](crate::ClientBuilder::connect_blocking). Needs the feature `blocking`.
 //!
 //! ```no_run
 //! use std::thread;
@@ -26,31 +26,36 @@
 //!
 //! # Re-entrance
 //!
-//! The owner is the thread, as in Curator: the one that holds a mutex can acquire it again, and others of the same process
-//! wait, also through the same object. In `spawn_blocking` the owner is the task of that closure, and in `block_in_place`
-//! the task around it; see [`Owner::current`](crate::Owner::current). A guard can be moved to any thread, and released
-//! there; for work that moves with it, give it an [`Owner`](crate::Owner).
+//! The owner is the thread, as in Curator: the thread that holds a mutex can acquire it again, and other threads
+//! of the same process wait, even through the same object. In `spawn_blocking` the owner is the task of that
+//! closure, and in `block_in_place` the task around it; see [`Owner::current`](crate::Owner::current). You can
+//! move a guard to any thread and release it there. For work that moves with the guard, use an explicit
+//! [`Owner`](crate::Owner).
 //!
-//! # What it costs
+//! # Cost
 //!
-//! A thread for each caller that waits, with its stack, and no other: all clients share two threads of their own. Use
-//! tasks to wait for hundreds of locks at once.
+//! Each waiting caller occupies a thread, with its stack. Beyond that, all clients share two threads. To wait for
+//! hundreds of locks at once, use tasks.
 //!
-//! An acquire and a release take as long as in async code: 210 us, the median on one server with 2 cores, with no
-//! difference beyond what changes from run to run. A call that makes no request, as a re-entrant acquire, takes 0.3 us; 2 us
-//! where the thread is within the context of a tokio runtime, as in `spawn_blocking`.
+//! An acquire and a release take as long as in async code: 210 us (median, one server, 2 cores), with no
+//! difference beyond the variation between runs. A call that makes no request, such as a re-entrant acquire, takes
+//! 0.3 us, or 2 us on a thread within the context of a tokio runtime, as in `spawn_blocking`.
 //!
 //! # In async programs
 //!
-//! A thread on which a tokio runtime runs tasks must not be blocked. There, in a task or in the future of `block_on`, all
-//! that would block fails with [`Error::WithinRuntime`](crate::Error::WithinRuntime), at once, also in a `Drop`: await the
-//! method of the async type, or call this one within `tokio::task::spawn_blocking`. It is allowed there and in
-//! `block_in_place`, on any thread of your own, and on one between two `block_on`, also while a `Runtime::enter` lasts. In
-//! `tokio::task::unconstrained` it cannot be told, and blocks; neither can it be under other executors than tokio's.
+//! A thread on which a tokio runtime runs tasks must not be blocked. In a task or in the future of `block_on`,
+//! every call that would block fails immediately with [`Error::WithinRuntime`](crate::Error::WithinRuntime), even
+//! in a `Drop`. There, await the method of the async type, or make the call within `tokio::task::spawn_blocking`.
 //!
-//! Both kinds can be used on one client: each type is made [`From`] its twin, and `as_async` borrows it. Use that for
-//! what has no twin: [`Client::zookeeper`](crate::Client::zookeeper), whose own calls are async,
-//! [`Client::from_zookeeper`](crate::Client::from_zookeeper), and [`InterProcessLock`](crate::InterProcessLock).
+//! Blocking is allowed in `spawn_blocking` and `block_in_place`, on any thread of your own, and on a thread
+//! between two calls of `block_on`, even while a `Runtime::enter` guard exists. Inside
+//! `tokio::task::unconstrained`, and under executors other than tokio's, the check cannot detect a task, and the
+//! call blocks.
+//!
+//! You can use both kinds on one client: each type converts [`From`] its async twin, and `as_async` borrows that
+//! twin. Use this for what has no blocking twin: [`Client::zookeeper`](crate::Client::zookeeper), whose own calls
+//! are async, [`Client::from_zookeeper`](crate::Client::from_zookeeper), and
+//! [`InterProcessLock`](crate::InterProcessLock).
 //!
 //! ```no_run
 //! # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
@@ -65,23 +70,23 @@
 //! # }
 //! ```
 //!
-//! A client that lives on a [runtime that was given](crate::ClientBuilder::runtime) needs that to run meanwhile: a
-//! current-thread runtime does only while somebody is in its `block_on`.
+//! A client that lives on a [runtime of yours](crate::ClientBuilder::runtime) needs that runtime to be running: a
+//! current-thread runtime runs only while a thread is inside its `block_on`.
 //!
 //! # When a lock is lost
 //!
-//! Work on a thread cannot be stopped from outside. So look between its steps, by [`LockGuard::is_valid`] or
-//! [`Leadership::is_valid`]: both go by the clock, and make no request. Have another thread wait in
-//! [`LockGuard::lost`] to hear of it at once. What is written under a lock is to be protected as in async code: by the
-//! [fencing token](LockGuard::fencing_token), or by a [transaction](LockGuard::transaction).
+//! Work on a thread cannot be stopped from outside. Check between its steps with [`LockGuard::is_valid`] or
+//! [`Leadership::is_valid`]: both use the clock and make no request. To be notified immediately, have another
+//! thread wait in [`LockGuard::lost`]. Protect what is written under a lock as in async code: with the [fencing
+//! token](LockGuard::fencing_token) or with a [transaction](LockGuard::transaction).
 //!
 //! # Ending
 //!
-//! Returning from `main` drops what `main` has, and the last handle of a client waits until the servers have ended its
-//! session, so that a guard there leaves no lock behind. But threads that go on when `main` returns are ended as they stand,
-//! and drop nothing; as long as they have handles of the client, the drop in `main` is not the last one. So call
-//! [`Client::close`] first: it frees everything, and wakes all threads that wait, with
-//! [`Error::Closed`](crate::Error::Closed). Or join them.
+//! Returning from `main` drops the values of `main`. The drop of the last handle of a client waits until the
+//! servers have ended its session, so a guard in `main` leaves no lock behind. Other threads, however, are killed
+//! when `main` returns, and drop nothing; as long as they have handles of the client, the drop in `main` is not
+//! the last one. So call [`Client::close`] first: it releases everything, and wakes all waiting threads with
+//! [`Error::Closed`](crate::Error::Closed). Or join the threads.
 
 mod candidate;
 mod client;

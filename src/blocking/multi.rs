@@ -10,7 +10,8 @@ use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{InterProcessLock, LockOptions, Participant};
 
-/// Several locks that one holds all of, or none. See [`MultiLock`](crate::MultiLock).
+/// Several locks that are acquired and released as one: all or none. The blocking twin of
+/// [`MultiLock`](crate::MultiLock).
 ///
 /// ```no_run
 /// use zk_recipes::blocking::{Client, MultiLock};
@@ -29,15 +30,17 @@ pub struct MultiLock {
 twin!(MultiLock);
 
 impl MultiLock {
-    /// As [`MultiLock::new`](crate::MultiLock::new).
+    /// Creates a multi-lock of the locks at these paths. Does not block. See
+    /// [`MultiLock::new`](crate::MultiLock::new).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn new<P: AsRef<str>>(client: &Client, paths: impl IntoIterator<Item = P>) -> Result<Self> {
         crate::MultiLock::new(&client.inner, paths).map(Self::from)
     }
 
-    /// As [`MultiLock::of`](crate::MultiLock::of), of the async locks, as `as_async` of each returns them.
+    /// Creates a multi-lock of async locks, which `as_async` of each blocking lock returns. Does not block. See
+    /// [`MultiLock::of`](crate::MultiLock::of).
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -52,73 +55,82 @@ impl MultiLock {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
         crate::MultiLock::of(locks).map(Self::from)
     }
 
-    /// The same lock object, whose acquires have these options.
+    /// Returns a handle to the same lock object that acquires with these options.
     ///
     /// # Errors
-    /// As [`MultiLock::with_options`](crate::MultiLock::with_options).
+    /// Same as [`MultiLock::with_options`](crate::MultiLock::with_options).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         self.inner.with_options(options).map(Self::from)
     }
 
-    /// As [`MultiLock::acquire`](crate::MultiLock::acquire), and blocks the thread, which is the owner.
+    /// Acquires all locks for the current thread, blocking it until they are available. The blocking version of
+    /// [`MultiLock::acquire`](crate::MultiLock::acquire).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn acquire(&self) -> Result<LockGuard> {
         wait(self.inner.acquire()).map(LockGuard::from)
     }
 
-    /// As [`MultiLock::try_acquire`](crate::MultiLock::try_acquire), and blocks the thread for the round trips.
+    /// Acquires all locks if all are available immediately; returns `None` otherwise. Blocks the thread for the
+    /// round trips. The blocking version of [`MultiLock::try_acquire`](crate::MultiLock::try_acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub fn try_acquire(&self) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire())?.map(LockGuard::from))
     }
 
-    /// As [`MultiLock::try_acquire_for`](crate::MultiLock::try_acquire_for), and blocks the thread for that time at most.
+    /// Acquires all locks, blocking the thread for at most `within`. Returns `None` if that time elapsed in the
+    /// queues. The blocking version of [`MultiLock::try_acquire_for`](crate::MultiLock::try_acquire_for).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire_for(within))?.map(LockGuard::from))
     }
 
-    /// As [`MultiLock::is_locked`](crate::MultiLock::is_locked), and blocks the thread.
+    /// Returns whether any of the locks is held, in any process. The blocking version of
+    /// [`MultiLock::is_locked`](crate::MultiLock::is_locked).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn is_locked(&self) -> Result<bool> {
         wait(self.inner.is_locked())
     }
 
-    /// As [`MultiLock::holder`](crate::MultiLock::holder), and blocks the thread.
+    /// Returns the holder of the first lock that is held. The blocking version of
+    /// [`MultiLock::holder`](crate::MultiLock::holder).
     ///
     /// # Errors
-    /// As [`is_locked`](Self::is_locked).
+    /// Same as [`is_locked`](Self::is_locked).
     pub fn holder(&self) -> Result<Option<Participant>> {
         wait(self.inner.holder())
     }
 
-    /// As [`MultiLock::path_exists`](crate::MultiLock::path_exists), and blocks the thread.
+    /// Returns whether the paths of all locks exist. The blocking version of
+    /// [`MultiLock::path_exists`](crate::MultiLock::path_exists).
     ///
     /// # Errors
-    /// As [`is_locked`](Self::is_locked).
+    /// Same as [`is_locked`](Self::is_locked).
     pub fn path_exists(&self) -> Result<bool> {
         wait(self.inner.path_exists())
     }
 
-    /// Whether each of the locks is held through its lock object. It does not block.
+    /// Returns whether each of the locks is held through its lock object. Does not block.
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.inner.is_acquired_in_this_process()
     }
 
-    /// The full paths of the locks in their order, namespaces included, separated by commas.
+    /// Returns the full paths of the locks, sorted and separated by commas, including the namespaces.
     pub fn path(&self) -> &str {
         self.inner.path()
     }

@@ -11,7 +11,7 @@ use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Owner, Participant};
 
-/// A lock that one thread at a time holds, among all processes that use the same path. See
+/// A lock that one thread at a time holds, among all processes that use the same path. The blocking twin of
 /// [`InterProcessMutex`](crate::InterProcessMutex).
 ///
 /// ```no_run
@@ -32,10 +32,10 @@ pub struct InterProcessMutex {
 }
 
 impl InterProcessMutex {
-    /// As [`InterProcessMutex::new`](crate::InterProcessMutex::new).
+    /// Creates a lock at `path`. Does not block. See [`InterProcessMutex::new`](crate::InterProcessMutex::new).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         crate::InterProcessMutex::new(&client.inner, path).map(Self::from)
     }

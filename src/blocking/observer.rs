@@ -1,4 +1,4 @@
-//! Who leads, for those who do not stand, for threads.
+//! Observing an election without taking part in it, for threads.
 
 use super::client::Client;
 use super::twin::twin;
@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::leader::Observation;
 use crate::lock::Participant;
 
-/// Sees who leads at a path without standing for election there. See [`LeaderObserver`](crate::LeaderObserver).
+/// Shows who leads at a path without standing for election there. The blocking twin of
+/// [`LeaderObserver`](crate::LeaderObserver).
 ///
 /// ```no_run
 /// # fn example(client: zk_recipes::blocking::Client) -> zk_recipes::Result<()> {
@@ -30,39 +31,44 @@ pub struct LeaderObserver {
 twin!(LeaderObserver);
 
 impl LeaderObserver {
-    /// As [`LeaderObserver::new`](crate::LeaderObserver::new).
+    /// Creates an observer of the election at `path`. Does not block. See
+    /// [`LeaderObserver::new`](crate::LeaderObserver::new).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         crate::LeaderObserver::new(&client.inner, path).map(Self::from)
     }
 
-    /// As [`LeaderObserver::leader`](crate::LeaderObserver::leader), and blocks the thread.
+    /// Returns the leader. The blocking version of [`LeaderObserver::leader`](crate::LeaderObserver::leader).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn leader(&self) -> Result<Option<Participant>> {
         wait(self.inner.leader())
     }
 
-    /// As [`LeaderObserver::participants`](crate::LeaderObserver::participants), and blocks the thread.
+    /// Returns all candidates in queue order. The blocking version of
+    /// [`LeaderObserver::participants`](crate::LeaderObserver::participants).
     ///
     /// # Errors
-    /// As [`leader`](Self::leader).
+    /// Same as [`leader`](Self::leader).
     pub fn participants(&self) -> Result<Vec<Participant>> {
         wait(self.inner.participants())
     }
 
-    /// As [`LeaderObserver::path_exists`](crate::LeaderObserver::path_exists), and blocks the thread.
+    /// Returns whether the path exists. The blocking version of
+    /// [`LeaderObserver::path_exists`](crate::LeaderObserver::path_exists).
     ///
     /// # Errors
-    /// As [`leader`](Self::leader).
+    /// Same as [`leader`](Self::leader).
     pub fn path_exists(&self) -> Result<bool> {
         wait(self.inner.path_exists())
     }
 
-    /// Who leads, now and from now on. See [`LeaderObserver::watch`](crate::LeaderObserver::watch).
+    /// Returns a [`Watch`] that always shows the latest observation. See
+    /// [`LeaderObserver::watch`](crate::LeaderObserver::watch).
     pub fn watch(&self) -> Watch<Observation> {
         self.inner.watch().into()
     }

@@ -11,7 +11,7 @@ use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Owner, Participant};
 
-/// A lock that many readers or one writer hold, among all processes that use the same path. See
+/// A lock that many readers or one writer hold, among all processes that use the same path. The blocking twin of
 /// [`ReadWriteLock`](crate::ReadWriteLock).
 ///
 /// ```no_run
@@ -32,14 +32,14 @@ pub struct ReadWriteLock {
     inner: crate::ReadWriteLock,
 }
 
-/// The side of a [`ReadWriteLock`] that many hold at once.
+/// The read side of a [`ReadWriteLock`]: many owners hold it at once.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadLock {
     inner: crate::ReadLock,
 }
 
-/// The side of a [`ReadWriteLock`] that one holds alone.
+/// The write side of a [`ReadWriteLock`]: one owner holds it alone.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct WriteLock {
@@ -49,33 +49,34 @@ pub struct WriteLock {
 twin!(ReadWriteLock);
 
 impl ReadWriteLock {
-    /// As [`ReadWriteLock::new`](crate::ReadWriteLock::new).
+    /// Creates a lock at `path`. Does not block. See [`ReadWriteLock::new`](crate::ReadWriteLock::new).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         crate::ReadWriteLock::new(&client.inner, path).map(Self::from)
     }
 
-    /// The lock for readers.
+    /// Returns the lock for readers.
     pub fn read(&self) -> ReadLock {
         self.inner.read().clone().into()
     }
 
-    /// The lock for writers.
+    /// Returns the lock for writers.
     pub fn write(&self) -> WriteLock {
         self.inner.write().clone().into()
     }
 
-    /// The same lock object, with these options on both sides.
+    /// Returns a handle to the same lock object that acquires both sides with these options.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): a maximum hold time of zero.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time is zero, or the node
+    ///   data is not allowed (see [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         self.inner.with_options(options).map(Self::from)
     }
 
-    /// The full path of the lock, namespace included.
+    /// Returns the full path of the lock, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
     }

@@ -1,4 +1,4 @@
-//! A candidate that does a piece of work while it leads, on a thread.
+//! A candidate that runs a piece of work on a thread while it leads.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,16 @@ use crate::error::{Result, WorkError};
 use crate::leader::{LeaderOptions, LeaderState};
 use crate::lock::Participant;
 
-/// A candidate for the leadership among all processes that use the same path, which calls a closure while it leads, on a
-/// thread of its own for each term. See [`LeaderSelector`](crate::LeaderSelector).
+/// A candidate for the leadership among all processes that use the same path, which calls a closure while it
+/// leads, on a new thread for each term. The blocking twin of [`LeaderSelector`](crate::LeaderSelector).
 ///
-/// The closure cannot be stopped. When it is to end, [`Leadership::is_resigning`] says so, and the node stays until it has
-/// returned, or the session ends. When the leadership is lost, [`Leadership::is_valid`] says so: another one may lead from
-/// then on, while the closure goes on. It is not called again before it has returned.
+/// The closure cannot be stopped. When it is to end, [`Leadership::is_resigning`] returns `true`, and the node
+/// stays until the closure has returned or the session ends. When the leadership is lost, [`Leadership::is_valid`]
+/// returns `false`: from then on another candidate may lead while the closure continues. The closure is not called
+/// again before it has returned.
 ///
-/// It does not keep the client open: the drop of the last handle of the client, and of all made from it, asks it to end.
+/// The selector does not keep the client open: dropping the last handle of the client, and of everything created
+/// from it, asks the closure to end.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -47,11 +49,15 @@ pub struct LeaderSelector {
 }
 
 impl LeaderSelector {
-    /// As [`LeaderSelector::start`](crate::LeaderSelector::start), for work that blocks. It does not block itself, and needs
-    /// no runtime.
+    /// Starts a candidate whose work blocks. Does not block itself, and needs no runtime. See
+    /// [`LeaderSelector::start`](crate::LeaderSelector::start).
     ///
     /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath). What goes wrong later shows in [`watch`](Self::watch).
+    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the [id](LeaderOptions::id) is not allowed as
+    ///   node data.
+    ///
+    /// Later errors show in [`watch`](Self::watch).
     pub fn start<W, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
     where
         W: FnMut(Leadership) -> Result<(), E> + Send + 'static,
@@ -60,10 +66,11 @@ impl LeaderSelector {
         Self::start_queueing(client, path, &options, true, work)
     }
 
-    /// As [`LeaderSelector::start_once`](crate::LeaderSelector::start_once), for work that blocks.
+    /// Starts a candidate that leads once, and whose work blocks. See
+    /// [`LeaderSelector::start_once`](crate::LeaderSelector::start_once).
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Same as [`start`](Self::start).
     pub fn start_once<W, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
     where
         W: FnMut(Leadership) -> Result<(), E> + Send + 'static,
@@ -88,21 +95,24 @@ impl LeaderSelector {
             .map(Self::from)
     }
 
-    /// As [`LeaderSelector::requeue`](crate::LeaderSelector::requeue). It does not block.
+    /// Makes the candidate stand again. Does not block. See
+    /// [`LeaderSelector::requeue`](crate::LeaderSelector::requeue).
     pub fn requeue(&self) -> bool {
         self.inner.requeue()
     }
 
-    /// Asks the work to end if it runs, so that the next one leads. It does not block.
+    /// Asks the work to end if it is running, so that the next candidate leads. Does not block.
     pub fn interrupt_leadership(&self) {
         self.inner.interrupt_leadership();
     }
 
-    /// As [`LeaderSelector::close`](crate::LeaderSelector::close), and blocks the thread until the work has ended. At
-    /// the end of a program, close the client instead.
+    /// Leaves the election for good, blocking the thread until the work has ended. At the end of a program, close
+    /// the client instead. The blocking version of [`LeaderSelector::close`](crate::LeaderSelector::close).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime): then it is not closed.
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    ///   The selector is then not closed.
     pub fn close(&self) -> Result<()> {
         wait(self.inner.close())
     }

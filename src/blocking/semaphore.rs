@@ -10,7 +10,8 @@ use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Participant};
 
-/// A number of permits, among all processes that use the same path. See [`Semaphore`](crate::Semaphore).
+/// A number of permits, shared by all processes that use the same path. The blocking twin of
+/// [`Semaphore`](crate::Semaphore).
 ///
 /// ```no_run
 /// use zk_recipes::blocking::{Client, Semaphore};
@@ -30,125 +31,146 @@ pub struct Semaphore {
 twin!(Semaphore);
 
 impl Semaphore {
-    /// As [`Semaphore::new`](crate::Semaphore::new).
+    /// Creates a semaphore with a fixed number of permits. Does not block. See
+    /// [`Semaphore::new`](crate::Semaphore::new).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self> {
         crate::Semaphore::new(&client.inner, path, permits).map(Self::from)
     }
 
-    /// As [`Semaphore::with_shared_count`](crate::Semaphore::with_shared_count).
+    /// Creates a semaphore whose number of permits is the value of a [`SharedCount`]. Does not block. See
+    /// [`Semaphore::with_shared_count`](crate::Semaphore::with_shared_count).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn with_shared_count(client: &Client, path: &str, count: &SharedCount) -> Result<Self> {
         crate::Semaphore::with_shared_count(&client.inner, path, count.as_async()).map(Self::from)
     }
 
-    /// The same semaphore, whose permits have these options.
+    /// Returns a handle to the same semaphore whose permits have these options.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): a maximum hold time of zero.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time is zero, or the node
+    ///   data is not allowed (see [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         self.inner.with_options(options).map(Self::from)
     }
 
-    /// As [`Semaphore::acquire`](crate::Semaphore::acquire), and blocks the thread.
+    /// Acquires a permit, blocking the thread until one is available. The blocking version of
+    /// [`Semaphore::acquire`](crate::Semaphore::acquire).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn acquire(&self) -> Result<LockGuard> {
         wait(self.inner.acquire()).map(LockGuard::from)
     }
 
-    /// As [`Semaphore::acquire_many`](crate::Semaphore::acquire_many), and blocks the thread.
+    /// Acquires several permits, all or none, blocking the thread until they are available. The blocking version
+    /// of [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn acquire_many(&self, permits: u32) -> Result<Vec<LockGuard>> {
         wait(self.inner.acquire_many(permits)).map(guards)
     }
 
-    /// As [`Semaphore::try_acquire`](crate::Semaphore::try_acquire), and blocks the thread for the round trip.
+    /// Acquires a permit if one is available immediately; returns `None` otherwise. Blocks the thread for the
+    /// round trip. The blocking version of [`Semaphore::try_acquire`](crate::Semaphore::try_acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub fn try_acquire(&self) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire())?.map(LockGuard::from))
     }
 
-    /// As [`Semaphore::try_acquire_many`](crate::Semaphore::try_acquire_many), and blocks the thread for the round trip.
+    /// Acquires several permits, all or none, if they are available immediately; returns `None` otherwise. Blocks
+    /// the thread for the round trip. The blocking version of
+    /// [`Semaphore::try_acquire_many`](crate::Semaphore::try_acquire_many).
     ///
     /// # Errors
-    /// As [`acquire_many`](Self::acquire_many).
+    /// Same as [`acquire_many`](Self::acquire_many).
     pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<LockGuard>>> {
         Ok(wait(self.inner.try_acquire_many(permits))?.map(guards))
     }
 
-    /// As [`Semaphore::try_acquire_for`](crate::Semaphore::try_acquire_for), and blocks the thread for that time at most.
+    /// Acquires a permit, blocking the thread for at most `within`. Returns `None` if that time elapsed in the
+    /// queue. The blocking version of [`Semaphore::try_acquire_for`](crate::Semaphore::try_acquire_for).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire_for(within))?.map(LockGuard::from))
     }
 
-    /// As [`Semaphore::try_acquire_many_for`](crate::Semaphore::try_acquire_many_for), and blocks the thread for that time
-    /// at most.
+    /// Acquires several permits, all or none, blocking the thread for at most `within`. Returns `None` if that
+    /// time elapsed in the queue. The blocking version of
+    /// [`Semaphore::try_acquire_many_for`](crate::Semaphore::try_acquire_many_for).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn try_acquire_many_for(&self, permits: u32, within: Duration) -> Result<Option<Vec<LockGuard>>> {
         Ok(wait(self.inner.try_acquire_many_for(permits, within))?.map(guards))
     }
 
-    /// As [`Semaphore::available_permits`](crate::Semaphore::available_permits), and blocks the thread.
+    /// Returns the number of permits that are free now. The blocking version of
+    /// [`Semaphore::available_permits`](crate::Semaphore::available_permits).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn available_permits(&self) -> Result<u32> {
         wait(self.inner.available_permits())
     }
 
-    /// As [`Semaphore::participants`](crate::Semaphore::participants), and blocks the thread.
+    /// Returns the holders of permits, followed by the waiters. The blocking version of
+    /// [`Semaphore::participants`](crate::Semaphore::participants).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn participants(&self) -> Result<Vec<Participant>> {
         wait(self.inner.participants())
     }
 
-    /// As [`Semaphore::is_locked`](crate::Semaphore::is_locked), and blocks the thread.
+    /// Returns whether no permit is free. The blocking version of
+    /// [`Semaphore::is_locked`](crate::Semaphore::is_locked).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     pub fn is_locked(&self) -> Result<bool> {
         wait(self.inner.is_locked())
     }
 
-    /// As [`Semaphore::holder`](crate::Semaphore::holder), and blocks the thread.
+    /// Returns the holder that has had its permit for the longest time. The blocking version of
+    /// [`Semaphore::holder`](crate::Semaphore::holder).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     pub fn holder(&self) -> Result<Option<Participant>> {
         wait(self.inner.holder())
     }
 
-    /// As [`Semaphore::path_exists`](crate::Semaphore::path_exists), and blocks the thread.
+    /// Returns whether the path exists. The blocking version of
+    /// [`Semaphore::path_exists`](crate::Semaphore::path_exists).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     pub fn path_exists(&self) -> Result<bool> {
         wait(self.inner.path_exists())
     }
 
-    /// Whether somebody has a permit through this object. It does not block.
+    /// Returns whether a permit is held through this object. Does not block.
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.inner.is_acquired_in_this_process()
     }
 
-    /// The full path of the semaphore, namespace included.
+    /// Returns the full path of the semaphore, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
     }

@@ -1,4 +1,4 @@
-//! The lock that knows no owner, for threads.
+//! The lock that has no owner, for threads.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Participant};
 
-/// A lock that one at a time holds, among all processes that use the same path, and that is not re-entrant: a thread that
-/// acquires it twice waits for itself. See [`SemaphoreMutex`](crate::SemaphoreMutex).
+/// A non-re-entrant lock that one holder at a time holds, among all processes that use the same path. A thread
+/// that acquires it twice waits for itself. The blocking twin of [`SemaphoreMutex`](crate::SemaphoreMutex).
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct SemaphoreMutex {
@@ -20,85 +20,95 @@ pub struct SemaphoreMutex {
 twin!(SemaphoreMutex);
 
 impl SemaphoreMutex {
-    /// As [`SemaphoreMutex::new`](crate::SemaphoreMutex::new).
+    /// Creates a lock at `path`. Does not block. See [`SemaphoreMutex::new`](crate::SemaphoreMutex::new).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         crate::SemaphoreMutex::new(&client.inner, path).map(Self::from)
     }
 
-    /// The same lock, whose acquires have these options.
+    /// Returns a handle to the same lock that acquires with these options.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument): a maximum hold time of zero.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time is zero, or the node
+    ///   data is not allowed (see [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         self.inner.with_options(options).map(Self::from)
     }
 
-    /// As [`SemaphoreMutex::acquire`](crate::SemaphoreMutex::acquire), and blocks the thread.
+    /// Acquires the lock, blocking the thread until it is available. The blocking version of
+    /// [`SemaphoreMutex::acquire`](crate::SemaphoreMutex::acquire).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn acquire(&self) -> Result<LockGuard> {
         wait(self.inner.acquire()).map(LockGuard::from)
     }
 
-    /// As [`SemaphoreMutex::try_acquire`](crate::SemaphoreMutex::try_acquire), and blocks the thread for the round trip.
+    /// Acquires the lock if it is available immediately; returns `None` otherwise. Blocks the thread for the round
+    /// trip. The blocking version of [`SemaphoreMutex::try_acquire`](crate::SemaphoreMutex::try_acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub fn try_acquire(&self) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire())?.map(LockGuard::from))
     }
 
-    /// As [`SemaphoreMutex::try_acquire_for`](crate::SemaphoreMutex::try_acquire_for), and blocks the thread for that time
-    /// at most.
+    /// Acquires the lock, blocking the thread for at most `within`. Returns `None` if that time elapsed in the
+    /// queue. The blocking version of [`SemaphoreMutex::try_acquire_for`](crate::SemaphoreMutex::try_acquire_for).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire_for(within))?.map(LockGuard::from))
     }
 
-    /// As [`SemaphoreMutex::participants`](crate::SemaphoreMutex::participants), and blocks the thread.
+    /// Returns the holder of the lock, followed by the waiters. The blocking version of
+    /// [`SemaphoreMutex::participants`](crate::SemaphoreMutex::participants).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn participants(&self) -> Result<Vec<Participant>> {
         wait(self.inner.participants())
     }
 
-    /// As [`SemaphoreMutex::is_locked`](crate::SemaphoreMutex::is_locked), and blocks the thread.
+    /// Returns whether the lock is held, in any process. The blocking version of
+    /// [`SemaphoreMutex::is_locked`](crate::SemaphoreMutex::is_locked).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     pub fn is_locked(&self) -> Result<bool> {
         wait(self.inner.is_locked())
     }
 
-    /// As [`SemaphoreMutex::holder`](crate::SemaphoreMutex::holder), and blocks the thread.
+    /// Returns the holder of the lock, in any process. The blocking version of
+    /// [`SemaphoreMutex::holder`](crate::SemaphoreMutex::holder).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     pub fn holder(&self) -> Result<Option<Participant>> {
         wait(self.inner.holder())
     }
 
-    /// As [`SemaphoreMutex::path_exists`](crate::SemaphoreMutex::path_exists), and blocks the thread.
+    /// Returns whether the path exists. The blocking version of
+    /// [`SemaphoreMutex::path_exists`](crate::SemaphoreMutex::path_exists).
     ///
     /// # Errors
-    /// As [`participants`](Self::participants).
+    /// Same as [`participants`](Self::participants).
     pub fn path_exists(&self) -> Result<bool> {
         wait(self.inner.path_exists())
     }
 
-    /// Whether somebody holds the lock through this object. It does not block.
+    /// Returns whether the lock is held through this object. Does not block.
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.inner.is_acquired_in_this_process()
     }
 
-    /// The full path of the lock, namespace included.
+    /// Returns the full path of the lock, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
     }

@@ -5,7 +5,7 @@ use super::twin::twin;
 use super::wait::wait;
 use crate::error::Result;
 
-/// A number that all processes read and may change. See [`SharedCount`](crate::SharedCount).
+/// A number that all processes can read and change. The blocking twin of [`SharedCount`](crate::SharedCount).
 ///
 /// ```no_run
 /// # fn example(client: zk_recipes::blocking::Client) -> zk_recipes::Result<()> {
@@ -24,31 +24,33 @@ pub struct SharedCount {
 twin!(SharedCount);
 
 impl SharedCount {
-    /// As [`SharedCount::new`](crate::SharedCount::new).
+    /// Creates a shared count. Does not block. See [`SharedCount::new`](crate::SharedCount::new).
     ///
     /// # Errors
-    /// As there.
+    /// Same as the async method.
     pub fn new(client: &Client, path: &str, seed: i32) -> Result<Self> {
         crate::SharedCount::new(&client.inner, path, seed).map(Self::from)
     }
 
-    /// As [`SharedCount::get`](crate::SharedCount::get), and blocks the thread.
+    /// Returns the number. The blocking version of [`SharedCount::get`](crate::SharedCount::get).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn get(&self) -> Result<i32> {
         wait(self.inner.get())
     }
 
-    /// As [`SharedCount::set`](crate::SharedCount::set), and blocks the thread.
+    /// Sets the number. The blocking version of [`SharedCount::set`](crate::SharedCount::set).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn set(&self, count: i32) -> Result<()> {
         wait(self.inner.set(count))
     }
 
-    /// The full path of the node, namespace included.
+    /// Returns the full path of the node, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
     }

@@ -6,7 +6,7 @@ use super::wait::wait;
 use super::watch::Watch;
 use crate::error::Result;
 
-/// A place in the queue of a lock. Dropping it leaves the queue. See [`Ticket`](crate::Ticket).
+/// A place in the queue of a lock. Dropping it leaves the queue. The blocking twin of [`Ticket`](crate::Ticket).
 ///
 /// ```no_run
 /// # fn example(mutex: zk_recipes::blocking::InterProcessMutex) -> zk_recipes::Result<()> {
@@ -25,23 +25,29 @@ pub struct Ticket {
 twin!(Ticket);
 
 impl Ticket {
-    /// As [`Ticket::position`](crate::Ticket::position), and blocks the thread.
+    /// Returns the number of contenders ahead of this one. The blocking version of
+    /// [`Ticket::position`](crate::Ticket::position).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn position(&self) -> Result<usize> {
         wait(self.inner.position())
     }
 
-    /// As [`Ticket::watch_position`](crate::Ticket::watch_position), for another thread than the one that waits.
+    /// Returns a [`Watch`] that follows the position, for use on a thread other than the waiting one. See
+    /// [`Ticket::watch_position`](crate::Ticket::watch_position).
     pub fn watch_position(&self) -> Watch<usize> {
         self.inner.watch_position().into()
     }
 
-    /// As [`Ticket::acquired`](crate::Ticket::acquired), and blocks the thread.
+    /// Blocks the thread until it is this contender's turn, and returns the lock. The blocking version of
+    /// [`Ticket::acquired`](crate::Ticket::acquired).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime): then the place is given up.
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    ///   The place is then given up.
     pub fn acquired(self) -> Result<LockGuard> {
         wait(self.inner.acquired()).map(LockGuard::from)
     }

@@ -1,12 +1,12 @@
-//! Writes that are done only while the lock is held, for threads.
+//! Writes that are applied only while the lock is held, for threads.
 
 use zookeeper_client::{CreateMode, MultiWriteResult};
 
 use super::wait::wait;
 use crate::error::Result;
 
-/// Writes to ZooKeeper that are done all together, and only if the lock is still held then. See
-/// [`Transaction`](crate::Transaction).
+/// A set of writes to ZooKeeper that are applied together, and only if the lock is still held at that moment. The
+/// blocking twin of [`Transaction`](crate::Transaction).
 ///
 /// ```no_run
 /// # fn example(guard: zk_recipes::blocking::LockGuard) -> zk_recipes::Result<()> {
@@ -28,30 +28,32 @@ impl<'a> Transaction<'a> {
         Self { inner }
     }
 
-    /// As [`Transaction::check`](crate::Transaction::check).
+    /// Requires the data of a node to have this version. See [`Transaction::check`](crate::Transaction::check).
     pub fn check(self, path: &str, version: i32) -> Self {
         Self::new(self.inner.check(path, version))
     }
 
-    /// As [`Transaction::create`](crate::Transaction::create).
+    /// Creates a node. See [`Transaction::create`](crate::Transaction::create).
     pub fn create(self, path: &str, data: impl Into<Vec<u8>>, mode: CreateMode) -> Self {
         Self::new(self.inner.create(path, data, mode))
     }
 
-    /// As [`Transaction::set_data`](crate::Transaction::set_data).
+    /// Replaces the data of a node. See [`Transaction::set_data`](crate::Transaction::set_data).
     pub fn set_data(self, path: &str, data: impl Into<Vec<u8>>, version: impl Into<Option<i32>>) -> Self {
         Self::new(self.inner.set_data(path, data, version))
     }
 
-    /// As [`Transaction::delete`](crate::Transaction::delete).
+    /// Deletes a node. See [`Transaction::delete`](crate::Transaction::delete).
     pub fn delete(self, path: &str, version: impl Into<Option<i32>>) -> Self {
         Self::new(self.inner.delete(path, version))
     }
 
-    /// As [`Transaction::commit`](crate::Transaction::commit), and blocks the thread.
+    /// Applies all operations, or none. The blocking version of
+    /// [`Transaction::commit`](crate::Transaction::commit).
     ///
     /// # Errors
-    /// As there, and [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn commit(self) -> Result<Vec<MultiWriteResult>> {
         wait(self.inner.commit())
     }

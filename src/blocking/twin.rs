@@ -1,10 +1,10 @@
-//! What all twins have in common.
+//! What all blocking twins have in common.
 
-/// Makes a type with a field `inner` the twin of the async one of the same name: each can be had from the other.
+/// Makes a type with a field `inner` the twin of the async type of the same name: each converts into the other.
 macro_rules! twin {
     ($twin:ident) => {
         impl $twin {
-            /// The same for async code.
+            /// Returns the async twin.
             pub fn as_async(&self) -> &crate::$twin {
                 &self.inner
             }

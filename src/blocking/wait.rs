@@ -1,4 +1,4 @@
-//! How a thread waits for what is asynchronous.
+//! How a thread waits for a future.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,22 +13,23 @@ use tokio::time::timeout;
 use crate::client::Home;
 use crate::error::{Error, Result};
 
-/// More than a task may do at a time: tokio counts it in a byte.
+/// More than the budget of a task, which tokio counts in a byte.
 const MORE_THAN_A_BUDGET: usize = 256;
 
 /// Polls a future on this thread until it is done, and parks in between.
 ///
-/// The timers are those of the runtime that clients share, whatever becomes of the runtime that a client was given.
-/// `Handle::block_on` would do the same, and panic in some of the places that cannot be [told](runs_tasks).
+/// The timers are those of the runtime that clients share, so they do not depend on a runtime that a client was
+/// given. `Handle::block_on` would do the same, but panic in some of the places that [`runs_tasks`] cannot detect.
 ///
 /// # Errors
-/// [`Error::WithinRuntime`], without a poll; that of the future.
+/// - [`Error::WithinRuntime`]: called on a thread that is running async tasks; the future is not polled.
+/// - The error of the future.
 pub(super) fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     if runs_tasks() {
         return Err(Error::WithinRuntime);
     }
     let home = Home::shared()?;
-    // As of a drop in a waker: what it would wait for is done on that very thread.
+    // For example a drop in a waker: what it would wait for runs on this very thread.
     if home.is_here() {
         return Err(Error::WithinRuntime);
     }
@@ -44,7 +45,7 @@ pub(super) fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     }
 }
 
-/// The same for a bounded time; `None` if it was not done in that.
+/// Like [`wait`], for at most `within`. Returns `None` if the future was not done within that time.
 pub(super) fn wait_within<T>(within: Duration, future: impl Future<Output = Result<T>>) -> Result<Option<T>> {
     wait(async { timeout(within, future).await.map_or(Ok(None), |done| done.map(Some)) })
 }
@@ -61,11 +62,11 @@ impl Wake for Unpark {
     }
 }
 
-/// Whether a runtime of tokio polls a task, or the future of its `block_on`, on this thread at this moment.
+/// Whether a tokio runtime is polling a task, or the future of its `block_on`, on this thread now.
 ///
-/// Only there a thread has a budget for what it does until the next await: not in `spawn_blocking` and `block_in_place`,
-/// nor between two `block_on`. It is used up by this, so that the task lets others run at its next await. It cannot be
-/// told in `tokio::task::unconstrained`.
+/// Only there does a thread have a budget for what it does until the next await: not in `spawn_blocking` or
+/// `block_in_place`, nor between two calls of `block_on`. This check uses the budget up, so that the task lets
+/// others run at its next await. It cannot detect a task inside `tokio::task::unconstrained`.
 fn runs_tasks() -> bool {
     if Handle::try_current().is_err() {
         return false;

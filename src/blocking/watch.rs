@@ -1,4 +1,4 @@
-//! What can be watched.
+//! Watching a value that changes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::wait::{wait, wait_within};
 use crate::error::Result;
 
-/// Follows something that changes: always the latest, never a queue of old ones.
+/// Follows a value that changes. Always shows the latest value, and does not queue earlier ones.
 ///
 /// ```no_run
 /// # fn example(client: zk_recipes::blocking::Client) -> zk_recipes::Result<()> {
@@ -24,16 +24,16 @@ pub struct Watch<T> {
 }
 
 impl<T: Clone> Watch<T> {
-    /// What is there now. It does not block.
+    /// Returns the current value. Does not block.
     pub fn get(&self) -> T {
         self.receiver.borrow().clone()
     }
 
-    /// Waits for the next change, and returns what is there then. The first call returns at once. `None` when nothing
-    /// will change any more.
+    /// Blocks the thread until the next change, and returns the value. The first call returns immediately. Returns
+    /// `None` when the value can no longer change.
     ///
     /// # Errors
-    /// [`Error::WithinRuntime`](crate::Error::WithinRuntime).
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
     pub fn next(&mut self) -> Result<Option<T>> {
         wait(async {
@@ -42,16 +42,17 @@ impl<T: Clone> Watch<T> {
         })
     }
 
-    /// The same for a bounded time; `None` also if nothing has changed in that.
+    /// Like [`next`](Self::next), for at most `within`. Returns `None` also if the value has not changed within
+    /// that time.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Same as [`next`](Self::next).
     pub fn next_within(&mut self, within: Duration) -> Result<Option<T>> {
         let changed = wait_within(within, async { Ok(self.receiver.changed().await.is_ok()) })?;
         Ok((changed == Some(true)).then(|| self.receiver.borrow_and_update().clone()))
     }
 
-    /// Whether nothing will change any more.
+    /// Returns whether the value can no longer change.
     pub fn has_ended(&self) -> bool {
         self.receiver.has_changed().is_err()
     }
