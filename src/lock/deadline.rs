@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The end of a time that begins now. Beyond what the clock can tell, a point that nobody will see.
+/// The instant at which a duration that begins now ends; decades away if the clock cannot represent it.
 pub(crate) fn from_now(time: Duration) -> Instant {
     const DECADES: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
     let now = Instant::now();

@@ -1,24 +1,25 @@
-//! The name of the node for a key: any text as a name that ZooKeeper takes. [`Locks`](super::Locks) documents the rules.
+//! The name of the node for a key: encodes any text as a name that ZooKeeper accepts. [`Locks`](super::Locks)
+//! documents the rules.
 
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// Names up to this length are the whole key.
+/// A name of up to this length contains the whole key.
 const WHOLE: usize = 192;
 
-/// Of a longer one, so much stays readable.
+/// The length of the readable part of a longer one.
 const READABLE: usize = 120;
 
-/// The name for a key. No two keys have the same one.
+/// Returns the name for a key. Different keys have different names.
 ///
-/// A `%` is followed by two upper-case digits where it encodes a byte, and by a lower-case letter where a rule of its own
-/// applies: so no key is encoded to what another one gets by such a rule.
+/// A `%` is followed by two upper-case digits where it encodes a byte, and by a lower-case letter where a special
+/// rule applies. So no encoded key equals a name that a special rule produces.
 pub(super) fn node_name(key: &str) -> String {
     if key.is_empty() {
         return "%empty".into();
     }
-    // ZooKeeper refuses the former two, and has the third one at its root.
+    // ZooKeeper refuses the first two, and has the third one at its root.
     let encodes_first = matches!(key, "." | ".." | "zookeeper");
     let mut name = String::with_capacity(key.len());
     for (at, byte) in key.bytes().enumerate() {
@@ -36,10 +37,10 @@ fn stays(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'@')
 }
 
-/// Keeps the beginning of an encoded key, and has a hash stand for the rest.
+/// Keeps the beginning of an encoded key, and appends a hash of the key.
 fn shortened(mut name: String, key: &str) -> String {
     name.truncate(READABLE);
-    // An escape may have been cut.
+    // An escape may have been cut off.
     if let Some(cut) = name[READABLE - 2..].find('%') {
         name.truncate(READABLE - 2 + cut);
     }
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
     use crate::client::validate_path;
 
-    /// As computed by the Java code in the documentation of `Locks`.
+    /// Computed by the Java code in the documentation of `Locks`.
     #[test]
     fn names_are_as_documented() {
         let a = |count: usize| "a".repeat(count);
@@ -82,14 +83,14 @@ mod tests {
             ("😀", "%F0%9F%98%80".into()),
             (&a(192), a(192)),
             (&a(193), a(120) + "%sha256:33f93a9879ef18f9779150b2dbace6f8cc17b29e1af6be4e1048fc647489f1c2"),
-            // The last escape of 120 bytes is cut after its first digit.
+            // The last escape of 120 bytes is cut off after its first digit.
             (
                 &("x".to_owned() + &"/".repeat(64)),
                 "x".to_owned()
                     + &"%2F".repeat(39)
                     + "%sha256:d277c0027ba2964e21711be88c7479afae3d99ccc7403d0a87d9e799850a0964",
             ),
-            // It ends with 120 bytes.
+            // Ends with a whole escape at 120 bytes.
             (
                 &"é".repeat(40),
                 "%C3%A9".repeat(20)
@@ -129,7 +130,7 @@ mod tests {
         prop_oneof![any::<String>(), of_pieces, long, encoded, shortened]
     }
 
-    /// The key of a name that holds the whole of it.
+    /// Decodes the key from a name that contains it whole.
     fn decoded(name: &str) -> Option<String> {
         if name == "%empty" {
             return Some(String::new());
@@ -169,7 +170,7 @@ mod tests {
                 None => prop_assert_eq!(decoded(&name), Some(key)),
                 Some((beginning, hash)) => {
                     prop_assert!(key.len() > WHOLE / 3 && hash.len() == 64 && beginning.len() >= READABLE - 2);
-                    // Else it would be the name of that key.
+                    // Otherwise it would be the name of that key.
                     prop_assert_eq!(decoded(&name), None);
                 }
             }

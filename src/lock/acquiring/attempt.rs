@@ -1,4 +1,4 @@
-//! An acquire, with and without a bound, of whatever has to queue.
+//! An acquire of anything that has to queue, with or without a deadline.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -10,48 +10,49 @@ use crate::error::Result;
 use crate::lock::deadline::from_now;
 use crate::queue::Caller;
 
-/// How much longer than its deadline an acquire may take, to see its nodes gone from the queues.
+/// How much longer than its deadline an acquire may take, to confirm that its nodes are gone from the queues.
 pub(crate) const LEAVE_GRACE: Duration = Duration::from_millis(100);
 
-/// What has entered its queues.
+/// The result of entering the queues.
 #[derive(Debug)]
 pub(crate) enum Entry<Q: Contending> {
-    /// Its owner holds already.
+    /// The owner already holds what it asked for.
     Granted(Q::Guard),
     Queued(Q),
 }
 
-/// What waits in its queues. Dropping it leaves them.
+/// A waiter in its queues. Dropping it leaves them.
 pub(crate) trait Contending: Debug {
     type Guard: Debug;
 
-    /// What it waited for, if it was granted. What is left of it then is nothing.
+    /// Takes the guard if it was granted. After that, nothing is left in the queues.
     fn take(&mut self) -> Option<Self::Guard>;
 
     /// # Errors
-    /// [`WouldDeadlock`](crate::Error::WouldDeadlock) if it is not granted, and would wait for what its owner holds.
+    /// - [`WouldDeadlock`](crate::Error::WouldDeadlock): it is not granted, and would wait for what its owner
+    ///   holds.
     fn ensure_no_deadlock(&self) -> Result<()>;
 
     /// Waits until something has changed.
     ///
     /// # Errors
-    /// As [`ensure_no_deadlock`](Self::ensure_no_deadlock), among others.
+    /// Same as [`ensure_no_deadlock`](Self::ensure_no_deadlock), among others.
     ///
     /// # Cancel safety
-    /// Only to be followed by dropping or leaving.
+    /// If cancelled, only drop or leave it.
     async fn wait(&mut self) -> Result<()>;
 
     /// Leaves the queues, and waits for the confirmation.
     ///
     /// # Cancel safety
-    /// They are left in any case, in the background if this is cancelled.
+    /// The queues are left in any case; if this is cancelled, in the background.
     async fn leave(self) -> Result<()>;
 }
 
 /// Waits until it is granted.
 ///
 /// # Cancel safety
-/// Only to be followed by dropping or leaving.
+/// If cancelled, only drop or leave it.
 pub(crate) async fn granted<Q: Contending>(queued: &mut Q) -> Result<Q::Guard> {
     loop {
         if let Some(guard) = queued.take() {
@@ -84,9 +85,9 @@ pub(crate) async fn try_acquire<Q: Contending, F: Future<Output = Result<Entry<Q
             Ok(Entry::Queued(mut queued)) => match queued.take() {
                 Some(guard) => Ok(Some(guard)),
                 None => {
-                    // To try again and again would be no better than to wait.
+                    // Trying again and again would fare no better than waiting.
                     let would_end = queued.ensure_no_deadlock();
-                    // On the heap, here and below: all who wait would keep its room.
+                    // Boxed, here and below, so that waiters do not carry its size.
                     let left = Box::pin(queued.leave()).await;
                     would_end.and(left).map(|()| None)
                 }
@@ -109,7 +110,7 @@ pub(crate) async fn try_acquire_for<Q: Contending, F: Future<Output = Result<Ent
     let acquire = async {
         let caller = Caller::with_deadline();
         let Ok(entry) = timeout_at(deadline, enter(caller.clone())).await else {
-            // That somebody else has it is only known to those who were in the queue.
+            // Only an entry that reached the queue knows that another owner is ahead.
             return if caller.has_reached() { Ok(None) } else { Err(client.not_connected(within)) };
         };
         let mut queued = match entry? {

@@ -1,4 +1,4 @@
-//! A queue whose holders are known again: what the re-entrant locks share.
+//! A queue that recognizes its owners: the common part of the re-entrant locks.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
 use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, downgrade};
 
-/// One side of a lock: of those that exclude each other, or of those that share it.
+/// One side of a lock: the exclusive one or the shared one.
 #[derive(Clone, Debug)]
 pub(crate) struct Reentrant {
     client: Client,
     internals: Arc<LockInternals>,
-    /// Of both sides.
+    /// The owner map of both sides.
     books: Arc<Books>,
     kind: Kind,
     options: LockOptions,
@@ -33,24 +33,24 @@ pub(crate) struct Turn {
     lock: Reentrant,
     owner: Owner,
     seat: Seat,
-    /// From the first wait on.
+    /// Set from the first wait on.
     waiting: Option<Waiting>,
-    /// What the owner has come to hold meanwhile, through another place.
+    /// The guard by which the owner re-entered, if it acquired the lock through another place meanwhile.
     entered: Option<LockGuard>,
 }
 
 impl Reentrant {
     /// # Errors
-    /// [`Error::InvalidPath`].
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub(crate) fn new(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
         Ok(Self::with_books(client, Books::new(&internals), internals, kind))
     }
 
-    /// The same lock object as all that this gives for the path.
+    /// Returns the lock object that this function shares among all callers for the path.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`].
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub(crate) fn shared(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
         Ok(Self::with_books(client, Books::shared(&internals), internals, kind))
@@ -60,7 +60,7 @@ impl Reentrant {
         Self { client: client.clone(), internals, books, kind, options: LockOptions::new() }
     }
 
-    /// The same lock for what works in the background, and does not keep the client open.
+    /// The same lock for background work, which does not keep the client open.
     pub(crate) fn detached(&self) -> Self {
         Self { client: self.client.detached(), ..self.clone() }
     }
@@ -73,12 +73,12 @@ impl Reentrant {
     /// The same lock, acquired with other options.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`].
+    /// - [`Error::InvalidArgument`]: the options are not valid.
     pub(crate) fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { options: options.validated()?, ..self.clone() })
     }
 
-    /// Whether it is the same lock object.
+    /// Whether both are the same lock object.
     #[cfg(test)]
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.books, &other.books)
@@ -100,13 +100,13 @@ impl Reentrant {
         &self.internals
     }
 
-    /// Enters the queue, or a lock that the owner holds already.
+    /// Enters the queue, or re-enters the lock if the owner already holds it.
     ///
     /// # Errors
     /// [`Error::WouldDeadlock`], among others.
     ///
     /// # Cancel safety
-    /// Nothing stays in the queue.
+    /// If cancelled, nothing is left in the queue.
     pub(crate) async fn enter(&self, owner: &Owner) -> Result<Entry<Turn>> {
         match self.enter_again(owner)? {
             Some(again) => Ok(Entry::Granted(again)),
@@ -130,10 +130,11 @@ impl Reentrant {
         }))
     }
 
-    /// What an owner gets that holds the other side: a writer may read as well.
+    /// Enters for an owner that holds the other side: a writer may read as well.
     ///
     /// # Errors
-    /// [`Error::WouldDeadlock`] for a reader that wants to write. [`Error::LockLost`].
+    /// - [`Error::WouldDeadlock`]: a reader wants to write.
+    /// - [`Error::LockLost`]: the other side is lost.
     async fn enter_from_the_other_side(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         match self.kind {
             Kind::Shared => {
@@ -141,7 +142,7 @@ impl Reentrant {
                 let Some(writing) = writing.and_then(|writing| writing.downgrading()) else {
                     return Ok(None);
                 };
-                // On the heap, since few do.
+                // Boxed, because it is rare.
                 Box::pin(self.downgrade(owner, &writing)).await.map(Some)
             }
             Kind::Exclusive => {
@@ -153,45 +154,45 @@ impl Reentrant {
         }
     }
 
-    /// What an owner that waits has come to hold through another place.
+    /// Re-enters for a waiting owner that has acquired the lock through another place.
     ///
     /// # Errors
-    /// [`Error::WouldDeadlock`].
+    /// - [`Error::WouldDeadlock`]: a reader wants to write.
     async fn enter_beside(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         let entered = match self.enter_again(owner) {
             Ok(None) => self.enter_from_the_other_side(owner).await,
             entered => entered,
         };
         match entered {
-            // That is no reason to wait no longer.
+            // A lost hold does not end the wait.
             Err(Error::LockLost { .. }) => Ok(None),
             entered => entered,
         }
     }
 
-    /// Another guard on what the owner holds already, if it does.
+    /// Returns another guard if the owner already holds the lock.
     ///
     /// # Errors
-    /// [`Error::LockLost`].
+    /// - [`Error::LockLost`]: the hold is lost.
     pub(crate) fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         let Some(hold) = self.books.hold_of(owner, self.kind) else { return Ok(None) };
         hold.node().ensure_held()?;
         Ok(hold.share().map(|share| LockGuard::new(share, &self.client)))
     }
 
-    /// Lets a writer read, without a moment for the next writer in between, whichever guard goes first.
+    /// Makes a reader of a writer, without a gap for the next writer, whichever guard is released first.
     async fn downgrade(&self, owner: &Owner, writing: &Downgrading) -> Result<LockGuard> {
         writing.node().ensure_held()?;
         let form = self.internals.form(self.kind, self.options.data());
         let writer = writing.node();
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
-            // The token of the writer: it is smaller than that of every writer to come.
+            // Keeps the token of the writer, which is smaller than that of every later writer.
             Downgrade::Reads(node, membership) => {
-                // Nobody has been let in. But it is not to go on by what it has lost.
+                // No one else was let in. But the owner must not continue on a lost hold.
                 writer.ensure_held()?;
                 Ok(self.hold(Grant { membership: Some(membership), node, czxid: writing.token() }, owner))
             }
-            // It goes on as a writer for as long as it reads.
+            // It stays a writer for as long as it reads.
             Downgrade::NoPlace => {
                 let share = writing.share().ok_or_else(|| writer.deleted())?;
                 Ok(LockGuard::new(share, &self.client))
@@ -200,20 +201,21 @@ impl Reentrant {
         }
     }
 
-    /// Refuses what an owner could not be granted before it releases what it holds, before anything is sent.
+    /// Refuses, before anything is sent, an acquire that could not be granted before the owner releases what it
+    /// holds.
     ///
     /// # Errors
-    /// [`Error::WouldDeadlock`].
+    /// - [`Error::WouldDeadlock`]: the owner holds this path through another lock object.
     pub(crate) fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()> {
         let keeps_out = |_, held| held == Kind::Exclusive || self.kind == Kind::Exclusive;
         if self.books.holds_elsewhere(owner, keeps_out) { Err(self.would_deadlock()) } else { Ok(()) }
     }
 
     /// # Errors
-    /// [`Error::WouldDeadlock`] if the owner of this contender, which is not granted, holds what it would wait for: by itself,
-    /// or behind others who do.
+    /// - [`Error::WouldDeadlock`]: this contender is not granted, and its owner holds what it would wait for,
+    ///   directly or behind other waiters that do.
     pub(crate) fn ensure_no_deadlock(&self, czxid: Option<i64>, owner: &Owner) -> Result<()> {
-        // Through this very object the owner may have two contenders, started at the same time. It enters again then.
+        // An owner can have two contenders of this same object, started concurrently. It re-enters then.
         match czxid {
             Some(czxid) if self.books.holds_elsewhere(owner, |token, _| token < czxid) => {
                 Err(self.would_deadlock())
@@ -233,7 +235,7 @@ impl Reentrant {
         LockGuard::new(self.books.enter(owner, self.kind, token, node), &self.client)
     }
 
-    /// Lets an owner hear when it comes to hold through another place.
+    /// Registers a waiting owner, which is notified when it acquires the lock through another place.
     pub(crate) fn wait_as(&self, owner: &Owner) -> Waiting {
         self.books.wait_as(owner)
     }
@@ -302,10 +304,10 @@ impl Turn {
         &mut self.seat
     }
 
-    /// Returns whether its owner has come to hold through another place, which it then shares.
+    /// Re-enters if the owner has acquired the lock through another place. Returns whether it has.
     ///
     /// # Errors
-    /// [`Error::WouldDeadlock`].
+    /// - [`Error::WouldDeadlock`]: a reader wants to write.
     pub(crate) async fn enters_beside(&mut self) -> Result<bool> {
         self.entered = self.lock.enter_beside(&self.owner).await?;
         Ok(self.entered.is_some())
@@ -327,7 +329,7 @@ impl Contending for Turn {
             && self.seat.is_granted()
             && let Ok(Some(again)) = self.lock.enter_again(&self.owner)
         {
-            // Another reader of the same owner was granted before.
+            // Another read acquire of the same owner was granted before.
             return Some(again);
         }
         self.seat.take_grant().map(|grant| self.lock.hold(grant, &self.owner))

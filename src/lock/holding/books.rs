@@ -1,4 +1,4 @@
-//! The books of who holds, by which an owner is known again.
+//! The owner map, by which a lock recognizes its owner.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,14 +14,14 @@ use crate::error::Result;
 use crate::lock::owner::Owner;
 use crate::queue::{Kind, LockInternals};
 
-/// Who holds through one lock object, clones included. Curator's `threadData`.
+/// The owners that hold through one lock object, including its clones. Corresponds to Curator's `threadData`.
 #[derive(Debug)]
 pub(crate) struct Books {
     /// The full path of the lock.
     path: Arc<str>,
     owners: Mutex<Owners>,
     held: Arc<Held>,
-    /// Of [shared](Self::shared) ones: where the next lock object finds them.
+    /// Of a [shared](Self::shared) map: where the next lock object finds it.
     _found_at: Option<Arc<LockInternals>>,
 }
 
@@ -29,16 +29,16 @@ pub(crate) struct Books {
 struct Owners {
     /// Each with a number of its own.
     holds: HashMap<(Owner, Kind), (u64, Weak<Hold>)>,
-    /// Those that wait in how many places, and what tells them that they hold through another one.
+    /// Waiting owners: in how many places each waits, and what notifies it that it holds through another place.
     waiting: HashMap<Owner, (usize, Arc<Notify>)>,
     count: u64,
 }
 
-/// By which nodes, with which tokens, each owner holds at each path, through whatever lock object of one client.
+/// By which nodes and with which tokens each owner holds each path, through any lock object of one client.
 #[derive(Debug, Default)]
 struct Held(Mutex<HashMap<Key, Vec<HeldBy>>>);
 
-/// A token, how it holds, and the node.
+/// A token, the kind of the hold, and the node.
 type HeldBy = (i64, Kind, Weak<HeldNode>);
 
 /// An owner, and the full path of a lock.
@@ -54,7 +54,7 @@ pub(crate) struct Registration {
     number: u64,
 }
 
-/// An owner that waits, and hears when it comes to hold through another place.
+/// A waiting owner, which is notified when it acquires the lock through another place.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     books: Arc<Books>,
@@ -63,13 +63,13 @@ pub(crate) struct Waiting {
 }
 
 impl Books {
-    /// Those of a lock object that is a party of its own.
+    /// Creates the owner map of a lock object that is a separate contender.
     pub(crate) fn new(queue: &Arc<LockInternals>) -> Arc<Self> {
         Arc::new(Self::of(queue, None))
     }
 
-    /// Those of all lock objects that ask for them here: the same ones for as long as there is such an object, a guard of
-    /// one, or a contender.
+    /// Returns the owner map that all lock objects that ask for it here share, for as long as one of them, one of
+    /// their guards or one of their contenders exists.
     pub(crate) fn shared(queue: &Arc<LockInternals>) -> Arc<Self> {
         queue.companion(|| Self::of(queue, Some(queue.clone())))
     }
@@ -79,7 +79,7 @@ impl Books {
         Self { path: queue.path().clone(), owners: Mutex::default(), held, _found_at }
     }
 
-    /// What the owner holds. It may be over at the next moment, and lost already.
+    /// Returns the hold of the owner. It may end at any moment, and may already be lost.
     pub(crate) fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<Hold>> {
         self.owners.lock().holds.get(&(owner.clone(), kind)).and_then(|(_, hold)| hold.upgrade())
     }
@@ -92,8 +92,8 @@ impl Books {
         self.owners.lock().holds.keys().all(|(_, held)| *held != kind)
     }
 
-    /// Whether this owner holds at this path, with such a token and of such a kind, but not through this lock object. What
-    /// it has lost does not count.
+    /// Whether this owner holds this path with a token and kind that match, but not through this lock object. Lost
+    /// holds do not count.
     pub(crate) fn holds_elsewhere(&self, owner: &Owner, is_meant: impl Fn(i64, Kind) -> bool) -> bool {
         let key = (owner.clone(), self.path.clone());
         let holds = self.held.0.lock().get(&key).cloned().unwrap_or_default();
@@ -103,7 +103,7 @@ impl Books {
             && !self.holds(owner, Kind::Shared)
     }
 
-    /// Enters a hold, and tells those of its owner who wait.
+    /// Registers a hold, and notifies the waiters of its owner.
     pub(crate) fn enter(
         self: &Arc<Self>,
         owner: &Owner,
@@ -127,7 +127,7 @@ impl Books {
         Share::first(hold)
     }
 
-    /// Lets an owner hear when it comes to hold.
+    /// Registers a waiting owner, which is notified when it acquires the lock.
     pub(crate) fn wait_as(self: &Arc<Self>, owner: &Owner) -> Waiting {
         let mut owners = self.owners.lock();
         let (places, holds) = owners.waiting.entry(owner.clone()).or_default();
@@ -143,7 +143,7 @@ impl Registration {
         self.token
     }
 
-    /// Takes the hold out of the books.
+    /// Removes the hold from the owner map.
     pub(super) fn end(&self) {
         let Self { books, owner, kind, token, number } = self;
         if let Entry::Occupied(mut entry) = books.held.0.lock().entry((owner.clone(), books.path.clone())) {
@@ -154,7 +154,7 @@ impl Registration {
             }
         }
         if let Entry::Occupied(entry) = books.owners.lock().holds.entry((owner.clone(), *kind)) {
-            // A later hold of the same owner stays.
+            // A later hold of the same owner stays registered.
             if entry.get().0 == *number {
                 entry.remove();
             }
@@ -163,21 +163,21 @@ impl Registration {
 }
 
 impl Waiting {
-    /// Waits until the place of the owner has something to report, or the owner holds through another one, as `enter`
-    /// tells.
+    /// Waits until the owner's place has something to report, or until `enter` says that the owner holds through
+    /// another place.
     ///
     /// # Errors
-    /// As the two.
+    /// Those of `place` and `enter`.
     ///
     /// # Cancel safety
-    /// That of `place`.
+    /// As cancel safe as `place`.
     pub(crate) async fn until<T, F: Future<Output = Result<Option<T>>>>(
         &self,
         mut place: Pin<&mut impl Future<Output = Result<()>>>,
         enter: impl Fn() -> F,
     ) -> Result<Option<T>> {
         loop {
-            // From before the look on, so that none is missed.
+            // Registered before the check, so that no notification is missed.
             let holds = self.holds.notified();
             let entered = enter().await?;
             if entered.is_some() {

@@ -1,4 +1,4 @@
-//! The node by which a lock is held, until it is released or lost.
+//! The node by which a lock is held, until the lock is released or lost.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,16 +26,16 @@ pub(crate) struct HeldNode {
     client: Client,
     session: Arc<Session>,
     path: Arc<str>,
-    /// `None` when it is released or lost. Until then the session is kept confirmed.
+    /// `None` once it is released or lost. Until then, the session is kept confirmed.
     grant: Mutex<Option<Held>>,
     state: Published,
-    /// Tells its keeper that the state has changed, or that all is over.
+    /// Notifies the keeper that the state has changed, or that the hold is over.
     news: Arc<Notify>,
-    /// When it is released at the latest.
+    /// The latest time at which it is released.
     until: Option<watch::Sender<Instant>>,
     suspect_policy: SuspectPolicy,
     node_watch: Arc<NodeWatch>,
-    /// Whether the grant has a watch on its node, which its keeper would take.
+    /// Whether the grant has a watch on its node, which the keeper would take over.
     has_watch: AtomicBool,
     is_kept: AtomicBool,
     this: Weak<Self>,
@@ -57,7 +57,7 @@ impl HeldNode {
         let _dependant = session.validity().depend();
         let grant = Held { grant, transactions: Transactions::default(), _dependant };
         let held = Arc::new_cyclic(|this| Self {
-            // Its keeper has it for a moment, now and then.
+            // Detached, because the keeper upgrades its reference for a moment now and then.
             client: client.detached(),
             path,
             grant: Mutex::new(Some(grant)),
@@ -78,7 +78,7 @@ impl HeldNode {
         held
     }
 
-    /// Has it accompanied from now on.
+    /// Starts the keeper of this hold, unless it runs already.
     fn keep(&self) {
         if !self.is_kept.swap(true, Ordering::Relaxed)
             && let Some(held) = self.this.upgrade()
@@ -87,7 +87,7 @@ impl HeldNode {
         }
     }
 
-    /// Has its node watched from now on.
+    /// Has the node watched from now on.
     pub(crate) fn watch_node(&self) {
         self.node_watch.want();
         self.keep();
@@ -105,14 +105,14 @@ impl HeldNode {
         &self.session
     }
 
-    /// Takes note that the node is gone, and returns the error that says so.
+    /// Records that the node is gone, and returns the error for it.
     pub(crate) fn deleted(&self) -> Error {
         let reason = self.loss().unwrap_or(LossReason::Deleted);
         self.lose(reason);
         self.lost_error(reason)
     }
 
-    /// Takes note that the node was seen to be gone. While it is being released that is no loss.
+    /// Records that the node was seen to be gone. That is no loss while it is being released.
     pub(crate) fn seen_gone(&self) {
         if !self.is_released() {
             self.deleted();
@@ -127,7 +127,7 @@ impl HeldNode {
         }
     }
 
-    /// How it stands at this moment. A change is published by its keeper.
+    /// Returns the state at this moment. The keeper publishes a change.
     pub(crate) fn state(&self) -> LockState {
         let news = self.judge();
         if let LockState::Lost(reason) = news {
@@ -143,7 +143,7 @@ impl HeldNode {
         news
     }
 
-    /// Shows the present state to those who watch it. Waits for those who borrow it, so it is for the keeper only.
+    /// Publishes the present state to watchers. May wait for a borrow, so only the keeper calls it.
     pub(super) fn publish(&self) {
         let this = self.this.clone();
         let show = move || {
@@ -158,7 +158,7 @@ impl HeldNode {
         }
     }
 
-    /// What the client, the session and the clock say, whatever was said before.
+    /// Derives the state from the client, the session and the clock, regardless of the last state.
     fn judge(&self) -> LockState {
         if self.client.has_ended() {
             return LockState::Lost(LossReason::Closed);
@@ -181,7 +181,7 @@ impl HeldNode {
         }
     }
 
-    /// Hears of changes of the state, at once.
+    /// Subscribes to changes of the state.
     pub(crate) fn watch_state(&self) -> watch::Receiver<LockState> {
         let state = self.state.subscribe();
         self.watch_node();
@@ -207,31 +207,32 @@ impl HeldNode {
             }
             tokio::select! {
                 _ = state.changed() => {}
-                // With its runtime, the keeper is gone as well.
+                // The keeper is gone along with its runtime.
                 () = closing.cancelled() => {}
             }
         }
     }
 
     /// # Errors
-    /// [`Error::LockLost`] when it is known to be lost, [`Error::Closed`] by the end of the client.
+    /// - [`Error::LockLost`]: the lock is known to be lost.
+    /// - [`Error::Closed`]: the client is closed.
     pub(crate) fn ensure_held(&self) -> Result<()> {
         self.loss().map_or(Ok(()), |reason| Err(self.lost_error(reason)))
     }
 
-    /// Until when it is certainly held, unless somebody deletes its node.
+    /// The time until which it is certainly held, unless someone deletes its node.
     pub(crate) fn valid_until(&self) -> Instant {
         let valid_until = self.session.validity().until();
         let valid_until = self.limit().map_or(valid_until, |limit| limit.min(valid_until));
         if self.loss().is_some() { valid_until.min(Instant::now()) } else { valid_until }
     }
 
-    /// How long it is held at most from now on; `None` without a limit.
+    /// How much longer it can be held; `None` without a limit.
     pub(crate) fn remaining(&self) -> Option<Duration> {
         Some(self.limit()?.saturating_duration_since(Instant::now()))
     }
 
-    /// When its time is over; `None` without a limit.
+    /// When its maximum hold time elapses; `None` without a limit.
     fn limit(&self) -> Option<Instant> {
         self.until.as_ref().map(|until| *until.borrow())
     }
@@ -244,10 +245,10 @@ impl HeldNode {
         self.remaining().is_some_and(|remaining| remaining.is_zero())
     }
 
-    /// Lets it be held for this long from now on.
+    /// Sets the maximum hold time anew, counted from now.
     ///
     /// # Errors
-    /// As [`ensure_held`](Self::ensure_held).
+    /// Same as [`ensure_held`](Self::ensure_held).
     pub(crate) fn extend(&self, max_hold: Duration) -> Result<()> {
         self.ensure_held()?;
         // Under the lock of the state, so that it is either extended or lost.
@@ -268,19 +269,19 @@ impl HeldNode {
     /// The node is deleted in any case.
     pub(crate) async fn release(&self) -> Result<()> {
         self.ensure_held()?;
-        // Else it was lost since.
+        // A hold without a grant was lost after the check.
         let Some(grant) = self.take() else { return self.ensure_held() };
         let found = self.remove(grant).await?;
         if found { Ok(()) } else { Err(self.deleted()) }
     }
 
-    /// The same while others hold on to it, for whom it is lost then, for that reason.
+    /// Releases while other handles to the hold exist, for which it is then lost with `reason`.
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// Same as [`release`](Self::release).
     ///
     /// # Cancel safety
-    /// As [`release`](Self::release).
+    /// Same as [`release`](Self::release).
     pub(crate) async fn resign(&self, reason: LossReason) -> Result<()> {
         self.ensure_held()?;
         if !self.turns_lost(reason) {
@@ -291,11 +292,12 @@ impl HeldNode {
         if found { Ok(()) } else { Err(self.lost_error(LossReason::Deleted)) }
     }
 
-    /// Deletes the node, and waits for the confirmation for as long as that is of use. Returns whether it had still been
-    /// there.
+    /// Deletes the node, and waits for the confirmation as long as that is useful. Returns whether the node still
+    /// existed.
     ///
     /// # Errors
-    /// That of the delete; or [`Error::LockLost`] when the session may have expired, and the node with it.
+    /// - The error of the delete.
+    /// - [`Error::LockLost`]: the session may have expired, and the node with it.
     ///
     /// # Cancel safety
     /// The node is deleted in any case.
@@ -310,7 +312,7 @@ impl HeldNode {
         }
     }
 
-    /// Waits until somebody asks for the lock by writing to the node.
+    /// Waits until the lock is asked for by a write to the node.
     pub(crate) async fn revoke_requested(&self) -> Result<()> {
         self.ensure_held()?;
         self.watch_node();
@@ -323,7 +325,7 @@ impl HeldNode {
         self.client.unless_closed(asked).await
     }
 
-    /// Asks the server whether the node is still there. That it cannot be reached is no answer, and no error.
+    /// Asks the server whether the node still exists. An unreachable server gives no answer, which is no error.
     pub(crate) async fn look(&self) {
         self.client.at_home(self.client.ready(&self.session)).await;
         if matches!(self.session.stat(&self.path).await, Ok(None)) {
@@ -331,8 +333,8 @@ impl HeldNode {
         }
     }
 
-    /// What is lost stays lost, for the first reason. The node, if there still is one, is removed; except by closing,
-    /// where that is up to the session or, if it goes on, to the guards.
+    /// Marks the hold as lost, for good; the first reason counts. The node, if it still exists, is removed. The
+    /// exception is a closed client: the session's end removes the node or, if the session goes on, the guards do.
     pub(crate) fn lose(&self, reason: LossReason) {
         if self.turns_lost(reason) {
             tracing::info!(node = &*self.path, %reason, "lock lost");
@@ -347,7 +349,7 @@ impl HeldNode {
     /// Returns whether it was not lost before.
     fn turns_lost(&self, reason: LossReason) -> bool {
         let is_news = self.state.with(|state| {
-            // Meanwhile it may have been extended.
+            // It may have been extended meanwhile.
             let was_extended = reason == LossReason::Deadline && !self.is_over_time();
             let loses = !was_extended && !state.is_lost();
             if loses {
@@ -361,17 +363,17 @@ impl HeldNode {
         is_news
     }
 
-    /// The node, to be removed.
+    /// Takes the node, for it to be removed.
     pub(crate) fn take(&self) -> Option<Grant> {
         let held = self.grant().take()?;
         Some(held.grant.passing_on(held.transactions.pass_on()))
     }
 
-    /// Takes note of a transaction that is sent right after this: if it goes before the answer, those in its line who
-    /// wait are let in only when nothing can come of that any more.
+    /// Records that a transaction is sent right after this. If the hold ends before the answer, the waiters in its
+    /// local queue are let in only when the transaction can no longer take effect.
     ///
     /// # Errors
-    /// [`Error::LockLost`]: it goes already.
+    /// - [`Error::LockLost`]: the hold is ending already.
     pub(super) fn sends_transaction(&self) -> Result<()> {
         if let Some(held) = &mut *self.grant() {
             held.transactions.send();
@@ -381,7 +383,7 @@ impl HeldNode {
         Err(self.lost_error(LossReason::Deleted))
     }
 
-    /// The transaction was answered; or not, so that it may yet be done.
+    /// Records the outcome of the transaction: it was answered, or it was not and may still be applied.
     pub(super) fn transaction_answered(&self, is_decided: bool) {
         if let Some(held) = &mut *self.grant() {
             held.transactions.answered(is_decided);
@@ -393,14 +395,15 @@ impl HeldNode {
         self.grant().is_none()
     }
 
-    /// The watch on the node, if it was set while it was waited for.
+    /// The watch on the node, if one was set while waiting.
     pub(crate) fn take_watch(&self) -> Option<OwnWatch> {
         self.has_watch.store(false, Ordering::Relaxed);
         self.grant().as_mut().and_then(|held| held.grant.node.take_watch())
     }
 
-    /// What its node is to say again when a request was written over it. `None` if it is released; or if it is that of a
-    /// latch, since a latch of Curator hears of the end of the one before it only if that one's node is not written to.
+    /// The data to restore in the node after a request has overwritten it. `None` if the node is released, or if
+    /// it is that of a latch: a Curator latch notices the end of its predecessor only if the predecessor's node is
+    /// not written to.
     pub(super) fn data_to_restore(&self) -> Option<Vec<u8>> {
         if election_of_latch(&self.path).is_some() {
             return None;

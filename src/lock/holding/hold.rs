@@ -10,48 +10,49 @@ use super::books::Registration;
 use super::held_node::HeldNode;
 use crate::error::Result;
 
-/// One grant. Shared by the guards of one owner, who are counted: others may look at it at any moment.
+/// One grant, shared by the guards of one owner. The guards are counted explicitly, because others may hold a
+/// reference for a moment.
 #[derive(Debug)]
 pub(crate) struct Hold {
     registration: Registration,
     node: Arc<HeldNode>,
     users: Mutex<Users>,
-    /// Told when a downgrade is over.
+    /// Notified when a downgrade is over.
     downgraded: Notify,
 }
 
-/// Who keeps a hold from being released.
+/// What keeps a hold from being released.
 #[derive(Debug)]
 struct Users {
     guards: usize,
-    /// Under way. They need the node, and nobody waits for them but a release.
+    /// In progress. They need the node; only a release waits for them.
     downgrades: usize,
 }
 
-/// What a guard has of its hold. The last one releases it.
+/// The share that a guard has in its hold. Returning the last one releases the hold.
 #[derive(Debug)]
 pub(crate) struct Share {
     hold: Arc<Hold>,
     is_returned: bool,
 }
 
-/// Keeps the node of a writer there while it becomes a reader.
+/// Keeps the node of a writer in place while it becomes a reader.
 #[derive(Debug)]
 pub(crate) struct Downgrading {
     hold: Arc<Hold>,
 }
 
-/// What is left to be done when a share is returned.
+/// What remains to be done after a share is returned.
 enum Left {
     Nothing,
-    /// To release what was held, as the last one.
+    /// Release the hold: this was the last share.
     Release,
-    /// To wait for a downgrade, and then to return it again.
+    /// Wait for a downgrade, and then return the share again.
     Wait,
 }
 
 impl Hold {
-    /// For one guard, which takes the [first share](Share::first).
+    /// Creates the hold of one guard, which takes the [first share](Share::first).
     pub(super) fn new(registration: Registration, node: Arc<HeldNode>) -> Self {
         let users = Mutex::new(Users { guards: 1, downgrades: 0 });
         Self { registration, node, users, downgraded: Notify::new() }
@@ -61,7 +62,7 @@ impl Hold {
         &self.node
     }
 
-    /// For another guard; `None` if there is none any more.
+    /// Returns a share for another guard; `None` if no guard is left.
     pub(in crate::lock) fn share(self: &Arc<Self>) -> Option<Share> {
         let mut users = self.users();
         if users.guards == 0 {
@@ -71,7 +72,7 @@ impl Hold {
         Some(Share { hold: self.clone(), is_returned: false })
     }
 
-    /// For a downgrade; `None` if there is no guard any more.
+    /// Starts a downgrade; `None` if no guard is left.
     pub(in crate::lock) fn downgrading(self: &Arc<Self>) -> Option<Downgrading> {
         let mut users = self.users();
         if users.guards == 0 {
@@ -81,7 +82,7 @@ impl Hold {
         Some(Downgrading { hold: self.clone() })
     }
 
-    /// Takes back the share of a guard; one that is dropped does not wait.
+    /// Takes back the share of a guard. The share of a dropped guard does not wait for downgrades.
     fn take_back(&self, is_dropped: bool) -> Left {
         let mut users = self.users();
         if users.guards == 1 && users.downgrades > 0 && !is_dropped {
@@ -91,7 +92,7 @@ impl Hold {
         if users.guards == 0 && users.downgrades == 0 { Left::Release } else { Left::Nothing }
     }
 
-    /// An owner that acquires again when the node is gone must not find the old hold.
+    /// Unregisters first: an owner that acquires after the node is gone must not find this hold.
     fn end(&self) {
         self.registration.end();
         drop(self.node.take());
@@ -104,7 +105,7 @@ impl Hold {
 }
 
 impl Share {
-    /// That of the guard that a hold is made for.
+    /// The share of the guard that a hold is created for.
     pub(super) fn first(hold: Arc<Hold>) -> Self {
         Self { hold, is_returned: false }
     }
@@ -117,22 +118,22 @@ impl Share {
         &self.hold.node
     }
 
-    /// How many guards there are.
+    /// The number of guards.
     pub(crate) fn count(&self) -> usize {
         self.hold.users().guards
     }
 
-    /// Deletes the node as the last one, and waits for the confirmation.
+    /// Returns the share. The last share deletes the node and waits for the confirmation.
     ///
     /// # Errors
-    /// As [`HeldNode::release`].
+    /// Same as [`HeldNode::release`].
     ///
     /// # Cancel safety
-    /// The share is returned, and the node of the last one is deleted in any case.
+    /// The share is returned, and the last one's node deleted, in any case.
     pub(crate) async fn release(mut self) -> Result<()> {
         let Self { hold, is_returned } = &mut self;
         loop {
-            // From before the look on, so that none is missed.
+            // Registered before the check, so that no notification is missed.
             let downgraded = hold.downgraded.notified();
             let left = hold.take_back(false);
             *is_returned = !matches!(left, Left::Wait);
@@ -144,7 +145,7 @@ impl Share {
         }
         hold.registration.end();
         let released = hold.node.release().await;
-        // Of what was lost by closing, a node may be left.
+        // A hold that was lost by closing may still have a node.
         drop(hold.node.take());
         released
     }
@@ -169,7 +170,7 @@ impl Downgrading {
         &self.hold.node
     }
 
-    /// For a guard of the writer; `None` if there is none any more.
+    /// Returns a share for a guard of the writer; `None` if no guard is left.
     pub(in crate::lock) fn share(&self) -> Option<Share> {
         self.hold.share()
     }

@@ -1,4 +1,4 @@
-//! Sees to it that a holder hears of the loss of its lock, also if it does not ask.
+//! Monitors a hold, so that its holder is notified of a loss without asking.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::client::{OwnWatch, Session, is_revoke_request};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 
-/// Accompanies a hold until it is released or lost. It does not keep it from being dropped.
+/// Monitors a hold until it is released or lost, without keeping it from being dropped.
 pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + use<> {
     let session = held.session().clone();
     let path = held.path().clone();
@@ -26,7 +26,7 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
     let held = Arc::downgrade(held);
     async move {
         let mut is_watching = own_watch.is_some();
-        // By those who listen or, if nobody does, by the minder when it is young no longer.
+        // Notified by listeners or, without any, by the minder once the hold is no longer young.
         let mut watching = pin!(node_watch.wanted.notified());
         let is_released = || held.upgrade().is_none_or(|held| held.is_released());
         let data_to_restore = || held.upgrade()?.data_to_restore();
@@ -35,7 +35,7 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
         while held.upgrade().is_some_and(|held| is_held(&held)) {
             let end = limit.as_mut().map(|limit| *limit.borrow_and_update());
             tokio::select! {
-                // The last one tells that it is released.
+                // The drop of the last reference notifies, too.
                 () = news.notified() => {}
                 _ = health.changed() => {}
                 () = closing.cancelled() => {}
@@ -43,7 +43,7 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
                 Some(_) = OptionFuture::from(limit.as_mut().map(|limit| limit.changed())) => {}
                 () = &mut watching, if !is_watching => is_watching = true,
                 is_gone = &mut gone, if is_watching && is_there => {
-                    // Or there is no right to see it.
+                    // Or there is no permission to watch it.
                     is_there = false;
                     if is_gone && let Some(held) = held.upgrade() {
                         held.seen_gone();
@@ -52,13 +52,13 @@ pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + us
             }
         }
         if is_watching && is_there {
-            // The node is being removed. To hear of it costs less than to take the watch back.
+            // The node is being removed. To wait for that event costs less than to remove the watch.
             gone.await;
         }
     }
 }
 
-/// Looks at a hold, and shows those who watch it what it sees.
+/// Checks a hold, and publishes its state to watchers.
 fn is_held(held: &HeldNode) -> bool {
     let state = held.state();
     held.publish();
@@ -68,9 +68,9 @@ fn is_held(held: &HeldNode) -> bool {
 /// What the holder and its keeper tell each other about the watch on the node.
 #[derive(Debug)]
 pub(crate) struct NodeWatch {
-    /// Told that somebody wants it to be set at once.
+    /// Notified when the watch is to be set immediately.
     wanted: Notify,
-    /// Whether somebody has asked for the lock, if that can be told.
+    /// Whether the lock was asked for, if that can be known.
     revoke_requested: watch::Sender<Result<bool>>,
 }
 
@@ -85,7 +85,7 @@ impl NodeWatch {
         self.wanted.notify_one();
     }
 
-    /// Once asked, it stays so: the request is not left in the node.
+    /// Stays true once the lock was asked for, because the request does not stay in the node.
     fn read(&self, requested: Result<bool>) {
         self.revoke_requested.send_if_modified(|last| {
             let is_news = *last != Ok(true);
@@ -96,21 +96,21 @@ impl NodeWatch {
         });
     }
 
-    /// Waits until somebody has asked for the lock.
+    /// Waits until the lock is asked for.
     ///
     /// # Errors
-    /// That it cannot be heard.
+    /// The node cannot be watched.
     pub(super) async fn revoke_requested(&self) -> Result<()> {
         self.want();
         let mut requested = self.revoke_requested.subscribe();
-        // The sender is ours.
+        // Cannot fail, because the sender is in `self`.
         let requested = requested.wait_for(|requested| *requested != Ok(false)).await;
         requested.map_or(Ok(()), |requested| (*requested).clone().map(|_| ()))
     }
 }
 
-/// Waits until the node is gone, or its session. Meanwhile it hears whether somebody asks for the lock, and then has the node
-/// show the holder again. Returns false if the node cannot be watched, for want of a right.
+/// Waits until the node or its session is gone. Meanwhile, notes requests for the lock, and restores the holder's
+/// data after one. Returns `false` if the node cannot be watched, because permission is missing.
 async fn gone(
     session: &Session,
     path: &str,
@@ -132,7 +132,8 @@ async fn gone(
                 let is_asked = is_revoke_request(&data);
                 node_watch.read(Ok(is_asked));
                 if is_asked && let Some(data) = data_to_restore() {
-                    // Not over a later request. If the connection is lost, the watch tells, and the data is read again.
+                    // The version keeps this from overwriting a later request. If the connection is lost, the
+                    // watch fires, and the data is read again.
                     if let Err(error) = session.set_data(path, &data, Some(version)).await {
                         tracing::debug!(node = path, %error, "the node goes on showing the request");
                     }
@@ -141,7 +142,7 @@ async fn gone(
                 if event == EventType::NodeDeleted && is_released() {
                     return true;
                 }
-                // Otherwise that may be the end of the session.
+                // Otherwise the session may have ended.
             }
             Err(zk::Error::NoNode) => return true,
             Err(error) if Failure::of(&error) == Failure::SessionOver => return true,

@@ -1,4 +1,4 @@
-//! Has an eye on holds to which nobody listens.
+//! Has long holds monitored that no one listens to.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,26 +12,26 @@ use tokio::time::{Instant, sleep_until};
 use super::held_node::HeldNode;
 use crate::client::Client;
 
-/// Most holds are over sooner. An older one has its node watched.
+/// Most holds end sooner. An older one has its node watched.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// The young holds of one client, and a task that looks after them from the first on until the client is closed.
+/// The young holds of one client, and a task that looks after them from the first hold until the client is closed.
 #[derive(Debug, Default)]
 pub(crate) struct Minder {
     young: Mutex<Young>,
-    /// Told when there is a young one again.
+    /// Notified when there is a young hold again.
     wanted: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Young {
-    /// The oldest first, with the time when it is young no longer.
+    /// Oldest first, with the time at which each is no longer young.
     holds: VecDeque<(Instant, Weak<HeldNode>)>,
     is_minded: bool,
 }
 
 impl Minder {
-    /// Takes in a hold.
+    /// Adds a hold.
     pub(crate) fn mind(client: &Client, held: &Arc<HeldNode>) {
         let minder: Arc<Self> = client.extension();
         let mut young = minder.young();
@@ -63,7 +63,7 @@ impl Young {
         }
     }
 
-    /// The first that is young no longer, or when the next one will be.
+    /// Returns the first hold that is no longer young, or the time at which the next one will not be.
     fn next(&mut self) -> Option<Result<Arc<HeldNode>, Instant>> {
         self.forget_the_gone();
         let (grown, held) = self.holds.front()?;
@@ -81,7 +81,7 @@ async fn mind(minder: &Minder) -> Infallible {
         let next = minder.young().next();
         match next {
             None => minder.wanted.notified().await,
-            // Its node is being deleted, and the watch on it was given up: to watch it would take a request.
+            // Its node is being deleted, and its watch was given up. A new watch would take a request.
             Some(Ok(held)) if held.is_released() => {}
             Some(Ok(held)) => held.watch_node(),
             Some(Err(grown)) => sleep_until(grown).await,

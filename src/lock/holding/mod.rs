@@ -1,4 +1,4 @@
-//! What a holder has, until it is released or lost.
+//! The guards by which locks are held, until they are released or lost.
 
 pub(super) mod books;
 pub(super) mod guard;

@@ -1,4 +1,4 @@
-//! A state that is looked at, and watched.
+//! A state that can be read and watched.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -8,16 +8,16 @@ use tokio::sync::watch;
 
 use super::state::LockState;
 
-/// The state of a hold, and what those see of it who watch it.
+/// The state of a hold, and the copy of it that watchers see.
 ///
-/// They are two: a borrow from a watch keeps others from changing it. A look must not wait for that, since who
-/// borrows may be the one that looks.
+/// There are two copies because a borrow from a watch channel blocks changes to it. A read must not wait for a
+/// borrow, because the borrower may be the reader itself.
 #[derive(Debug)]
 pub(super) struct Published {
     state: Mutex<LockState>,
-    /// Made for the first one that watches.
+    /// Created for the first watcher.
     watched: OnceLock<watch::Sender<LockState>>,
-    /// Whether it is on its way to those who watch.
+    /// Whether the state is on its way to the watchers.
     is_on_the_way: AtomicBool,
 }
 
@@ -30,27 +30,28 @@ impl Published {
         *self.lock()
     }
 
-    /// Does something while nobody else changes it.
+    /// Runs `act` while no one else changes the state.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut LockState) -> T) -> T {
         act(&mut self.lock())
     }
 
-    /// To be followed by [`publish`](Self::publish): what was changed meanwhile may not be seen.
+    /// Subscribes to the state. Call [`publish`](Self::publish) afterwards: a change in between may not be seen.
     pub(super) fn subscribe(&self) -> watch::Receiver<LockState> {
         self.watched.get_or_init(|| watch::Sender::new(self.get())).subscribe()
     }
 
-    /// Whether somebody may borrow what is shown.
+    /// Whether a watcher may borrow the state.
     pub(super) fn is_watched(&self) -> bool {
         self.watched.get().is_some_and(|watched| watched.receiver_count() > 0)
     }
 
-    /// Whether it is to be [published](Self::publish): one that waits for somebody who borrows shows the latest.
+    /// Whether it has to be [published](Self::publish): an earlier call that is waiting for a borrow will publish
+    /// the latest state.
     pub(super) fn sets_out(&self) -> bool {
         !self.is_on_the_way.swap(true, SeqCst)
     }
 
-    /// Shows the state to those who watch. Waits for those who borrow what they see.
+    /// Publishes the state to the watchers. Waits for borrows.
     pub(super) fn publish(&self) {
         let Some(watched) = self.watched.get() else { return };
         watched.send_if_modified(|seen| {

@@ -1,4 +1,4 @@
-//! What operators see and do: who takes part, and how a lock is asked for or taken back.
+//! For operators: who takes part in a lock, how to ask for it, and how to take it back.
 
 pub(crate) mod participant;
 pub(super) mod revoke;
