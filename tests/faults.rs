@@ -455,6 +455,10 @@ async fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
     let last = acquire(mutex(&other));
     queue_of(&zookeeper, LOCK, 3).await;
     let removed = mutex(&operator).participants().await.unwrap().remove(0);
+    eventually("its end is told at once", async || {
+        is_watched(removed.node_path(), &own, &server).await.then_some(())
+    })
+    .await;
     assert!(force_release_participant(&operator, &removed).await.unwrap());
     within(next).await.unwrap().unwrap().release().await.unwrap();
     let guard = within(last).await.unwrap().unwrap();
@@ -804,20 +808,29 @@ async fn a_lost_create_that_nobody_waits_for_is_removed_and_strangers_with_its_i
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let victim = connect_through(&proxy).await;
-    mutex(&victim).acquire().await.unwrap().release().await.unwrap();
-    let lost = proxy.intercept(Request::Create, Fate::HoldReply);
-    let cancelled = acquire_in_task(&mutex(&victim));
-    within(lost.happened()).await;
-    let own = queue_of(&zookeeper, LOCK, 1).await.remove(0);
-    let twins = create_twins(&zookeeper, &own).await;
-    cancelled.abort();
-    lost.release();
-    eventually("its own node is gone", async || {
-        let left = children(&zookeeper, LOCK).await;
-        (!left.contains(&own)).then_some(())
-    })
-    .await;
-    // Whatever else it would delete, it would have sent along.
-    zookeeper.sync(LOCK).await.unwrap();
-    assert_eq!(children(&zookeeper, LOCK).await.len(), twins.len());
+    // A late reply names the node; without one it is looked for.
+    for comes in [true, false] {
+        mutex(&victim).acquire().await.unwrap().release().await.unwrap();
+        let lost = proxy.intercept(Request::Create, Fate::HoldReply);
+        let cancelled = acquire_in_task(&mutex(&victim));
+        within(lost.happened()).await;
+        let own = queue_of(&zookeeper, LOCK, 1).await.remove(0);
+        let twins = create_twins(&zookeeper, &own).await;
+        cancelled.abort();
+        if comes {
+            lost.release();
+        } else {
+            proxy.cut();
+            drop(lost);
+        }
+        eventually("its own node is gone", async || {
+            let left = children(&zookeeper, LOCK).await;
+            (!left.contains(&own)).then_some(())
+        })
+        .await;
+        // Whatever else it would delete, it would have sent along.
+        mutex(&victim).participants().await.unwrap();
+        assert_eq!(children(&zookeeper, LOCK).await.len(), twins.len(), "a reply comes: {comes}");
+        wipe(&zookeeper).await;
+    }
 }
