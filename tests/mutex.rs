@@ -833,6 +833,7 @@ async fn a_node_made_again_under_a_ticket_is_no_storm() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let seen = proxy.requests_seen() - before;
     assert!(seen < 50, "{seen} requests");
+    assert!(guard.is_valid() && !acquire.is_finished(), "it holds by the node of somebody else");
     drop(guard);
     // It stands before the ticket, as anybody's node of that name.
     other.delete(&path, None).await.unwrap();
