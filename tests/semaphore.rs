@@ -841,7 +841,9 @@ async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmat
         let mut counts = requests.iter().enumerate().filter(|(_, request)| **request == Request::GetChildren);
         counts.nth(nth).unwrap().0
     });
-    assert!(requests[lost + 1..counted].contains(&Request::Confirm), "{requests:?}");
+    // One is that of the connection itself.
+    let confirms = requests[lost + 1..counted].iter().filter(|request| **request == Request::Confirm);
+    assert!(confirms.count() > 1, "{requests:?}");
     assert!(!waiter.is_finished());
     release(guards).await;
     release(within(waiter).await.unwrap().unwrap()).await;
