@@ -290,8 +290,23 @@ async fn watches_on(server: &TestingServer, node: &str) {
 /// By which a session asks for its own ephemeral nodes.
 const OWN_NODES: Request = Request::Other(103);
 
+/// The replies come when all have given up, and name the nodes.
+#[tokio::test]
+async fn many_tries_that_time_out_in_their_create_are_removed_by_name() {
+    many_tries_time_out_in_their_create(|proxy| proxy.set_traffic(Traffic::pass())).await;
+}
+
+/// The replies are lost, so that the nodes are looked for.
 #[tokio::test]
 async fn many_tries_that_time_out_in_their_create_are_swept_together() {
+    many_tries_time_out_in_their_create(|proxy| {
+        proxy.cut();
+        proxy.set_traffic(Traffic::pass());
+    })
+    .await;
+}
+
+async fn many_tries_time_out_in_their_create(then: impl FnOnce(&FaultProxy)) {
     const TRIES: usize = 200;
     /// Of one client, at a time.
     const UNDER_WAY: usize = 64;
@@ -303,7 +318,6 @@ async fn many_tries_that_time_out_in_their_create_are_swept_together() {
     for _ in 0..2 {
         mutex.acquire().await.unwrap().release().await.unwrap();
     }
-    // The replies come when all have given up.
     proxy.set_traffic(Traffic::black_hole_to_client());
     proxy.take_requests();
     let tries: Vec<_> = (0..TRIES)
@@ -319,8 +333,9 @@ async fn many_tries_that_time_out_in_their_create_are_swept_together() {
         let error = within(each).await.unwrap().unwrap_err();
         assert!(matches!(error, Error::NotConnected { .. }), "{error}");
     }
-    proxy.set_traffic(Traffic::pass());
     let zookeeper = bystander(&server).await;
+    queue_of(&zookeeper, "/locks/a", UNDER_WAY).await;
+    then(&proxy);
     // Both creates and deletes count.
     let changes = 2 * (UNDER_WAY + 2) as i32;
     eventually("all are created and gone", async || {
