@@ -1032,6 +1032,35 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobo
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
 
+/// The line does not pass on yet: a transaction of the writer was sent, and its answer was not awaited.
+#[tokio::test]
+async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_its_line_waits() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let lock = read_write(&client);
+    let owner = Owner::new();
+    let brief = lock.write().with_options(LockOptions::new().max_hold(Duration::from_secs(2))).unwrap();
+    let writing = brief.acquire_as(&owner).await.unwrap();
+    let mut state = writing.watch_state();
+    let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
+    // It is cancelled, so that nobody hears what became of it.
+    assert!(writing.transaction().commit().now_or_never().is_none());
+    within(stalled.happened()).await;
+    let deleted = proxy.intercept(Request::Delete, Fate::HoldReply);
+    let (same, theirs) = (lock.clone(), owner.clone());
+    let reading = tokio::spawn(async move { same.read().acquire_as(&theirs).await });
+    queue_of(&zookeeper, LOCK, 2).await;
+    within(state.wait_for(|state| state.is_lost())).await.unwrap();
+    within(deleted.happened()).await;
+    stalled.release();
+    let lost = Error::LockLost { path: writing.node_path().to_owned(), reason: LossReason::Deadline };
+    assert_eq!(within(reading).await.unwrap().unwrap_err(), lost);
+    deleted.release();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+}
+
 #[tokio::test]
 async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() {
     let server = TestingServer::start().await.unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::join;
 use support::kinds::*;
 use support::*;
-use zk_recipes::testing::{FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LossReason, MultiLock, Owner,
     Permission, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex,
@@ -247,4 +247,37 @@ async fn whoever_may_not_leave_is_told_and_others_know_it_as_the_holder() {
     let node = guard.node_path().to_owned();
     drop(guard);
     alice.delete(&node, None).await.unwrap();
+}
+
+/// Such a waiter watches nothing but the list by which it follows its position, so only that can fail with the connection.
+#[tokio::test]
+async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_connection() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = Client::builder()
+        .acl_for_path(|path| {
+            let rights = Permission::WRITE | Permission::DELETE;
+            path.contains("/_c_").then(|| vec![Acl::new(rights, AuthId::anyone())])
+        })
+        .connect(&proxy.connect_string())
+        .await
+        .unwrap();
+    let (ours, theirs) = (mutex(&client), mutex(&connect(&server).await));
+    // The ticket waits for the holder of its own client, so it watches no other node either.
+    let held = ours.acquire_as(&Owner::new()).await.unwrap();
+    let between = theirs.enqueue_as(&Owner::new()).await.unwrap();
+    let ticket = ours.enqueue_as(&Owner::new()).await.unwrap();
+    let mut positions = ticket.watch_position();
+    let waiting = tokio::spawn(ticket.acquired());
+    eventually("it follows the queue", async || (watches_on_children(&server).await == 1).then_some(()))
+        .await;
+    assert_eq!(*positions.borrow(), 2);
+    let lost = proxy.intercept(Request::GetChildren, Fate::LoseReply);
+    drop(between);
+    within(lost.happened()).await;
+    within(positions.wait_for(|position| *position == 1)).await.unwrap();
+    held.release().await.unwrap();
+    within(waiting).await.unwrap().unwrap().release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, "/locks/a").await;
 }
