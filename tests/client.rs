@@ -10,8 +10,8 @@ use support::*;
 use zk_recipes::testing::{FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ClientBuilder, ConnectFailure, ConnectionState, CreateMode, Error,
-    InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LockOptions, MultiLock,
-    Owner, Permission, RetryPolicy, Semaphore, SharedCount,
+    InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LockOptions, Locks,
+    MultiLock, Owner, Permission, ReadWriteLock, RetryPolicy, Semaphore, SemaphoreMutex, SharedCount,
 };
 use zookeeper_client as zk;
 
@@ -477,6 +477,56 @@ fn no_waiter_on_another_runtime_panics_when_that_of_the_client_ends() {
             others.block_on(held.release()).unwrap();
         }
     });
+}
+
+/// Each of these does nothing, or undoes what it did, if the result is dropped. This does not compile if the compiler
+/// fails to warn of one of them.
+#[test]
+fn the_compiler_warns_of_what_is_made_for_nothing() {
+    macro_rules! warned_of {
+        ($($made:expr,)*) => {$(
+            #[expect(unused_must_use, reason = "the warning is what is tested")]
+            {
+                $made;
+            }
+        )*};
+    }
+    #[deny(unfulfilled_lint_expectations)]
+    async fn for_nothing(client: &Client) -> zk_recipes::Result<()> {
+        let (mutex, lock) = (mutex(client), ReadWriteLock::new(client, "/a")?);
+        let (permits, one) = (Semaphore::new(client, "/b", 2)?, SemaphoreMutex::new(client, "/c")?);
+        let many = MultiLock::new(client, ["/d"])?;
+        let options = LockOptions::new();
+        let work = |_| async { Ok::<(), std::io::Error>(()) };
+        warned_of![
+            Client::builder(),
+            Client::connect_lazily(NOBODY)?,
+            RetryPolicy::forever(Duration::ZERO),
+            LockOptions::new(),
+            InterProcessMutex::new(client, "/a")?,
+            mutex.with_options(options.clone())?,
+            mutex.enqueue().await?,
+            mutex.acquire().await?,
+            mutex.acquire().await?.transaction(),
+            ReadWriteLock::new(client, "/a")?,
+            lock.with_options(options.clone())?,
+            lock.read().with_options(options.clone())?,
+            lock.write().with_options(options.clone())?,
+            Semaphore::new(client, "/b", 2)?,
+            permits.with_options(options.clone())?,
+            SemaphoreMutex::new(client, "/c")?,
+            one.with_options(options.clone())?,
+            MultiLock::new(client, ["/d"])?,
+            many.with_options(options.clone())?,
+            Locks::new(client, "/e")?,
+            LeaderOptions::new(),
+            LeaderLatch::start(client, "/f", LeaderOptions::new())?,
+            LeaderSelector::start(client, "/f", LeaderOptions::new(), work)?,
+            LeaderObserver::new(client, "/f")?,
+        ];
+        Ok(())
+    }
+    let _ = for_nothing;
 }
 
 /// What an error of a refused argument says.
