@@ -34,8 +34,8 @@ mod tests {
     #[test]
     fn one_value_of_each_type() {
         let extensions = Extensions::default();
-        *extensions.get::<Mutex<u32>>().lock().unwrap() = 7;
-        assert_eq!(*extensions.get::<Mutex<u32>>().lock().unwrap(), 7);
-        assert_eq!(*extensions.get::<Mutex<i32>>().lock().unwrap(), 0);
+        *extensions.get::<Mutex<u32>>().lock() = 7;
+        assert_eq!(*extensions.get::<Mutex<u32>>().lock(), 7);
+        assert_eq!(*extensions.get::<Mutex<i32>>().lock(), 0);
     }
 }
