@@ -1,4 +1,4 @@
-//! What can go wrong, with the operation, the path and the way out.
+//! The error type of the crate. Each message names the operation, the path and what to do next.
 
 use std::any::Any;
 use std::fmt;
@@ -23,11 +23,11 @@ pub enum Error {
     InvalidPath {
         /// The path as it was given.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with it, and what would be right.
         reason: &'static str,
     },
 
-    /// An argument makes no sense. Nothing was sent.
+    /// An argument is invalid. Nothing was sent.
     #[error("invalid {argument}: {reason}")]
     InvalidArgument {
         /// Which argument.
@@ -36,7 +36,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// There was no connected session within the time given, or no answer on it by which a queue was entered.
+    /// There was no connected session within the given time, or no reply that confirmed a place in the queue.
     #[error(
         "no answer from {} within {waited:?}{}; check that the servers run and can be reached{}",
         each(.hosts, .causes),
@@ -46,90 +46,93 @@ pub enum Error {
     NotConnected {
         /// The servers, as in the connect string.
         hosts: String,
-        /// How long it was waited for.
+        /// How long the call waited.
         waited: Duration,
-        /// What was found out about each server; empty if the time was too short for that, or the session is adopted.
+        /// What is known about each server. Empty if the time was too short to find out, or if the session is
+        /// adopted.
         causes: Vec<HostFailure>,
-        /// The last failure to connect, if any was seen.
+        /// The last failure to connect, if there was one.
         source: Option<zk::Error>,
     },
 
-    /// ZooKeeper refused an operation, or the retries under the client's policy are used up.
+    /// ZooKeeper refused an operation, or the retries allowed by the client's policy are exhausted.
     #[error("cannot {operation} {path}: {source}{}", way_out(.source))]
     ZooKeeper {
-        /// What was to be done, as in "create".
+        /// The operation, as in "create".
         operation: &'static str,
         /// The full path of the node, namespace included.
         path: String,
-        /// What ZooKeeper, or the connection to it, answered.
+        /// The error from ZooKeeper or from the connection to it.
         source: zk::Error,
     },
 
-    /// The session of an adopted ZooKeeper client is over; this library does not make another one.
-    #[error("the adopted session is over ({source}); make a new one and a new client on it")]
+    /// The session of an adopted ZooKeeper client has ended. This library does not replace it.
+    #[error("the adopted session has ended ({source}); create a new session and a new client on it")]
     SessionOver {
         /// How it ended.
         source: zk::Error,
     },
 
-    /// The servers refused the client's identity.
-    #[error("{hosts} refused the client's authentication; check the credentials given to the builder")]
+    /// The servers rejected the client's credentials.
+    #[error(
+        "cannot authenticate to {hosts}: the servers refused; check the credentials given to the builder"
+    )]
     AuthFailed {
         /// The servers, as in the connect string.
         hosts: String,
     },
 
-    /// The same owner holds this lock already, in a way that keeps it from being granted: through another lock
-    /// object, or as a reader who wants to write. The wait would never end, and no try would succeed. Nothing was sent; but
-    /// for a reader that is kept out by a writer of others who waits for it.
+    /// The same owner already holds this lock in a way that rules out the grant: through another lock object, or as
+    /// a reader that now wants to write. Waiting would never end, and no retry would succeed. Nothing was sent,
+    /// with one exception: a reader that is kept out by a waiting writer of another client.
     #[error(
-        "acquiring {path} would deadlock: the same owner holds it through another lock object, or for \
-         reading; release that first, or share one lock object"
+        "cannot acquire {path}: the same owner already holds it, through another lock object or for reading, so that \
+         waiting would deadlock; release that guard first, or share one lock object"
     )]
     WouldDeadlock {
         /// The full path of the lock.
         path: String,
     },
 
-    /// More permits of a semaphore are out than its number of permits allows: other processes use the same path with
-    /// more. Nothing was granted.
+    /// More permits of the semaphore are in use than this semaphore has: other processes use the same path with a
+    /// higher number. Nothing was granted.
     #[error(
-        "cannot acquire permits of {path}: {leases} are out, but this semaphore has {permits}; use the same number of \
-         permits everywhere, or a SharedCount"
+        "cannot acquire permits of {path}: {leases} are in use, but this semaphore has {permits}; configure the same \
+         number everywhere, or use a SharedCount"
     )]
     PermitsDiffer {
         /// The full path of the semaphore.
         path: String,
         /// How many permits this semaphore has.
         permits: u32,
-        /// How many permits are out.
+        /// How many permits are in use.
         leases: usize,
     },
 
     /// The path is used by another kind of recipe: a mutex at the path of a read/write lock, for instance, or a
-    /// [`LeaderSelector`](crate::LeaderSelector), which is a mutex, at that of a
-    /// [`LeaderLatch`](crate::LeaderLatch). They would not exclude each other. Nothing was granted.
+    /// [`LeaderSelector`](crate::LeaderSelector), which is a mutex, at the path of a
+    /// [`LeaderLatch`](crate::LeaderLatch). The two would not exclude each other. Nothing was granted.
     #[error(
-        "{path} cannot be used as a {expected}: {} as a {found}; use another path for one of them",
+        "cannot use {path} as a {expected}: {} a {found}; use a different path for one of them",
         use_of(.node)
     )]
     KindConflict {
         /// The full path of the lock or election.
         path: String,
-        /// The full path of the node that shows the other kind; `None` if it is this client that uses the path for
+        /// The full path of the node that shows the other kind; `None` if this client itself uses the path for
         /// both.
         node: Option<String>,
-        /// What was to be acquired: "mutex", "read/write lock", "leader latch" or "semaphore".
+        /// What the caller tried to acquire: "mutex", "read/write lock", "leader latch" or "semaphore".
         expected: &'static str,
-        /// What the path is used as already.
+        /// What the path is already used as.
         found: &'static str,
     },
 
-    /// An operator's call is for a path that does not exist: mistyped, or of a lock that nobody has used for a while, whose
-    /// path the servers have removed. If nobody holds a lock whose path exists, that is no error.
+    /// The lock path of an operator's call does not exist: it is misspelled, or the lock has been unused for so
+    /// long that the servers have removed the path. A path that exists but has no holder is not an error.
     #[error(
-        "there is no {path}, and so nobody to ask or to take a lock from; check its spelling, the client's namespace and \
-         the chroot of its connect string: servers also remove the path of a lock that nobody has used for a while"
+        "cannot find the lock path {path}: it does not exist; check its spelling, the client's namespace and the chroot \
+         of the connect string (the servers remove the path of a lock that has been unused for a while)"
     )]
     NoSuchPath {
         /// The full path, namespace included.
@@ -137,7 +140,7 @@ pub enum Error {
     },
 
     /// The lock was lost before this call.
-    #[error("the lock of {path} was lost: {reason}; acquire it again")]
+    #[error("the lock {path} was lost: {reason}; acquire it again")]
     LockLost {
         /// The full path of the holder's node.
         path: String,
@@ -145,63 +148,67 @@ pub enum Error {
         reason: LossReason,
     },
 
-    /// A waiter was put back to the end of the queue again and again, without ever getting to wait there: somebody
-    /// deletes its nodes.
+    /// The waiter's node was deleted several times in a row, each time before it began to wait. Something
+    /// outside the queue deletes it.
     #[error(
-        "cannot stay in the queue of {path}: the waiter's node was deleted several times in a row; find out who \
+        "cannot stay in the queue of {path}: the waiter's node was deleted several times in a row; find out what \
          deletes it, then acquire again"
     )]
     PlaceLost {
-        /// The full path of the lock; of a multi-lock, of all its locks.
+        /// The full path of the lock; for a multi-lock, of all its locks.
         path: String,
     },
 
-    /// One of the operations of a [transaction](crate::Transaction) could not be done, and so none of them was.
+    /// One operation of a [transaction](crate::Transaction) failed, so none of them was done.
     #[error("cannot {operation} {path}, operation {index} of the transaction: {source}{}", way_out(.source))]
     OperationFailed {
-        /// Which one, from 0, in the order in which they were added.
+        /// The index of the operation, from 0, in the order in which they were added.
         index: usize,
-        /// What was to be done, as in "create".
+        /// The operation, as in "create".
         operation: &'static str,
         /// The full path of its node.
         path: String,
-        /// What ZooKeeper answered.
+        /// The error from ZooKeeper.
         source: zk::Error,
     },
 
-    /// The answer to a [transaction](crate::Transaction) did not come: it was done, or not, or will be.
+    /// The reply to a [transaction](crate::Transaction) was lost. The transaction was done, was not done, or may
+    /// still be done.
     #[error(
-        "the transaction of the lock {path} may have been done or not: {source}; look before doing it again"
+        "cannot tell whether the transaction of the lock {path} was done: {source}; read the nodes before you repeat it"
     )]
     OutcomeUnknown {
         /// The full path of the holder's node.
         path: String,
-        /// What happened to the connection.
+        /// The error of the connection.
         source: zk::Error,
     },
 
-    /// Something failed, and then undoing what had been done before it failed, too: a part of a multi-lock was
-    /// not confirmed to be free. The background goes on trying.
+    /// An operation failed, and then undoing what it had already done failed as well: part of a multi-lock is not
+    /// confirmed to be released. The clean-up continues in the background.
     #[error("{first}; and then: {}", all(.others))]
     Several {
-        /// What failed first.
+        /// The first failure.
         first: Box<Error>,
-        /// What failed after it, at least one.
+        /// The failures that followed, at least one.
         others: Vec<Error>,
     },
 
-    /// The work of a leader failed.
+    /// The work of a leader returned an error or panicked.
     #[error("the work of the leader {path} failed: {source}")]
     WorkFailed {
         /// The full path of the leader's node.
         path: String,
-        /// What it says.
+        /// The error or panic of the work.
         source: WorkError,
     },
 
-    /// The work of a leader was dropped before it was done: the leadership ended, or the work did not end in time when
-    /// it was asked to. If the leadership was lost in the last moment of the work, it may be done nevertheless.
-    #[error("the work of the leader {path} was stopped: {reason}; have it done again if it is not done")]
+    /// The work of a leader was dropped before it finished: the leadership ended, or the work did not end in time
+    /// after it was asked to. If the leadership was lost in the last moment of the work, the work may be complete
+    /// nevertheless.
+    #[error(
+        "the work of the leader {path} was stopped: {reason}; check whether it is complete, and repeat it if not"
+    )]
     WorkStopped {
         /// The full path of the leader's node.
         path: String,
@@ -210,27 +217,27 @@ pub enum Error {
     },
 
     /// The latch or selector was closed.
-    #[error("the candidate for {path} is closed; start a new one")]
+    #[error("the candidate for {path} was closed; start a new one")]
     CandidateClosed {
         /// The full path of the election.
         path: String,
     },
 
     /// The client was closed.
-    #[error("the client is closed; make a new one")]
+    #[error("the client is closed; create a new one")]
     Closed,
 
-    /// A method of [`blocking`](crate::blocking) was called in async code, where it would block a thread on which a tokio
-    /// runtime runs tasks. Nothing was sent.
+    /// A method of [`blocking`](crate::blocking) was called in async code, where it would block a thread that runs
+    /// tasks of a tokio runtime. Nothing was sent.
     #[cfg(feature = "blocking")]
     #[error(
-        "cannot block this thread, on which a tokio runtime runs tasks; await the method of the async type, or call \
-         this one within `tokio::task::spawn_blocking`"
+        "cannot block this thread: it runs tasks of a tokio runtime; await the method of the async type, or call this \
+         one within `tokio::task::spawn_blocking`"
     )]
     WithinRuntime,
 }
 
-/// What the work of a [`LeaderSelector`](crate::LeaderSelector) has failed with: its own error, or its panic.
+/// The failure of the work of a [`LeaderSelector`](crate::LeaderSelector): its own error, or its panic.
 #[derive(Clone)]
 pub struct WorkError(Arc<dyn std::error::Error + Send + Sync>);
 
@@ -239,19 +246,19 @@ impl WorkError {
         Self(error.into().into())
     }
 
-    /// Of work whose task did not end by itself.
+    /// The failure of work whose task was aborted or panicked.
     pub(crate) fn of_task(error: JoinError) -> Self {
         error.try_into_panic().map_or_else(|_| Self::new("its task was stopped"), Self::of_panic)
     }
 
-    /// Of work that panicked with this.
+    /// The failure of work that panicked with this payload.
     pub(crate) fn of_panic(panic: Box<dyn Any + Send>) -> Self {
         let message = panic.downcast_ref::<String>().map(String::as_str);
         let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
         Self::new(format!("it panicked: {}", message.unwrap_or("without a message")))
     }
 
-    /// The error itself, to be downcast to what the work fails with.
+    /// Returns the error itself, so that it can be downcast to the error type of the work.
     pub fn get_ref(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
         &*self.0
     }
@@ -275,7 +282,7 @@ impl std::error::Error for WorkError {
     }
 }
 
-/// Two are the same if they are of one failure.
+/// Two values are equal if they are clones of one failure.
 impl PartialEq for WorkError {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -288,15 +295,16 @@ impl Eq for WorkError {}
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossReason {
-    /// Its session is over, or may be: the servers have not been heard of for too long.
+    /// The session has expired, or may have: the servers have not answered for too long.
     Expired,
-    /// The connection was lost, or the servers silent, and its [`SuspectPolicy`](crate::SuspectPolicy) does not wait.
+    /// The connection was lost or the servers stopped answering, and its [`SuspectPolicy`](crate::SuspectPolicy) is
+    /// to give up at once.
     Suspect,
-    /// Its maximum hold time is over; see [`LockOptions::max_hold`](crate::LockOptions::max_hold).
+    /// Its maximum hold time elapsed. See [`LockOptions::max_hold`](crate::LockOptions::max_hold).
     Deadline,
-    /// Somebody has deleted its node.
+    /// Its node was deleted by something other than its guards.
     Deleted,
-    /// It was a leadership, and was given up. See [`Leadership::resign`](crate::Leadership::resign).
+    /// It was a leadership, and the leader resigned. See [`Leadership::resign`](crate::Leadership::resign).
     Resigned,
     /// The client was closed.
     Closed,
@@ -305,34 +313,34 @@ pub enum LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its session is over, or not known to be alive",
-            Self::Suspect => "the servers did not answer, and it does not wait for them",
-            Self::Deadline => "it was held for as long as it may be",
-            Self::Deleted => "somebody has deleted its node",
-            Self::Resigned => "it was given up",
+            Self::Expired => "its session has expired, or may have",
+            Self::Suspect => "the servers did not answer, and its suspect policy is to give up",
+            Self::Deadline => "its maximum hold time elapsed",
+            Self::Deleted => "its node was deleted",
+            Self::Resigned => "the leader resigned",
             Self::Closed => "the client was closed",
         })
     }
 }
 
 impl Error {
-    /// The first error, and those that came after it, as one.
+    /// Combines this error with those that followed it.
     pub(crate) fn with(self, others: Vec<Self>) -> Self {
         if others.is_empty() { self } else { Self::Several { first: Box::new(self), others } }
     }
 
-    /// Errors of things done side by side, as one; `None` without any.
+    /// Combines the errors of concurrent operations; `None` if there are none.
     pub(crate) fn all(errors: Vec<Self>) -> Option<Self> {
         let mut errors = errors.into_iter();
         errors.next().map(|first| first.with(errors.collect()))
     }
 
-    /// Whether the session that was asked is over.
+    /// Whether the error means that the session has ended.
     pub(crate) fn ends_session(&self) -> bool {
         matches!(self, Self::ZooKeeper { source, .. } if Failure::of(source) == Failure::SessionOver)
     }
 
-    /// Whether the same call may succeed later: the servers could not be reached, or were too busy.
+    /// Returns whether the same call may succeed later: the servers could not be reached, or were too busy.
     ///
     /// ```
     /// use zk_recipes::Error;
@@ -362,41 +370,41 @@ fn each(hosts: &str, causes: &[HostFailure]) -> String {
     causes.join(", ")
 }
 
-/// `zookeeper-client` tells nobody but its traces why a handshake has failed.
+/// `zookeeper-client` reports the reason of a failed TLS handshake only in its traces.
 fn if_encrypted(hosts: &str, causes: &[HostFailure]) -> &'static str {
     let has_failed = |failure: &HostFailure| failure.cause == ConnectFailure::NoTlsSession;
     if hosts.contains("tcp+tls://") || causes.iter().any(has_failed) {
-        ", that their certificates are of the given CA, in date and for these host names, and that they accept the \
-         client's certificate; events of zookeeper_client at level DEBUG say why TLS failed"
+        ", that their certificates are signed by the given CA, valid now and issued for these host names, and that they \
+         accept the client's certificate; the DEBUG events of zookeeper_client say why TLS failed"
     } else {
         ""
     }
 }
 
 fn cause(source: &Option<zk::Error>) -> String {
-    // That no host gave a session is said already.
+    // The text before this one says already that no host gave a session.
     let source = source.as_ref().filter(|source| **source != zk::Error::NoHosts);
     source.map(|error| format!(" ({error})")).unwrap_or_default()
 }
 
 fn use_of(node: &Option<String>) -> String {
     match node {
-        Some(node) => format!("its child {node} shows that it is used"),
-        None => "this client uses it".into(),
+        Some(node) => format!("its child {node} belongs to"),
+        None => "this client already uses it as".into(),
     }
 }
 
 fn way_out(source: &zk::Error) -> &'static str {
     match source {
         zk::Error::NoAuth => {
-            "; the client's identities lack a right: authenticate with one that has it, or change the ACL"
+            "; the client's identities lack a permission: authenticate with one that has it, or change the ACL"
         }
         zk::Error::InvalidAcl => "; check the ACL given to the builder, and that its scheme is authenticated",
         zk::Error::NoNode => "; a parent is missing: check that the chroot of the connect string exists",
         zk::Error::NoChildrenForEphemerals => "; a parent is ephemeral: choose another path",
         zk::Error::QuotaExceeded => "; raise the quota or remove nodes",
-        zk::Error::NotReadOnly => "; the server is read-only until it rejoins a quorum",
-        zk::Error::ConnectionLoss => "; the retry policy is exhausted, try again later",
+        zk::Error::NotReadOnly => "; the server is read-only until it rejoins a quorum: try again later",
+        zk::Error::ConnectionLoss => "; the retry policy is exhausted: try again later",
         _ => "",
     }
 }
@@ -411,7 +419,7 @@ mod tests {
             Error::ZooKeeper { operation: "create", path: "/locks/a".into(), source: zk::Error::NoAuth };
         assert_eq!(
             error.to_string(),
-            "cannot create /locks/a: not authorized; the client's identities lack a right: authenticate with \
+            "cannot create /locks/a: not authorized; the client's identities lack a permission: authenticate with \
              one that has it, or change the ACL"
         );
         let error = Error::NotConnected {

@@ -1,22 +1,22 @@
-//! What a failed request says about the node it was about, and about trying again.
+//! Classifies the errors of requests: what they say about the node, and whether a retry may help.
 
 use zookeeper_client as zk;
 
 /// The meaning of an error of `zookeeper-client`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The server refused, and would refuse again. Nothing was changed.
+    /// The server refused, and would refuse again. Nothing changed.
     Refused,
-    /// The server did not do it now, but may do it later. Nothing was changed.
+    /// The server did not do it now, but may do it later. Nothing changed.
     Postponed,
-    /// No reply: it may have been done or not.
+    /// The reply is missing: the request may have been carried out.
     Unknown,
-    /// The session is over, and with it all that belonged to it.
+    /// The session is over, and everything that belonged to it.
     SessionOver,
 }
 
-/// The server's answer when it gave up waiting for its own quorum (`RequestTimeoutException`,
-/// `OperationTimeoutException`): the request may still be carried out.
+/// Error codes of a server that gave up waiting for its own quorum (`RequestTimeoutException`,
+/// `OperationTimeoutException`). The request may still be carried out.
 const SERVER_TIMEOUTS: [i32; 2] = [-7, -122];
 
 impl Failure {
@@ -40,12 +40,12 @@ impl Failure {
             SessionMoved | Throttled | NotReadOnly => Self::Postponed,
             SessionExpired | AuthFailed | ClientClosed => Self::SessionOver,
             UnexpectedErrorCode(code) if !SERVER_TIMEOUTS.contains(code) => Self::Refused,
-            // A broken connection shows in many forms: ConnectionLoss, but also the I/O error itself.
+            // A broken connection has many forms: `ConnectionLoss`, but also the I/O error itself.
             _ => Self::Unknown,
         }
     }
 
-    /// Whether trying again may help.
+    /// Whether a retry may help.
     pub(crate) fn is_passing(self) -> bool {
         matches!(self, Self::Postponed | Self::Unknown)
     }

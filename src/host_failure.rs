@@ -12,27 +12,27 @@ pub struct HostFailure {
     pub cause: ConnectFailure,
 }
 
-/// Why a server gave no session, as far as a connection beside the client's own could find out.
+/// Why a server gave no session, as far as a separate probe connection could find out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectFailure {
-    /// Nothing listens at the port.
+    /// Nothing listens on the port.
     Refused,
-    /// The name of the host has no address.
+    /// The host name does not resolve to an address.
     NameNotFound,
-    /// There was no answer so far: the host is down, or a firewall drops what is sent to it.
+    /// The server has not answered so far: the host is down, or a firewall drops the packets.
     NoAnswer,
-    /// Something else listens at the port.
+    /// Something other than ZooKeeper listens on the port.
     NotZooKeeper,
-    /// It expects encrypted connections.
+    /// The server expects encrypted connections.
     NeedsTls,
-    /// The server runs, but has no quorum of other servers.
+    /// The server runs, but has no quorum.
     NotServing,
-    /// The server runs, but gave no session: it may have too many connections, or be in the middle of a restart.
+    /// The server runs, but gave no session. It may have too many connections, or be restarting.
     NoSession,
-    /// It accepts connections, but none that is encrypted and gives a session: check certificates and names.
+    /// The server accepts connections, but gave no session over TLS. Check certificates and host names.
     NoTlsSession,
-    /// Any other failure to connect, as the operating system tells it.
+    /// Any other failure to connect, as reported by the operating system.
     Other(String),
 }
 

@@ -1,4 +1,4 @@
-//! A number that processes share.
+//! An integer that processes share.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 
 const READ: &str = "read the count at";
 
-/// A number in a node of its own, that all processes read and may change: the limit of a
-/// [`Semaphore`](crate::Semaphore), for one.
+/// An integer in a node of its own, which all processes can read and change. It can serve as the limit of a
+/// [`Semaphore`](crate::Semaphore).
 ///
-/// On the wire it is Curator's `SharedCount`: a persistent node with four bytes, big-endian. The node is made,
-/// with the seed in it, by the first who needs it.
+/// The format is that of Curator's `SharedCount`: a persistent node with four bytes, big-endian. The first process
+/// that needs the node creates it, with the seed as its value.
 ///
 /// ```no_run
 /// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
@@ -36,7 +36,7 @@ pub struct SharedCount {
 }
 
 impl SharedCount {
-    /// The number at `path`, below the client's namespace. Nothing is sent.
+    /// Creates a handle on the number at `path`, below the client's namespace. Sends nothing.
     ///
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath).
@@ -44,14 +44,15 @@ impl SharedCount {
         Ok(Self { client: client.clone(), path: client.full_path(path)?, seed })
     }
 
-    /// The number as it is now: what was done before the call is seen, also through another server.
+    /// Returns the current number. It includes every change made before the call, also those made through another
+    /// server.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) when
-    /// it cannot be read, or the node holds something else; [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) if the
+    /// number cannot be read or the node holds something else; [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
-    /// The node may have been made.
+    /// The node may have been created.
     pub async fn get(&self) -> Result<i32> {
         let get = self.client.request(READ, &self.path, |session| async move {
             session.sync(&self.path).await?;
@@ -60,11 +61,11 @@ impl SharedCount {
         self.client.unless_closed(get).await
     }
 
-    /// Changes the number, whatever it was.
+    /// Sets the number, whatever its current value.
     ///
     /// # Errors
-    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) when
-    /// it cannot be written; [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) if the
+    /// number cannot be written; [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     /// The number may have been changed.
@@ -80,17 +81,17 @@ impl SharedCount {
         self.client.unless_closed(set).await
     }
 
-    /// The full path of the node, namespace included.
+    /// Returns the full path of the node, namespace included.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The same count for what works in the background, and does not keep the client open.
+    /// Returns a handle for background work, which does not keep the client open.
     pub(crate) fn detached(&self) -> Self {
         Self { client: self.client.detached(), ..self.clone() }
     }
 
-    /// Whether it is read and changed by this client.
+    /// Whether this count belongs to the given client.
     pub(crate) fn is_of(&self, client: &Client) -> bool {
         self.client.is_same(client)
     }
@@ -120,7 +121,7 @@ impl SharedCount {
         }
     }
 
-    /// Makes the node with the seed, and its parents.
+    /// Creates the node with the seed, and its parents.
     async fn make(&self, session: &Session) -> Result<(), zk::Error> {
         let acl = self.client.acl_of(&self.path);
         let seed = self.seed.to_be_bytes();

@@ -658,7 +658,7 @@ async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
                 (End::Closed, Kind::Multi) => {
                     assert_eq!(
                         error.to_string(),
-                        "the client is closed; make a new one; and then: the client is closed; make a new one"
+                        "the client is closed; create a new one; and then: the client is closed; create a new one"
                     );
                 }
                 (End::Closed, _) => assert_eq!(error, Error::Closed, "{kind:?}"),
@@ -721,7 +721,7 @@ async fn a_missing_right_is_an_error_that_names_the_node() {
     let refused = |error: Error, wanted: &str, node: &str| match &error {
         Error::ZooKeeper { operation, path, source: zk::Error::NoAuth } => {
             assert_eq!((*operation, path.as_str()), (wanted, node));
-            assert!(error.to_string().contains("lack a right"), "{error}");
+            assert!(error.to_string().contains("lack a permission"), "{error}");
         }
         other => panic!("{other}"),
     };
@@ -804,7 +804,7 @@ async fn the_next_gets_what_was_taken_from_the_holder() {
         assert_eq!(error, Error::LockLost { path: node.clone(), reason }, "{kind:?}");
         assert_eq!(
             error.to_string(),
-            format!("the lock of {node} was lost: somebody has deleted its node; acquire it again")
+            format!("the lock {node} was lost: its node was deleted; acquire it again")
         );
         next.release().await.unwrap();
     }

@@ -74,7 +74,7 @@ impl Scene {
             }
             other => panic!("{what}: {other}"),
         }
-        assert!(!error.is_retryable() && error.to_string().contains("lack a right"), "{error}");
+        assert!(!error.is_retryable() && error.to_string().contains("lack a permission"), "{error}");
         let requests = self.proxy.take_requests();
         assert!(requests.len() < 20, "{what}: {requests:?}");
         eventually(&format!("nothing is left: {what}"), async || {

@@ -21,7 +21,7 @@ const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(15);
 const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 const DEFAULT_DROP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The settings of a [`Client`], and the ways to make one.
+/// Configures a [`Client`], and connects it.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -53,9 +53,9 @@ pub struct ClientBuilder {
     compresses: bool,
     acls: AclProvider,
     retry: RetryPolicy,
-    /// Whether it was given credentials.
+    /// Whether credentials were given.
     is_authenticated: bool,
-    /// Whether it was given TLS options.
+    /// Whether TLS options were given.
     is_encrypted: bool,
 }
 
@@ -78,41 +78,46 @@ impl ClientBuilder {
         }
     }
 
-    /// How long the servers keep a session, and its locks, without hearing from the client. 15 s by default.
+    /// Sets how long the servers keep a session, and its locks, without hearing from the client. 15 s by default.
     ///
-    /// A proposal: the servers hold it within their own bounds, 2 to 20 of their ticks (4 s to 40 s with
-    /// ZooKeeper's defaults). A lock of a process that dies is free after this time, and a process that is
-    /// cut off or paused for longer loses its locks.
+    /// The timeout is a proposal. The servers bound it to 2 to 20 of their ticks (4 s to 40 s with ZooKeeper's
+    /// defaults). The locks of a process that dies are free after this time; a process that is cut off or paused
+    /// for longer loses its locks.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long one attempt waits for a connected session. 15 s by default, as in Curator.
+    /// Sets how long one attempt waits for a connected session. 15 s by default, as in Curator.
     ///
-    /// Bounds [`connect`](Self::connect), and each attempt under the [retry policy](Self::retry_policy).
+    /// It bounds [`connect`](Self::connect), and each attempt under the [retry policy](Self::retry_policy).
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
     }
 
-    /// For how long the drop of the last handle waits, and blocks its thread, until the servers have ended the session.
-    /// 500 ms by default, and mostly a few milliseconds; it does not wait when there is no connection. Zero for not
-    /// waiting at all.
+    /// Sets how long dropping the last handle may block its thread, waiting until the servers have ended the
+    /// session. 500 ms by default; it mostly takes a few milliseconds. The drop does not wait if there is no
+    /// connection. Zero disables the wait.
     ///
-    /// What is dropped at the end of a program is given back for that: otherwise the process might be gone before it is
-    /// sent, and its locks would stay taken for the session timeout. [`Client::close`] waits without blocking.
+    /// The wait releases what is dropped at the end of a program. Without it, the process could be gone before the
+    /// request is sent, and its locks would stay taken for the session timeout. [`Client::close`] waits without
+    /// blocking.
     pub fn drop_timeout(mut self, timeout: Duration) -> Self {
         self.drop_timeout = timeout;
         self
     }
 
-    /// Has the client live on this tokio runtime, rather than on the threads that all clients of the process share. It
-    /// needs I/O and timers enabled.
+    /// Runs the client on this tokio runtime, rather than on the threads that all clients of the process share. The
+    /// runtime needs I/O and timers enabled.
     ///
-    /// Its callers must be on a tokio runtime as well. The session is lost when the runtime has no time for it, as when all
-    /// of its threads are blocked for longer than the session timeout; when it is shut down, the client is closed; and a
-    /// last handle that is dropped within it does not wait for the [end of the session](Self::drop_timeout).
+    /// Callers must then be on a tokio runtime as well. Three things depend on the given runtime:
+    ///
+    /// - The session is lost if the runtime cannot run it in time, for example because all of its threads are
+    ///   blocked for longer than the session timeout.
+    /// - The client is closed when the runtime is shut down.
+    /// - A last handle that is dropped within the runtime does not wait for the [end of the
+    ///   session](Self::drop_timeout).
     ///
     /// ```no_run
     /// use tokio::runtime::Handle;
@@ -128,61 +133,62 @@ impl ClientBuilder {
         self
     }
 
-    /// How much earlier than the servers a holder gives its lock up for lost, when it has lost contact. A third of
+    /// Sets how much earlier than the servers a holder that has lost contact considers its lock lost. A third of
     /// the session timeout by default.
     ///
-    /// It covers what the servers of an ensemble learn from each other with delay, and clocks that run at different
-    /// speeds; take none away without need. What followers may keep to themselves for half a tick is allowed for in
-    /// any case. At most two thirds of the session timeout; also of one that the servers
-    /// grant for less than it was asked for. See the [guide](crate::guide).
+    /// The margin covers the delay with which the servers of an ensemble learn from each other, and clocks that run
+    /// at different rates. Do not reduce it without need. The half tick for which followers may keep news to
+    /// themselves is allowed for in any case. The maximum is two thirds of the session timeout, also when the
+    /// servers grant less than you asked for. See the [guide](crate::guide).
     pub fn validity_margin(mut self, margin: Duration) -> Self {
         self.terms.margin = Some(margin);
         self
     }
 
-    /// Which answers of the servers keep a lock valid. By default [`KeepAlive::Quorum`]: only what a majority of the
-    /// servers has committed.
+    /// Sets which replies of the servers keep a lock valid. The default is [`KeepAlive::Quorum`]: only what a
+    /// majority of the servers has committed.
     pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
         self.terms.keep_alive = keep_alive;
         self
     }
 
-    /// Prefixes all paths with `/namespace`, as Curator's namespaces do. It is made when it is needed.
+    /// Prefixes all paths with `/namespace`, as Curator's namespaces do. The node is created when it is needed.
     ///
-    /// Paths given to the library are relative to it. Paths that the library reports, in guards,
-    /// participants and errors, are full: namespace included, chroot of the connect string excluded.
+    /// Paths that you give to the library are relative to the namespace. Paths that the library reports, in guards,
+    /// participants and errors, are full: they include the namespace, but not the chroot of the connect string.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// The data of this client's nodes, by which others can tell who holds or waits.
+    /// Sets the data of this client's nodes, which tells others who holds or waits.
     ///
-    /// By default the local address that faces the servers, as Curator's default is, and then the host name, the process
-    /// id and the name of the program:
+    /// By default it is the local address that faces the servers, as in Curator, followed by the host name, the
+    /// process id and the name of the program:
     ///
     /// ```text
     /// 10.1.2.3 host=web-3 pid=4711 program=billing
     /// ```
     ///
-    /// [`Participant::address`](crate::Participant::address), `host`, `pid` and `program` read it. What is not known is left
-    /// out: the address of an adopted session, or one that cannot be found within a second. Names are cut after 64
-    /// characters; in them `%`, and whatever is neither a letter, a digit nor ASCII punctuation, is percent-encoded as in
-    /// URLs. Everyone who may read the nodes sees it: give an identity of your own to tell less.
+    /// [`Participant::address`](crate::Participant::address), `host`, `pid` and `program` parse it. Unknown parts
+    /// are left out: the address of an adopted session, or one that cannot be found within a second. Names are cut
+    /// after 64 characters; in them `%`, and every character that is not a letter, a digit or ASCII punctuation, is
+    /// percent-encoded as in URLs. Every client that may read the nodes sees this data; set an identity of your own
+    /// to disclose less.
     ///
-    /// A given identity is written as it is. At most 512 KiB, and not `__REVOKE__`, by which holders are asked for their
-    /// locks.
+    /// An identity that you set is written unchanged. It can have at most 512 KiB, and must not be `__REVOKE__`,
+    /// the data by which a holder is asked to release its lock.
     pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
-    /// Compresses the data of this client's nodes with gzip, as Curator does after `enableCompression()`. Needed by every
-    /// client that shares a path with such a client of Curator: it cannot read plain data, and its `acquire` fails behind a
-    /// node that has some.
+    /// Compresses the data of this client's nodes with gzip, as Curator does after `enableCompression()`. Every
+    /// client that shares a path with such a Curator client needs this: that client cannot read plain data, and its
+    /// `acquire` fails behind a node that has some.
     ///
-    /// Reading needs no setting: this library understands both. Clients that write plain data, of Curator without
-    /// compression and of kazoo, cannot share a path with one that compresses at all.
+    /// Reading needs no setting, since this library understands both. Clients that write plain data (Curator
+    /// without compression, and kazoo) cannot share a path at all with one that compresses.
     ///
     /// Source: Curator's `CuratorFrameworkFactory.Builder.enableCompression`.
     pub fn enable_compression(mut self) -> Self {
@@ -190,35 +196,37 @@ impl ClientBuilder {
         self
     }
 
-    /// Authenticates each session of this client. May be called for several identities.
+    /// Authenticates each session of this client. Call it once for each identity.
     ///
-    /// By itself this protects nothing: the nodes stay open to everyone, and the client logs a warning. Restrict them
-    /// with [`creator_only`](Self::creator_only) or [`acl`](Self::acl). Without [TLS](crate::guide#security) the
-    /// credentials are sent in the clear.
+    /// This protects nothing by itself: the nodes stay open to everyone, and the client logs a warning. Restrict
+    /// them with [`creator_only`](Self::creator_only) or [`acl`](Self::acl). Without [TLS](crate::guide#security)
+    /// the credentials are sent in the clear.
     pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
         self.is_authenticated = true;
         self.connector = self.connector.with_auth(scheme, credentials.as_ref());
         self
     }
 
-    /// The ACL of the nodes that this client creates, parents included. By default everybody may everything.
+    /// Sets the ACL of the nodes that this client creates, parents included. By default everyone has all
+    /// permissions.
     ///
-    /// Contenders of one lock must be allowed to list the children of the lock path, and to create and
-    /// delete there.
+    /// Every contender of a lock needs permission to list the children of the lock path, and to create and delete
+    /// nodes there.
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.acls.set_default(acl.into());
         self
     }
 
-    /// Reserves the nodes that this client creates, parents included, for clients that are authenticated as it is: every
-    /// permission, for every identity given with [`auth`](Self::auth), [`sasl`](Self::sasl) or a certificate.
+    /// Restricts the nodes that this client creates, parents included, to clients with the same authentication.
+    /// Every identity given with [`auth`](Self::auth), [`sasl`](Self::sasl) or a certificate gets all permissions;
+    /// everyone else gets none.
     ///
-    /// Everyone who takes part in a lock or an election must be authenticated as the same user. Others cannot list the
+    /// Everyone who takes part in a lock or an election must authenticate as the same user. Others cannot list the
     /// path, enter the queue or delete anything in it; their calls fail with an error that says that they lack a
-    /// permission. For Curator, give the `CuratorFramework` the same credentials and an `ACLProvider` that returns
-    /// `ZooDefs.Ids.CREATOR_ALL_ACL`. Nodes that exist already keep the ACL that they have.
+    /// permission. With Curator, give the `CuratorFramework` the same credentials and an `ACLProvider` that returns
+    /// `ZooDefs.Ids.CREATOR_ALL_ACL`. Nodes that already exist keep their ACL.
     ///
-    /// The same as [`acl`](Self::acl) with ZooKeeper's `CREATOR_ALL_ACL`, and replaces what was given there.
+    /// This is [`acl`](Self::acl) with ZooKeeper's `CREATOR_ALL_ACL`, and replaces an ACL given there.
     ///
     /// ```no_run
     /// # async fn example() -> zk_recipes::Result<()> {
@@ -234,23 +242,25 @@ impl ClientBuilder {
         self.acl(zk::Acls::creator_all().to_vec())
     }
 
-    /// An ACL by full path; where it returns `None`, that of [`acl`](Self::acl) is used.
+    /// Sets a function that returns the ACL for a full path. Where it returns `None`, the ACL of [`acl`](Self::acl)
+    /// applies.
     ///
-    /// It is called wherever a node is made, also on the threads that the clients of the process share: it must not block,
-    /// and spawn nothing. Do not give it this client itself, which would keep itself open.
+    /// The function is called wherever a node is created, also on the threads that all clients of the process
+    /// share: it must neither block nor spawn. Do not capture this client in it, since that would keep the client
+    /// open.
     pub fn acl_for_path(mut self, acl: impl Fn(&str) -> Option<Vec<Acl>> + Send + Sync + 'static) -> Self {
         self.acls.set_per_path(Arc::new(acl));
         self
     }
 
-    /// What is tried again, and how often, when the connection fails. See [`RetryPolicy`] for the default.
+    /// Sets what is retried, and how often, when the connection fails. See [`RetryPolicy`] for the default.
     pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Encrypts the connections to all servers. A host that is given as `tcp://host:port` is then refused: nothing is sent
-    /// in the clear.
+    /// Encrypts the connections to all servers. A host given as `tcp://host:port` is then rejected, so that nothing
+    /// is sent in the clear.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: zk::TlsOptions) -> Self {
         self.connector = self.connector.with_tls(options);
@@ -258,8 +268,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Authenticates each connection by SASL. As with [`auth`](Self::auth), the nodes stay open to everyone unless an
-    /// ACL restricts them.
+    /// Authenticates each connection with SASL. As with [`auth`](Self::auth), the nodes stay open to everyone
+    /// unless an ACL restricts them.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub fn sasl(mut self, options: impl Into<zk::SaslOptions>) -> Self {
         self.connector = self.connector.with_sasl(options);
@@ -269,13 +279,13 @@ impl ClientBuilder {
 
     /// Connects to the servers of a connect string: `host[:port][,host[:port]…][/chroot]`.
     ///
-    /// The port is 2181 unless it is given. An IPv6 address is written in brackets, as in `[::1]:2181`. The chroot must
-    /// exist. A host may have a scheme: `tcp://`, or `tcp+tls://` with [TLS options](crate::guide).
+    /// The default port is 2181. Write an IPv6 address in brackets, as in `[::1]:2181`. The chroot must exist. A
+    /// host may have a scheme: `tcp://`, or `tcp+tls://` with [TLS options](crate::guide).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, before anything
-    /// is sent; [`Error::NotConnected`] when there is no session within the connection timeout;
-    /// [`Error::AuthFailed`] when the servers refuse the credentials.
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid, before anything is sent;
+    /// [`Error::NotConnected`] if there is no session within the connection timeout; [`Error::AuthFailed`] if the
+    /// servers refuse the credentials.
     ///
     /// # Cancel safety
     /// No client is left behind.
@@ -285,11 +295,11 @@ impl ClientBuilder {
         Ok(client)
     }
 
-    /// Makes a client at once, and its session in the background. It starts
+    /// Returns a client immediately, and connects it in the background. Its first state is
     /// [`Suspended`](crate::ConnectionState::Suspended).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense.
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid.
     pub fn connect_lazily(self, connect_string: &str) -> Result<Client> {
         let hosts = Arc::new(hosts::validate(connect_string, self.is_encrypted)?);
         self.validate_identity()?;
@@ -304,13 +314,13 @@ impl ClientBuilder {
         )
     }
 
-    /// Makes a client on a session that somebody else owns. It is not made again when it expires, and not
-    /// ended by [`Client::close`]. The settings of the session itself, its timeout, authentication and
-    /// encryption, are the owner's and are ignored here. Call it on the runtime that the session was made on: the client
-    /// lives there, too.
+    /// Creates a client on a session that you own. The client does not replace the session when it expires, and
+    /// [`Client::close`] does not end it. The settings of the session itself (timeout, authentication, encryption)
+    /// are those that you gave it; they are ignored here. Call this on the runtime that the session was created on:
+    /// the client runs there, too.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] for settings that make no sense, or outside of a
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid, or if called outside of a
     /// tokio runtime.
     pub fn from_zookeeper(self, zookeeper: zk::Client) -> Result<Client> {
         let origin = Origin::Adopted { chroot: zookeeper.path().to_owned() };
@@ -349,7 +359,7 @@ impl ClientBuilder {
         Ok(Client::start(config, home, self.identity, source))
     }
 
-    /// Of a session of its own: that of somebody else has the identities that its owner gave it.
+    /// Only for a session of our own: an adopted one has the identities that its owner gave it.
     fn validate_identity(&self) -> Result<()> {
         if self.acls.default_names_creator() && !self.is_authenticated && !self.is_encrypted {
             let reason = "it reserves the nodes for an authenticated client, and this one is not; call `auth` or `sasl`";
@@ -401,7 +411,7 @@ impl ClientBuilder {
 
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the connector: it would print passwords.
+        // The connector is left out: it would print passwords.
         f.debug_struct("ClientBuilder")
             .field("session_timeout", &self.session_timeout)
             .field("connection_timeout", &self.connection_timeout)

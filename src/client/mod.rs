@@ -1,4 +1,4 @@
-//! The ZooKeeper session as a long-lived thing.
+//! The client: a ZooKeeper session that is replaced when it expires.
 
 mod acl;
 mod adopted;
@@ -76,17 +76,18 @@ pub(crate) use self::validity::{Dependant, Health};
 pub(crate) use self::write::Write;
 use crate::error::{Error, Result};
 
-/// A connection to ZooKeeper that outlives its sessions: when one expires, another is made.
+/// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
 ///
-/// A cheap handle on a shared client; clone it freely. [`close`](Self::close) ends its session. So does the drop of the last
-/// handle and of everything made from it: locks, guards, candidates. That drop waits until the servers have ended the
-/// session, for up to the [drop timeout](ClientBuilder::drop_timeout), so that a program that just ends leaves no lock
-/// behind. `std::process::exit` and signals drop nothing: leave `main` instead.
+/// The client is a cheap handle on shared state; clone it freely. [`close`](Self::close) ends its session. So does
+/// dropping the last handle together with everything made from it: locks, guards, candidates. That drop blocks
+/// until the servers have ended the session, for up to the [drop timeout](ClientBuilder::drop_timeout), so that a
+/// program that just ends leaves no lock behind. `std::process::exit` and signals drop nothing: return from `main`
+/// instead.
 ///
-/// A client lives on two threads that all clients of a process share: its session goes on while the caller blocks. It
-/// may be used from any runtime, or from none. [`ClientBuilder::runtime`] has it live elsewhere.
+/// A client runs on two threads that all clients of a process share, so its session stays alive while the caller
+/// blocks. You can use it from any runtime, or from none. [`ClientBuilder::runtime`] runs it elsewhere.
 ///
-/// It stands for Curator's `CuratorFramework`.
+/// It corresponds to Curator's `CuratorFramework`.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, InterProcessMutex};
@@ -101,16 +102,16 @@ use crate::error::{Error, Result};
 #[must_use = "if unused, the client is closed at once"]
 pub struct Client {
     core: Arc<Core>,
-    /// `None` for what works in the background.
+    /// `None` for background work, which does not keep the client open.
     presence: Option<Arc<Presence>>,
 }
 
 #[derive(Debug)]
 struct Core {
     config: Config,
-    /// The given one; or the default one, when the local address is known.
+    /// The configured identity, or the default one once the local address is known.
     identity: Arc<OnceLock<Vec<u8>>>,
-    /// The default one without the local address.
+    /// The default identity without the local address.
     identity_without_address: Vec<u8>,
     link: Arc<Link>,
     janitor: Janitor,
@@ -118,7 +119,7 @@ struct Core {
     extensions: Extensions,
     leaving: Arc<Leaving>,
     closed: CancellationToken,
-    /// Cancelled when the session was let go of.
+    /// Cancelled when the session has been let go.
     ended: CancellationToken,
 }
 
@@ -140,7 +141,7 @@ struct Config {
 enum Origin {
     Own {
         connect_string: String,
-        /// What that says.
+        /// The parsed connect string.
         hosts: Arc<Hosts>,
     },
     Adopted {
@@ -160,12 +161,12 @@ impl Client {
         Self::builder().connect(connect_string).await
     }
 
-    /// The settings of a client, to be changed before it connects.
+    /// Returns a builder with the default settings.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::new()
     }
 
-    /// Makes a client at once, and its session in the background. See [`ClientBuilder::connect_lazily`].
+    /// Returns a client immediately, and connects it in the background. See [`ClientBuilder::connect_lazily`].
     ///
     /// # Errors
     /// As [`ClientBuilder::connect_lazily`].
@@ -173,7 +174,7 @@ impl Client {
         Self::builder().connect_lazily(connect_string)
     }
 
-    /// Makes a client on a session that the caller owns. See [`ClientBuilder::from_zookeeper`].
+    /// Creates a client on a session that the caller owns. See [`ClientBuilder::from_zookeeper`].
     ///
     /// # Errors
     /// As [`ClientBuilder::from_zookeeper`].
@@ -225,18 +226,18 @@ impl Client {
         Self { core, presence }
     }
 
-    /// The same client for what works in the background, and does not keep it open.
+    /// Returns a handle for background work, which does not keep the client open.
     pub(crate) fn detached(&self) -> Self {
         Self { core: self.core.clone(), presence: None }
     }
 
-    /// Keeps the client open, unless this is [detached](Self::detached).
+    /// Returns what keeps the client open; `None` if this handle is [detached](Self::detached).
     pub(crate) fn presence(&self) -> Option<Arc<Presence>> {
         self.presence.clone()
     }
 
-    /// The state of the connection, now and from now on: always the latest, never a queue of old ones. The first
-    /// [`changed`](watch::Receiver::changed) is the present state.
+    /// Returns a receiver of the state of the connection. It always has the latest state, never a queue of old
+    /// ones. The first [`changed`](watch::Receiver::changed) returns immediately, for the current state.
     ///
     /// ```no_run
     /// # async fn example(client: zk_recipes::Client) {
@@ -252,9 +253,9 @@ impl Client {
         state
     }
 
-    /// Waits until there is a connection that takes writes, at most for the
-    /// [connection timeout](ClientBuilder::connection_timeout). For clients that were made by
-    /// [`connect_lazily`](Self::connect_lazily); all other calls wait for it by themselves.
+    /// Waits until a connection accepts writes, for up to the [connection
+    /// timeout](ClientBuilder::connection_timeout). Use it with clients from
+    /// [`connect_lazily`](Self::connect_lazily); all other calls wait by themselves.
     ///
     /// ```no_run
     /// # async fn example() -> zk_recipes::Result<()> {
@@ -274,97 +275,98 @@ impl Client {
         self.unless_closed(self.session()).await.map(|_| ())
     }
 
-    /// The present connection of the session, for requests of your own: chroot of the connect string included, namespace
-    /// not. What it reads shows all that this client has heard of, and so all that was written under a lock before the
-    /// lock was granted to it.
+    /// Returns the current connection of the session, for requests of your own. Its paths include the chroot of the
+    /// connect string, but not the namespace. Reads through it see everything that this client has been told, and
+    /// so everything written under a lock before that lock was granted to this client.
     ///
-    /// Ask for it anew each time: it is good for one connection. When that is lost, its requests fail with
-    /// [`ConnectionLoss`](zk::Error::ConnectionLoss), also after this client has connected again, and a watch that was set
-    /// by it must not be awaited any more: `zookeeper-client` panics. For watches that outlast a connection, make a
-    /// `zookeeper-client` of your own, and share its session with this library by
-    /// [`from_zookeeper`](Self::from_zookeeper); its handle is the one that you gave, and goes on after a reconnect. After
-    /// one, `sync` before you read by it: it may then ask a server that lags behind.
+    /// Call this again each time: a handle is good for one connection. After that connection is lost, its requests
+    /// fail with [`ConnectionLoss`](zk::Error::ConnectionLoss), even when this client has reconnected, and you must
+    /// not await a watch that was set through it: `zookeeper-client` panics. For watches that outlast a connection,
+    /// create a `zookeeper-client` of your own and share its session with this library by
+    /// [`from_zookeeper`](Self::from_zookeeper). Its handle is then the one that you gave, and survives reconnects.
+    /// After a reconnect, `sync` before you read through it: the new server may lag behind.
     ///
-    /// The session cannot end while the present connection is kept: drop it before [`close`](Self::close).
+    /// The session cannot end while you keep the connection: drop it before [`close`](Self::close).
     ///
     /// # Errors
-    /// [`Error::NotConnected`] when there is no connected session under the [retry policy](RetryPolicy);
-    /// [`Error::AuthFailed`], [`Error::SessionOver`] and [`Error::Closed`] when there will be none.
+    /// [`Error::NotConnected`] if there is no connected session under the [retry policy](RetryPolicy);
+    /// [`Error::AuthFailed`], [`Error::SessionOver`] and [`Error::Closed`] if there will be none.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn zookeeper(&self) -> Result<zk::Client> {
         let session = self.unless_closed(self.session_under_policy()).await?;
-        // Or it was over right after that.
+        // The session may have ended right after the wait.
         session.zookeeper().map_err(|_| self.not_connected(self.core.config.connection_timeout))
     }
 
-    /// The data of this client's nodes. See [`ClientBuilder::identity`]. The default one is without the local address
-    /// until the client connects for the first time.
+    /// Returns the data of this client's nodes. See [`ClientBuilder::identity`]. Until the client connects for the
+    /// first time, the default identity lacks the local address.
     pub fn identity(&self) -> &[u8] {
         self.core.identity.get().unwrap_or(&self.core.identity_without_address)
     }
 
-    /// Whether it compresses the data of its nodes.
+    /// Whether the client compresses the data of its nodes.
     fn compresses(&self) -> bool {
         self.core.config.compresses
     }
 
-    /// Ends the session, so that all its locks are free, and wakes every waiter with [`Error::Closed`].
+    /// Ends the session, which releases all its locks, and wakes every waiter with [`Error::Closed`].
     ///
-    /// Leaders come first: if candidates of this client lead, their work is asked to end as by
-    /// [`Leadership::resign`](crate::Leadership::resign), and the rest waits for that. It may take their
-    /// [grace](crate::LeaderOptions::grace), and the connection timeout more for work that does not await; then the
-    /// session ends nevertheless. So do not wait for this within such work.
+    /// Leaders come first. If candidates of this client lead, their work is asked to end, as by
+    /// [`Leadership::resign`](crate::Leadership::resign), and the session stays open until it has ended. That can
+    /// take their [grace](crate::LeaderOptions::grace), and for work that does not await, the connection timeout in
+    /// addition; then the session ends nevertheless. So do not await this call within such work.
     ///
-    /// Returns when the server has confirmed the end, at the latest after the connection timeout; at once when
-    /// there is no connection. An adopted session goes on: what guards still hold of it is released when they
+    /// Returns when the server has confirmed the end, and at the latest after the connection timeout; immediately
+    /// if there is no connection. An adopted session stays open: what guards still hold on it is released when they
     /// are dropped.
     ///
     /// # Cancel safety
-    /// The client is closed from the first poll on, whatever becomes of the rest.
+    /// The client is closed from the first poll on, even if the future is dropped.
     pub async fn close(&self) {
         self.core.begin_to_close();
         self.core.closed.cancelled().await;
         let patience = self.core.config.connection_timeout;
-        // A server that does not answer will end the session by itself.
+        // A server that does not answer ends the session by itself.
         let _ = self.at_home(async { timeout(patience, self.core.ended.cancelled()).await }).await;
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns whether [`close`](Self::close) was called, or the client has ended otherwise.
     pub fn is_closed(&self) -> bool {
         self.core.leaving.asked().is_cancelled() || self.has_ended()
     }
 
-    /// Whether it is closed, and the work of its leaders has ended.
+    /// Whether the client is closed and the work of its leaders has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.core.closed.is_cancelled()
     }
 
-    /// Cancelled when leaders are to end their work, because the client is being closed.
+    /// Cancelled when leaders must end their work because the client is being closed.
     pub(crate) fn leaving(&self) -> &CancellationToken {
         self.core.leaving.asked()
     }
 
-    /// Keeps the session from ending for as long as the token lives, and for this long at most after the client is
-    /// asked to close; `None` if it was before.
+    /// Keeps the session open for as long as the token lives, but for at most `grace` after the client is asked to
+    /// close. Returns `None` if that has already happened.
     pub(crate) fn stay(&self, grace: Duration) -> Option<TaskTrackerToken> {
         self.core.leaving.stay(grace)
     }
 
     /// Waits until there is no connection.
     pub(crate) async fn disconnected(&self) {
-        // Its sender lives as long as the client.
+        // The sender lives as long as the client.
         let _ = self.connection_state().wait_for(|state| !state.is_connected()).await;
     }
 
-    /// Cancelled when the client has [ended](Self::has_ended), or is dropped.
+    /// Cancelled when the client has [ended](Self::has_ended) or is dropped.
     pub(crate) fn closing(&self) -> CancellationToken {
         self.core.closed.clone()
     }
 
-    /// Runs an operation whose timers are those of the client's thread: the caller may have none. A runtime that was given
-    /// may be shut down, when nobody must use its timers any more; so there they are the caller's.
+    /// Runs an operation with the timers of the client's own thread, since the caller may have none. A runtime that
+    /// was given to the builder may be shut down, and then its timers must not be used; so in that case the
+    /// caller's timers are used.
     pub(crate) fn at_home<F: Future>(&self, operation: F) -> Either<TokioContext<F>, F> {
         let home = &self.core.home;
         match home.is_ours() {
@@ -373,22 +375,22 @@ impl Client {
         }
     }
 
-    /// Runs an operation that ends with [`Error::Closed`] as soon as the client is closed.
+    /// Runs an operation, but ends it with [`Error::Closed`] as soon as the client is closed.
     pub(crate) fn unless_closed<T>(
         &self,
         operation: impl Future<Output = Result<T>>,
     ) -> impl Future<Output = Result<T>> {
-        // Without an async block, which would take up the operation's room twice.
+        // Not an async block: it would store the operation twice.
         let unless_closed = operation.with_cancellation_token(&self.core.closed);
         self.at_home(unless_closed).map(|done| done.unwrap_or(Err(Error::Closed)))
     }
 
-    /// A session that is connected and takes writes, waited for at most for the connection timeout.
+    /// Returns a connected session that accepts writes, waiting for up to the connection timeout.
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
         let connection_timeout = self.core.config.connection_timeout;
         let mut status = self.core.link.status();
         let settled = async {
-            // Its sender lives as long as the client.
+            // The sender lives as long as the client.
             let settled = status.wait_for(Status::is_settled).await;
             settled.map_or(Status::Over { source: zk::Error::ClientClosed }, |status| status.clone())
         };
@@ -397,7 +399,7 @@ impl Client {
             return Err(Error::Closed);
         }
         match settled {
-            // If its connection has ended since, what is asked of it says so.
+            // If its connection has ended since, the next request reports that.
             Ok(Status::Live { session, .. }) => Ok(session),
             Ok(Status::Unauthenticated) => Err(Error::AuthFailed { hosts: self.hosts() }),
             Ok(Status::Over { source }) => Err(Error::SessionOver { source }),
@@ -405,7 +407,7 @@ impl Client {
         }
     }
 
-    /// The same, waited for under the retry policy.
+    /// Returns a connected session that accepts writes, waiting under the retry policy.
     pub(crate) async fn session_under_policy(&self) -> Result<Arc<Session>> {
         let mut failures = Failures::default();
         loop {
@@ -416,29 +418,30 @@ impl Client {
         }
     }
 
-    /// Waits until requests can be made, at most for the connection timeout.
+    /// Waits until requests can be made, for up to the connection timeout.
     pub(crate) async fn ready(&self, session: &Session) {
-        // What is asked too soon fails, and says why.
+        // A request that is sent too early fails and reports why.
         let _ = timeout(self.core.config.connection_timeout, session.ready()).await;
     }
 
-    /// Asks a session for something, as one attempt under the retry policy. `None` if the session had no connection for
-    /// the connection timeout: what was asked may be sent, and done, nevertheless.
+    /// Makes one attempt, in the sense of the retry policy, at a request on this session. Returns `None` if the
+    /// session had no connection for the connection timeout; the request may have been sent, and carried out,
+    /// nevertheless.
     ///
     /// # Cancel safety
-    /// That of what is asked.
+    /// That of the request.
     pub(crate) fn attempt<T>(
         &self,
         session: &Session,
         asked: impl Future<Output = T>,
     ) -> impl Future<Output = Option<T>> {
-        // Those who wait are many, and would keep its room for as long as they wait.
+        // Boxed: there can be many waiters, and each would keep the room of the future for as long as it waits.
         let asked = Box::pin(asked);
         async move {
             self.ready(session).await;
             let without_connection = pin!(session.without_connection(self.core.config.connection_timeout));
-            // Not by a macro of tokio's, which polls nothing at all when the task has used up its budget: what is asked is
-            // sent by the first poll, and callers rely on that.
+            // Not `tokio::select!`, which polls nothing when the task has used up its budget: the first poll sends
+            // the request, and callers rely on that.
             match select(asked, without_connection).await {
                 Either::Left((answer, _)) => Some(answer),
                 Either::Right(((), _)) => None,
@@ -446,10 +449,10 @@ impl Client {
         }
     }
 
-    /// The same for a single request.
+    /// Makes one attempt at a single request.
     ///
     /// # Errors
-    /// That of the request, or that there was no connection.
+    /// The error of the request, or `ConnectionLoss` if there was no connection.
     pub(crate) async fn attempt_one<T>(
         &self,
         session: &Session,
@@ -458,11 +461,12 @@ impl Client {
         self.attempt(session, request).await.unwrap_or(Err(zk::Error::ConnectionLoss))
     }
 
-    /// Waits until there is no session to be had [under the retry policy](Self::session_under_policy), and returns why.
+    /// Waits until no session is available [under the retry policy](Self::session_under_policy), and returns the
+    /// reason.
     pub(crate) async fn outage(&self) -> Error {
         let mut status = self.core.link.status();
         loop {
-            // If it is never told again, that shows next.
+            // If the sender is gone, the next call reports that.
             let _ = status.wait_for(|status| !status.is_settled()).await;
             if let Err(error) = self.session_under_policy().await {
                 return error;
@@ -470,7 +474,7 @@ impl Client {
         }
     }
 
-    /// That there was no connected session for this long, and why, as far as it is known at this moment.
+    /// Returns the error for having had no connected session for `waited`, with the causes known so far.
     pub(crate) fn not_connected(&self, waited: Duration) -> Error {
         let source = match &*self.core.link.status().borrow() {
             Status::Connecting { failure } => failure.clone(),
@@ -480,7 +484,7 @@ impl Client {
         Error::NotConnected { hosts: self.hosts(), waited, causes, source }
     }
 
-    /// The servers, for messages.
+    /// Returns the servers, for messages.
     fn hosts(&self) -> String {
         match &self.core.config.origin {
             Origin::Own { connect_string, .. } => connect_string.clone(),
@@ -495,8 +499,8 @@ impl Client {
         }
     }
 
-    /// Does a request on whatever session there is, again under the retry policy if it fails to get through.
-    /// It may be done twice.
+    /// Makes a request on the current session, and retries it under the retry policy if the connection fails. The
+    /// request may be carried out twice.
     pub(crate) async fn request<T, F>(
         &self,
         operation: &'static str,
@@ -523,7 +527,7 @@ impl Client {
         }
     }
 
-    /// Whether there is a node at this full path, with all that was done before this call.
+    /// Whether a node exists at this full path. Sees everything that was done before the call.
     pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
         let looking = self.request("look for", path, |session| async move {
             let (synced, stat) = join(session.sync(path), session.stat(path)).await;
@@ -532,10 +536,10 @@ impl Client {
         self.unless_closed(looking).await
     }
 
-    /// Makes `path` and all its ancestors as containers.
+    /// Creates `path` and all its ancestors as containers.
     ///
     /// # Errors
-    /// Which one could not be made, and why.
+    /// The path that could not be created, and why.
     pub(crate) async fn make_parents(
         &self,
         session: &Session,
@@ -544,22 +548,22 @@ impl Client {
         parents::make(self, session, path).await
     }
 
-    /// Shows something to those who watch, for whom it may have to wait. See [`Home::tell`].
+    /// Publishes something to watchers, which may have to be deferred. See [`Home::tell`].
     pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
         self.core.home.tell(show);
     }
 
-    /// The same, and waits until it is shown.
+    /// Publishes something to watchers, and waits until it is published.
     pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
         self.core.home.told(show).await;
     }
 
-    /// Runs a task on the client's runtime, wherever the caller is.
+    /// Runs a task on the client's runtime, whatever the caller's runtime is.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.core.home.runtime().spawn(task);
     }
 
-    /// The addresses of the servers that can be talked to without encryption; `None` if the session is adopted.
+    /// Returns the addresses of the servers that accept unencrypted connections; `None` if the session is adopted.
     #[cfg(feature = "testing")]
     pub(crate) fn plain_servers(&self) -> Option<Vec<String>> {
         match &self.core.config.origin {
@@ -571,7 +575,7 @@ impl Client {
         }
     }
 
-    /// A path with the namespace before it.
+    /// Returns the path with the namespace in front.
     ///
     /// # Errors
     /// [`Error::InvalidPath`].
@@ -588,17 +592,17 @@ impl Client {
         &self.core.config.retry
     }
 
-    /// Whether it is a handle of the same client.
+    /// Whether both are handles of one client.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.core, &other.core)
     }
 
-    /// What an upper layer keeps for this client; one value of each type.
+    /// Returns the state that an upper layer keeps for this client, one value of each type.
     pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.core.extensions.get()
     }
 
-    /// Goes on for a while with what a caller has begun, and drops what comes of it.
+    /// Completes in the background, for a limited time, what a caller has begun, and drops the result.
     pub(crate) fn finish(&self, work: impl Future<Output: Send> + Send + 'static) {
         self.janitor().finish(work);
     }

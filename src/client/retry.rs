@@ -1,4 +1,4 @@
-//! When to try again, and for how long.
+//! Retry policies: when to try again, and for how long.
 
 use std::time::Duration;
 
@@ -6,36 +6,37 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// How often, and after what pauses, a request that failed for want of a connection is tried again.
+/// Decides how often, and after what delays, a request that failed for lack of a connection is retried.
 ///
-/// The policies of Curator (`org.apache.curator.retry`). What cannot be mended by waiting, such as a missing right, is
-/// never tried again. Attempts and time are counted from the first failure, and from zero again after a success.
+/// These are Curator's policies (`org.apache.curator.retry`). A failure that waiting cannot fix, such as a missing
+/// permission, is never retried. Retries and time are counted from the first failure; a success resets them.
 ///
 /// # How long a call takes while the servers cannot be reached
-/// Every call that asks the servers makes one attempt, and as many more as the policy allows. An attempt waits for a
-/// connection for the [connection timeout](crate::ClientBuilder::connection_timeout). When it has one, it waits for the
-/// answer for as long as that lasts: a connection on which nothing comes is given up after two fifths of the session
-/// timeout. So with `r` retries a call fails after `r + 1` connection timeouts and the pauses between them; if the
-/// servers have only just fallen silent, the first attempt takes as long as it takes to notice that.
+/// A call that sends requests makes one attempt, and as many retries as the policy allows. An attempt waits for a
+/// connection for up to the [connection timeout](crate::ClientBuilder::connection_timeout). Once it has one, it
+/// waits for the reply for as long as that connection lasts; a connection on which nothing arrives is given up
+/// after two fifths of the session timeout. So with `r` retries a call fails after `r + 1` connection timeouts plus
+/// the delays between them. If the servers have only just stopped answering, the first attempt takes as long as it
+/// takes to notice that.
 ///
-/// Then the error is [`Error::NotConnected`](crate::Error::NotConnected) if there was no connection for the last attempt, and
-/// [`Error::ZooKeeper`](crate::Error::ZooKeeper) with what happened to the connection if there was one. Both are
-/// [retryable](crate::Error::is_retryable). Under [`forever`](Self::forever) neither comes.
+/// The error is [`Error::NotConnected`](crate::Error::NotConnected) if the last attempt had no connection, and
+/// [`Error::ZooKeeper`](crate::Error::ZooKeeper) with the error of the connection if it had one. Both are
+/// [retryable](crate::Error::is_retryable). Under [`forever`](Self::forever) neither occurs.
 ///
-/// What differs:
+/// Exceptions:
 ///
-/// | call | differs in that |
+/// | call | difference |
 /// |---|---|
-/// | an acquire that waits in its queue | no outage ends it for as long as its session lives; from the end of that on, the policy holds |
-/// | `try_acquire_for` | its time ends it as well: with `NotConnected` if it was never in the queue, else with `None` |
-/// | `release`, `resign` | ends when the lock cannot be known to be held any more, with [`Error::LockLost`](crate::Error::LockLost), whatever the policy allows; the node is removed in the background in any case |
+/// | an acquire that waits in its queue | no outage ends it while its session lives; once the session has ended, the policy applies |
+/// | `try_acquire_for` | its own timeout ends it as well: with `NotConnected` if it never entered the queue, else with `None` |
+/// | `release`, `resign` | ends when the lock can no longer be known to be held, with [`Error::LockLost`](crate::Error::LockLost), whatever the policy allows; the node is removed in the background in any case |
 /// | [`commit`](crate::Transaction::commit) | one attempt: [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown) |
-/// | [`Client::connect`](crate::Client::connect) | one attempt, and no client after it; [`connect_lazily`](crate::Client::connect_lazily) makes one in any case |
+/// | [`Client::connect`](crate::Client::connect) | one attempt, and no client if it fails; [`connect_lazily`](crate::Client::connect_lazily) returns a client in any case |
 /// | [`Client::close`](crate::Client::close) | one connection timeout, and no error |
-/// | candidates and observers of elections | stand, and look, again and again until they are closed |
+/// | candidates and observers of elections | retry until they are closed |
 ///
-/// The default is [`exponential_backoff`](Self::exponential_backoff) with pauses from 100 ms and 3 retries, and a connection
-/// timeout of 15 s, so that calls survive an outage of about a minute.
+/// The default is [`exponential_backoff`](Self::exponential_backoff) with delays from 100 ms and 3 retries, and a
+/// connection timeout of 15 s, so that calls survive an outage of about a minute.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,41 +57,42 @@ enum Kind {
 }
 
 impl RetryPolicy {
-    /// Pauses that double on average: a random multiple of `base`, below `base * 2^(retry + 1)`.
+    /// Retries with delays that double on average: a random multiple of `base`, below `base * 2^(retry + 1)`.
     ///
     /// Curator's `ExponentialBackoffRetry`.
     pub fn exponential_backoff(base: Duration, max_retries: u32) -> Self {
         Self::bounded_exponential_backoff(base, Duration::MAX, max_retries)
     }
 
-    /// The same with pauses of at most `max_delay`. Curator's `BoundedExponentialBackoffRetry`.
+    /// Retries as [`exponential_backoff`](Self::exponential_backoff) does, with delays of at most `max_delay`.
+    /// Curator's `BoundedExponentialBackoffRetry`.
     pub fn bounded_exponential_backoff(base: Duration, max_delay: Duration, max_retries: u32) -> Self {
         Self(Kind::Exponential { base, max_delay, max_retries })
     }
 
-    /// `retries` retries with the same pause before each. Curator's `RetryNTimes`.
+    /// Retries `retries` times, with the same delay before each. Curator's `RetryNTimes`.
     pub fn n_times(retries: u32, delay: Duration) -> Self {
         Self(Kind::Times { retries, delay })
     }
 
-    /// One retry after a pause. Curator's `RetryOneTime`.
+    /// Retries once, after a delay. Curator's `RetryOneTime`.
     pub fn one_time(delay: Duration) -> Self {
         Self::n_times(1, delay)
     }
 
-    /// Retries with the same pause before each until `max_elapsed` has passed since the first failure.
+    /// Retries with the same delay before each until `max_elapsed` has passed since the first failure.
     ///
     /// Curator's `RetryUntilElapsed`.
     pub fn until_elapsed(max_elapsed: Duration, delay: Duration) -> Self {
         Self(Kind::UntilElapsed { max_elapsed, delay })
     }
 
-    /// Retries for ever with the same pause before each. Curator's `RetryForever`.
+    /// Retries forever, with the same delay before each. Curator's `RetryForever`.
     pub fn forever(delay: Duration) -> Self {
         Self(Kind::Forever { delay })
     }
 
-    /// Refuses a policy that would retry without bound and without pause.
+    /// Rejects a policy that would retry without limit and without delay.
     pub(crate) fn validate(&self) -> Result<()> {
         match self.0 {
             Kind::UntilElapsed { delay, .. } | Kind::Forever { delay } if delay.is_zero() => {
@@ -103,7 +105,8 @@ impl RetryPolicy {
         }
     }
 
-    /// The pause before retry number `retry` (from 0), `elapsed` after the first failure; `None` to give up.
+    /// Returns the delay before retry number `retry` (from 0), `elapsed` after the first failure; `None` to give
+    /// up.
     fn delay(&self, retry: u32, elapsed: Duration) -> Option<Duration> {
         match self.0 {
             Kind::Exponential { base, max_delay, max_retries } => (retry < max_retries).then(|| {
@@ -123,7 +126,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// The failures in a row of one operation.
+/// Counts the consecutive failures of one operation.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     count: u32,
@@ -131,10 +134,10 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Pauses before the next attempt.
+    /// Waits before the next attempt.
     ///
     /// # Errors
-    /// Hands `error` back when it is none that passes, or when the policy allows no more attempts.
+    /// Returns `error` if a retry cannot help, or if the policy allows no more attempts.
     pub(crate) async fn pause_after(&mut self, error: Error, policy: &RetryPolicy) -> Result<()> {
         if !error.is_retryable() {
             return Err(error);
@@ -142,10 +145,10 @@ impl Failures {
         self.pause_or(error, policy).await
     }
 
-    /// Pauses before the next attempt, whatever the failure.
+    /// Waits before the next attempt, whatever the failure.
     ///
     /// # Errors
-    /// Hands `error` back when the policy allows no more attempts.
+    /// Returns `error` if the policy allows no more attempts.
     pub(crate) async fn pause_or(&mut self, error: Error, policy: &RetryPolicy) -> Result<()> {
         let now = Instant::now();
         let elapsed = now - *self.first.get_or_insert(now);
@@ -156,7 +159,7 @@ impl Failures {
         Ok(())
     }
 
-    /// Notes a success.
+    /// Resets the count after a success.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }

@@ -35,7 +35,7 @@ pub(crate) async fn creator_only_keeps_other_users_out(generation: Generation) {
     // Bob can neither enter, nor look, nor take anything away.
     let bobs = InterProcessMutex::new(&bob, "/alice/locks/a").unwrap();
     for error in [within(bobs.acquire()).await.unwrap_err(), within(bobs.participants()).await.unwrap_err()] {
-        assert!(error.to_string().contains("lack a right"), "{error}");
+        assert!(error.to_string().contains("lack a permission"), "{error}");
     }
     let multi = MultiLock::new(&bob, ["/bob/a", "/alice/locks/a"]).unwrap();
     within(multi.acquire()).await.unwrap_err();

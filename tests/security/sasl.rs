@@ -39,7 +39,7 @@ pub(crate) async fn sasl_takes_the_right_password_only(generation: Generation) {
     let bob = within(user("bob", "bobs").connect(&hosts)).await.unwrap();
     let mutex = InterProcessMutex::new(&bob, "/alice/lock").unwrap();
     let error = within(mutex.acquire()).await.unwrap_err();
-    assert!(error.to_string().contains("lack a right"), "{error}");
+    assert!(error.to_string().contains("lack a permission"), "{error}");
 
     for (name, password) in [("alice", "wrong"), ("mallory", "right")] {
         let use_it = async {

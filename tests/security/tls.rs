@@ -110,5 +110,5 @@ pub(crate) async fn creator_only_counts_certificates(generation: Generation) {
     lock_once(&alice_again, "/alice/lock").await;
     let mutex = InterProcessMutex::new(&bob, "/alice/lock").unwrap();
     let error = within(mutex.acquire()).await.unwrap_err();
-    assert!(error.to_string().contains("lack a right"), "{error}");
+    assert!(error.to_string().contains("lack a permission"), "{error}");
 }
