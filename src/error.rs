@@ -148,8 +148,8 @@ pub enum Error {
         reason: LossReason,
     },
 
-    /// The waiter's node was deleted several times in a row, each time before it began to wait. Something
-    /// outside the queue deletes it.
+    /// The waiter's node was deleted several times in a row, each time before it began to wait: an operator or
+    /// another program deletes it.
     #[error(
         "cannot stay in the queue of {path}: the waiter's node was deleted several times in a row; find out what \
          deletes it, then acquire again"

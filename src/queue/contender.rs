@@ -1,46 +1,49 @@
 //! One contender of a queue as a state machine: events in, actions out; no I/O, no clock.
 //!
-//! The driver does what an [`Action`] says and reports the outcome as the next [`Event`]. Everything
-//! that decides who may believe to hold a lock is in here and in the pure files beside it.
+//! The driver carries out an [`Action`] and reports the outcome as the next [`Event`]. Every decision about who
+//! holds a lock is made here and in the pure modules next to it.
 
 use super::line::{Connection, Line, Moment, Rank};
 use super::name::{Kind, Names};
 use super::order::{Contenders, Queued, in_order_of_creation};
 use super::rule::{Verdict, excludes, intruder, verdict};
 
-/// What became of the last action, or what happened meanwhile.
+/// The outcome of the last action, or something that happened meanwhile.
 ///
-/// Requests that tell of the queue come with the moment at which they were sent, or the connection.
+/// The reply to a request about the queue carries the moment at which the request was sent, or its connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// The contender enters.
+    /// The contender enters the queue.
     Start,
-    /// Our node exists, and is in the line; with the children listed right behind the create, if that list came.
+    /// Our node exists and is in the local queue. `children` is the list that was sent right behind the create, if
+    /// its reply came.
     Created { own: Queued, rank: Rank, children: Option<Vec<String>>, at: Moment },
     /// The reply to the create was lost.
     CreateUnknown,
     /// The parent of the queue does not exist.
     ParentMissing,
-    /// The parents exist now.
+    /// The parents have been created.
     ParentsMade,
-    /// The node whose create was in doubt was looked for. If it exists, it is in the line.
+    /// The search for the node whose create was in doubt is done. If the node exists, it is in the local queue.
     Settled(Option<(Queued, Rank)>),
     /// The children of the queue.
     Listed { children: Vec<String>, at: Moment },
-    /// When the contenders asked for were created, as many as that; those that are gone by now are missing.
+    /// The creation dates of the contenders asked for, which were `asked` in number. Those that are gone by now are
+    /// missing.
     Dated { created: Vec<(Queued, i64)>, asked: usize },
-    /// The watches that were asked for are set, on nodes as they were seen. Our own was looked at last.
+    /// The watches that were asked for are set, on nodes as described. Our own node was looked at last.
     Watched { own: Sight, blocker: Sight, on: Connection },
-    /// The line, or a watch: what the watches have told. Our own was looked at last.
+    /// The local queue or a watch woke us. The sights say what the watches have reported; our own node was looked
+    /// at last.
     Woken { own: Sight, blocker: Sight },
-    /// The session that our node belongs to is over.
+    /// The session of our node is over.
     SessionOver,
 }
 
-/// What is seen of a node.
+/// What is known of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// It is there, and watched.
+    /// It exists and is watched.
     There,
     /// It is gone.
     Gone,
@@ -53,71 +56,71 @@ pub(crate) enum Sight {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Create a node with a fresh id, in the [company](Line::company) that the line asks for.
+    /// Create a node with a fresh id, along with the [requests](Line::company) that the local queue asks for.
     Create,
-    /// Our node is gone: create another at the end of the queue, unless that has happened too often.
+    /// Our node is gone: create another at the end of the queue, unless this has happened too often.
     Requeue,
-    /// Make the parents of the queue.
+    /// Create the parents of the queue.
     MakeParents,
     /// Find out whether the node whose create was in doubt exists.
     Settle,
-    /// List the queue.
+    /// List the children of the queue.
     List,
-    /// Ask when these contenders were created.
+    /// Fetch the creation dates of these contenders.
     Date(Vec<Queued>),
-    /// Tell the caller: it holds, or it must wait. In the latter case the caller goes on with
-    /// [`Contender::park`] when it wants to wait.
+    /// Tell the caller that it holds, or that it must wait. In the latter case the caller continues with
+    /// [`Contender::park`] if it wants to wait.
     Report,
-    /// Watch our own node, and then the node of that name; each if it still exists.
+    /// Watch our own node if `own` is set, and then the node named `blocker`; each only if it still exists.
     Watch { own: bool, blocker: Option<String> },
-    /// Wait for a watch to fire, or for the line.
+    /// Wait for a watch or for the local queue.
     Await,
-    /// Leave the queue, and fail: this child of its path is of another recipe.
+    /// Leave the queue and fail: this child of the path belongs to another recipe.
     Refuse { child: String, found: &'static str },
 }
 
 /// Where a contender stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Standing {
-    /// Not known to be in the queue.
+    /// It is not known to be in the queue.
     Outside,
     /// It holds.
     Granted,
     /// It waits.
     Waiting {
-        /// How many contenders were before it when it looked.
+        /// How many contenders were ahead of it at its last look.
         position: usize,
     },
 }
 
-/// One contender: at most one node at any time.
+/// One contender. It has at most one node at any time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {
     names: &'static Names,
     own: Option<Own>,
     standing: Standing,
-    /// Whom of other sessions it waits for; `None` if it waits for the line.
+    /// The contender of another session that it waits for; `None` if it waits for the local queue.
     blocker: Option<Blocker>,
 }
 
-/// A node of ours in the queue.
+/// Our node in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Own {
     node: Queued,
     rank: Rank,
-    /// The connection on which it is watched, with nothing heard so far.
+    /// The connection on which the node is watched without any news so far.
     watched: Option<Connection>,
 }
 
-/// A contender of another session, as the last list showed it.
+/// A contender of another session, as in the last list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Blocker {
     name: String,
-    /// Whether we wait for nobody else, nor can: its end is our grant.
+    /// Whether it is the only contender that we wait for, and no other can follow: its end is our grant.
     is_last: bool,
-    /// The last number of the run of contenders of the line that begins with us.
+    /// The last number of the run of local contenders that begins with us.
     run: i32,
-    /// When that list was asked for.
+    /// When that list was requested.
     at: Option<Moment>,
 }
 
@@ -130,11 +133,11 @@ impl Contender {
         self.standing
     }
 
-    /// The next action of a contender that was told to wait and wants to.
+    /// Returns the next action of a contender that was told to wait, and wants to.
     pub(crate) fn park(&self, now: Connection) -> Action {
         let Standing::Waiting { .. } = self.standing else { return Action::Report };
-        // To be granted without another look takes to know that our own node is there; and whoever has lost its place
-        // is to queue again at once, and not when its turn would have come.
+        // A grant without another look requires that we know that our own node exists. And a contender that has
+        // lost its place must queue again at once, not when its turn would have come.
         let own = !self.is_watched(now);
         match self.blocker.as_ref().map(|blocker| blocker.name.clone()) {
             None if !own => Action::Await,
@@ -142,7 +145,7 @@ impl Contender {
         }
     }
 
-    /// Takes in an event, on the present connection. `stranger` hears of children that are no contenders.
+    /// Handles an event, on the current connection. Calls `stranger` with the children that are no contenders.
     pub(crate) fn on<W: Clone>(
         &mut self,
         event: Event,
@@ -168,7 +171,7 @@ impl Contender {
             }
             Event::Settled(None) => Action::Create,
             Event::Listed { children, at } => self.look(children, at, line, stranger),
-            // A writer that is gone may have become a reader, which is before us, too.
+            // A writer that is gone may have become a reader, which is also ahead of us.
             Event::Dated { created, asked } if created.len() < asked && self.names.have_shared() => {
                 Action::List
             }
@@ -200,7 +203,7 @@ impl Contender {
         }
     }
 
-    /// Goes by what the line knows.
+    /// Decides by what the local queue knows.
     fn stand<W: Clone>(&mut self, own_is_there: bool, line: &Line<W>, now: Connection) -> Action {
         let Some(own) = &self.own else { return self.requeue() };
         let is_clear = line.is_clear(own.rank, now);
@@ -210,7 +213,8 @@ impl Contender {
         } else if is_clear && own_is_there {
             self.granted()
         } else if self.blocker.is_some() {
-            // It is still waited for: a watch that ended with its connection is set again, and that tells if it is gone.
+            // The watch that ended may have ended with its connection. It is set again, and that shows whether the
+            // node is gone.
             Action::Report
         } else {
             Action::List
@@ -262,18 +266,19 @@ impl Contender {
         let Some(nearest) = blockers.next() else { return self.granted() };
         let second = blockers.next();
         let is_exclusive = own.node.kind == Kind::Exclusive;
-        // A writer that is before us may yet become a reader, and that is before us, too.
+        // A writer ahead of a writer may downgrade to a reader, which is then ahead of us as well.
         let may_be_followed =
             is_exclusive && queue[nearest].kind == Kind::Exclusive && self.names.have_shared();
         let is_last = second.is_none() && !may_be_followed && foreign == 0;
-        // The end of the second gives the time to look again while the nearest still holds. Not to those who are many
-        // behind one.
+        // When the second-nearest goes, there is time to look again while the nearest still holds. Readers do not
+        // do this: many of them can be behind one writer.
         let watched = second.filter(|_| is_exclusive).unwrap_or(nearest);
         let name = queue.swap_remove(watched).name;
         self.wait(position, Some(Blocker { name, is_last, run, at: Some(at) }))
     }
 
-    /// Where numbers do not tell the order: without the line, and by looking at the queue each time.
+    /// Decides where sequence numbers do not tell the order: without the local queue, by listing the queue each
+    /// time.
     fn judge_by_date(&mut self, queue: &[Queued]) -> Action {
         let Some((_, place)) = self.own_in(queue) else { return self.requeue() };
         if let Some((child, found)) = intrusion(queue, place) {
@@ -339,7 +344,7 @@ impl Contender {
     }
 }
 
-/// The contender of another recipe that keeps this one from being granted, and that recipe.
+/// Returns the contender of another recipe that prevents this grant, and that recipe.
 fn intrusion(queue: &[Queued], place: usize) -> Option<(String, &'static str)> {
     let intruder = intruder(queue, place)?;
     Some((intruder.name.clone(), intruder.foreign_recipe()?))
@@ -358,7 +363,7 @@ mod tests {
         sequences.iter().map(|sequence| name(*sequence)).collect()
     }
 
-    /// Contenders of one session in one queue, with the present connection.
+    /// The contenders of one session in one queue, with the current connection.
     struct Scene {
         names: &'static Names,
         line: Line<()>,
@@ -374,7 +379,7 @@ mod tests {
             contender.on(event, &mut self.line, self.now, |_| ())
         }
 
-        /// A contender with that node, and what it did when the create was answered.
+        /// Returns a contender with that node, and its action on the reply to the create.
         fn entered(&mut self, name: &str, children: Option<Vec<String>>) -> (Contender, Rank, Action) {
             let mut contender = Contender::new(self.names);
             assert_eq!(self.on(&mut contender, Event::Start), Action::Create);
@@ -387,7 +392,7 @@ mod tests {
             (contender, rank, action)
         }
 
-        /// A contender that waits, as the list showed.
+        /// Returns a contender that waits according to the list.
         fn waiting(&mut self, own: i32, queue: &[i32]) -> Contender {
             let (contender, _, action) = self.entered(&name(own), Some(names(queue)));
             assert_eq!(action, Action::Report);
@@ -395,7 +400,7 @@ mod tests {
             contender
         }
 
-        /// The line of a queue that is known, with one contender that holds.
+        /// Returns the local queue of a known queue, with one contender that holds.
         fn known(own: i32) -> (Self, Rank) {
             let mut scene = Self::new();
             scene.line.parent_watched(scene.now);
@@ -429,7 +434,7 @@ mod tests {
         scene.line.leave(holder);
         let (next, _, action) = scene.entered(&name(8), None);
         assert_eq!((next.standing(), action), (Standing::Granted, Action::Report));
-        // Somebody else has the number between.
+        // Another client has the number in between.
         let (_, _, action) = scene.entered(&name(10), None);
         assert_eq!(action, Action::List);
     }
@@ -500,7 +505,7 @@ mod tests {
         assert_eq!(scene.woken(&mut contender, Sight::Unwatched, Sight::Unwatched), Action::Report);
         assert_eq!(contender.standing(), Standing::Waiting { position: 3 });
         assert_eq!(contender.park(scene.now), watch(true, 2));
-        // What was listed on another connection does not tell that nobody else is before it.
+        // A list from another connection does not prove that no one else is ahead.
         assert_eq!(scene.watched(&mut contender, Sight::There, Sight::Gone), Action::List);
     }
 
@@ -562,7 +567,7 @@ mod tests {
         let mut contender = scene.waiting(2, &[1, 2]);
         assert_eq!(scene.on(&mut contender, Event::SessionOver), Action::Create);
         assert_eq!(contender.standing(), Standing::Outside);
-        // The server still shows the old node, and it is first. The new session has a line of its own.
+        // The server still shows the old node, which is first. The new session has a local queue of its own.
         let mut scene = Scene { now: 2, ..Scene::new() };
         let contender = scene.waiting(3, &[2, 3]);
         assert_eq!(contender.park(scene.now), watch(true, 2));
@@ -583,7 +588,7 @@ mod tests {
         let mut scene = Scene::new();
         let (contender, _, action) = scene.entered(&name(2), Some(vec![latch(1), name(2)]));
         assert_eq!((contender.standing(), action), (Standing::Outside, refused(1)));
-        // One that comes later does no harm.
+        // A contender of another recipe that comes later does no harm.
         let mut scene = Scene::new();
         let (contender, _, _) = scene.entered(&name(3), Some(vec![name(3), latch(4)]));
         assert_eq!(contender.standing(), Standing::Granted);
@@ -618,7 +623,7 @@ mod tests {
             ["WRIT__0000000001", "READ__0000000002", "WRIT__0000000003", "READ__0000000004"]
                 .map(|end| format!("_c_id-__{end}"))
                 .into();
-        // Of a contender of that place, in a queue: whom it watches, and whether the end of the other is its grant.
+        // For a contender in that place of a queue: whom it watches, and whether the end of that one is its grant.
         let watches_in = |own: &String, queue: &[String]| {
             let mut scene = Scene { names: &READ_WRITE, ..Scene::new() };
             let (mut contender, _, _) = scene.entered(own, Some(queue.to_vec()));
@@ -636,7 +641,7 @@ mod tests {
         assert_eq!(watches(3, 1), Some((2, true)));
         assert_eq!(watches(2, 0), Some((0, false)));
         assert_eq!(watches(2, 1), Some((1, true)));
-        // The writer before it may go on as a reader.
+        // The writer ahead of it may downgrade to a reader.
         assert_eq!(watches(2, 2), None);
         let writers = [queue[0].clone(), queue[2].clone()];
         assert_eq!(watches_in(&writers[1], &writers), Some((0, false)));

@@ -1,6 +1,7 @@
-//! The line: the contenders of one queue that live in one session, and what they know of the queue together.
+//! The local queue: the contenders of one queue that belong to one session, and their shared knowledge of that
+//! queue.
 //!
-//! Pure, as the contender that uses it: no I/O, no clock.
+//! Pure, like the contender that uses it: no I/O, no clock.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,37 +11,37 @@ use super::name::Kind;
 use super::order::{Queued, is_past_the_last_number};
 use super::rule::exclude_each_other;
 
-/// Tells one connection to the servers from the next. What was seen on one of them is only known to be followed by
-/// what is heard on the same one: after a reconnect, events come in no particular order.
+/// Distinguishes one connection to the servers from the next. What was seen on a connection is only known to be
+/// followed by the events of that same connection: after a reconnect, events arrive in no particular order.
 pub(crate) type Connection = u64;
 
-/// When the queue was asked about: what was learnt then is of use as long as the same connection and the same parent
-/// last.
+/// When the queue was asked about. What was learnt then is useful as long as the same connection and the same
+/// parent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Moment {
     pub(crate) on: Connection,
     parent: u64,
 }
 
-/// The place of a contender in the line.
+/// The place of a contender in the local queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Rank {
     sequence: i32,
     kind: Kind,
-    /// A number of its own.
+    /// A number that no other contender of the local queue has.
     arrival: u64,
 }
 
-/// What to send along with a create.
+/// The requests to send along with a create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Company {
-    /// Before the create: watch the parent.
+    /// Watch the parent, before the create.
     pub(crate) parent_watch: bool,
-    /// Behind the create: list the queue.
+    /// List the queue, behind the create.
     pub(crate) list: bool,
 }
 
-/// What was known at a moment: that nobody was in the queue.
+/// The knowledge, at a moment, that the queue is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Vacancy {
     /// The last number that was ever given.
@@ -48,15 +49,15 @@ pub(crate) struct Vacancy {
     at: Moment,
 }
 
-/// The line of one queue in one session. `W` is what wakes a contender.
+/// The local queue of one queue in one session. `W` is what wakes a contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Line<W> {
     members: BTreeMap<Rank, Member<W>>,
     arrivals: u64,
     known: Option<Known>,
-    /// Counts what may have been other parents.
+    /// Counts the times at which the parent may have been replaced.
     parents: u64,
-    /// The connection on which the parent is watched, with nothing heard so far.
+    /// The connection on which the parent is watched without any news so far.
     parent_watched: Option<Connection>,
     dates: Dates,
 }
@@ -65,19 +66,20 @@ pub(crate) struct Line<W> {
 struct Member<W> {
     name: String,
     wake: W,
-    /// The parent under which its node was last known to stand; `None` if that was never known.
+    /// The parent under which its node was last known to be; `None` if that was never known.
     ///
-    /// Its number is one of that parent's. Under a parent that was made since, it may be another contender's.
+    /// The number of the node is one of that parent's. Under a later parent the same number may be that of another
+    /// contender.
     parent: Option<u64>,
 }
 
-/// No contender of others lives whose number is not above this one. Every create takes the next number, so this
-/// grows with each create of ours that has the number behind it.
+/// Every living contender of other sessions has a number above `up_to`. Each create takes the next number, so
+/// `up_to` grows with each create of ours that takes the number right behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Known {
     up_to: i32,
     on: Connection,
-    /// Others were seen above it.
+    /// Whether others were seen above `up_to`.
     is_closed: bool,
 }
 
@@ -95,38 +97,38 @@ impl<W> Default for Line<W> {
 }
 
 impl<W: Clone> Line<W> {
-    /// What makes a queue known, or keeps it so, when a node is created now.
+    /// Returns the requests that make a queue known, or keep it known, when a node is created now.
     pub(crate) fn company(&self, now: Connection) -> Company {
         let is_watched = self.parent_watched == Some(now);
-        // Who comes for the first time may never come again.
+        // A first contender may be the only one ever, so the watch would not pay off.
         let parent_watch = !is_watched && self.arrivals > 0;
         let is_known = self.known.is_some_and(|known| known.on == now && !known.is_closed);
         Company { parent_watch, list: !is_watched || !is_known }
     }
 
-    /// The moment of a request that is sent now.
+    /// Returns the moment of a request that is sent now.
     pub(crate) fn moment(&self, now: Connection) -> Moment {
         Moment { on: now, parent: self.parents }
     }
 
-    /// The parent is watched. Returns the moment of what was sent behind that watch.
+    /// Records that the parent is watched. Returns the moment of the requests that were sent behind that watch.
     pub(crate) fn parent_watched(&mut self, on: Connection) -> Moment {
-        // It may have been another parent.
+        // It may be another parent than before.
         self.parent_changed();
         self.parent_watched = Some(on);
         self.moment(on)
     }
 
-    /// The parent may be gone and made anew, so that its numbers began again.
+    /// Records that the parent may have been deleted and created anew, so that its numbers start again.
     pub(crate) fn parent_changed(&mut self) {
         self.parents += 1;
         self.parent_watched = None;
         self.known = None;
     }
 
-    /// Takes in a contender whose node exists. If its create was answered, it was sent at that moment.
+    /// Adds a contender whose node exists. `created` is the moment of its create, if the create was answered.
     ///
-    /// `created` is for a node with the next number; a reader that was a writer has that writer's.
+    /// Pass `created` only for a node that took the next number; a downgraded reader has the number of its writer.
     pub(crate) fn arrive(
         &mut self,
         node: &Queued,
@@ -144,8 +146,8 @@ impl<W: Clone> Line<W> {
         rank
     }
 
-    /// Takes in the reader that a writer goes on as; `None` if the writer has left the line. A waiter behind it may
-    /// have been let in then, and does not know of the reader.
+    /// Adds the reader that a writer downgrades to; `None` if the writer has left the local queue. In that case a
+    /// waiter behind it may have been granted already, and does not know of the reader.
     pub(crate) fn follow(
         &mut self,
         reader: &Queued,
@@ -156,8 +158,8 @@ impl<W: Clone> Line<W> {
         if self.has(writer) { Some(self.arrive(reader, None, now, wake)) } else { None }
     }
 
-    /// From that number on, the last one up to which all numbers are those of contenders in this line. Members that may
-    /// have been left over by an earlier parent do not count: their numbers have been given again.
+    /// Returns the last number, starting from `number`, up to which all numbers belong to local contenders. Members
+    /// that may be left over from an earlier parent do not count: their numbers have been given again.
     fn last_in_a_row(&self, mut number: i32) -> i32 {
         let behind = self.members.range(Rank::first_of(number.saturating_add(1))..);
         for rank in behind.filter(|(_, member)| self.is_present(member)).map(|(rank, _)| rank) {
@@ -169,9 +171,9 @@ impl<W: Clone> Line<W> {
         number
     }
 
-    /// Lets a contender go. Returns those who may have waited for it.
+    /// Removes a contender, and returns those that may have waited for it.
     ///
-    /// Its node is gone or being deleted, or it will never again be taken for a grant.
+    /// Its node is gone or is being deleted, or can never again lead to a grant.
     pub(crate) fn leave(&mut self, rank: Rank) -> Vec<W> {
         let mut woken = Vec::new();
         if self.members.remove(&rank).is_none() {
@@ -180,19 +182,19 @@ impl<W: Clone> Line<W> {
         for (behind, member) in self.members.range(rank..) {
             woken.push(member.wake.clone());
             if behind.kind == Kind::Exclusive {
-                // A waiter behind this one waits for it, or for somebody behind it.
+                // A waiter behind this one waits for it, or for one behind it.
                 break;
             }
         }
         woken
     }
 
-    /// Whether this one must wait for a contender of the line.
+    /// Whether this contender must wait for another one of the local queue.
     ///
-    /// Also for one that may have been left over by an earlier parent: it may just as well be of this one, and hold. It
-    /// leaves the line when it hears that its node is gone.
+    /// That may be one that is left over from an earlier parent: it may as well belong to this one, and hold. It
+    /// leaves the local queue when it learns that its node is gone.
     pub(crate) fn is_blocked(&self, rank: Rank) -> bool {
-        // Where numbers do not tell the order, nobody goes by the line.
+        // Where numbers do not tell the order, the local queue is not used.
         !rank.is_past_the_last_number()
             && self
                 .members
@@ -201,25 +203,25 @@ impl<W: Clone> Line<W> {
                 .any(|(before, _)| exclude_each_other(before.kind, rank.kind))
     }
 
-    /// Whether a contender of the line must wait for this one.
+    /// Whether another contender of the local queue must wait for this one.
     pub(crate) fn is_waited_for(&self, rank: Rank) -> bool {
         let behind = self.members.range((Bound::Excluded(rank), Bound::Unbounded));
         self.is_member(rank)
             && behind.into_iter().any(|(behind, _)| exclude_each_other(rank.kind, behind.kind))
     }
 
-    /// Those for whom another contender of the line must wait, and who wait for nobody of the line, with the names of
-    /// their nodes.
+    /// Returns the local contenders that others of the local queue wait for and that wait for none of it
+    /// themselves, with the names of their nodes.
     pub(crate) fn front(&self) -> Vec<(Rank, String)> {
         let mut front: Vec<(Rank, String)> = Vec::new();
-        // Where numbers do not tell the order, nobody goes by the line.
+        // Where numbers do not tell the order, the local queue is not used.
         for (rank, member) in self.members.range(Rank::first_of(0)..Rank::first_of(i32::MAX)) {
             if front.last().is_some_and(|(before, _)| exclude_each_other(before.kind, rank.kind)) {
                 return front;
             }
             front.push((*rank, member.name.clone()));
         }
-        // Nobody waits.
+        // No one waits.
         Vec::new()
     }
 
@@ -227,29 +229,29 @@ impl<W: Clone> Line<W> {
         self.members.contains_key(&rank)
     }
 
-    /// How many of the line are before this one, in a queue that is known.
+    /// Returns how many local contenders are ahead of this one, in a known queue.
     pub(crate) fn before(&self, rank: Rank) -> usize {
         self.members.range(Rank::first_of(0)..rank).filter(|(_, member)| self.is_present(member)).count()
     }
 
-    /// Whether all contenders before this one are in the line.
+    /// Whether all contenders ahead of this one are in the local queue.
     pub(crate) fn is_clear(&self, rank: Rank, now: Connection) -> bool {
         !rank.is_past_the_last_number()
             && self.members.get(&rank).is_some_and(|member| self.is_present(member))
             && self.known_up_to(now).is_some_and(|up_to| rank.sequence <= up_to)
     }
 
-    /// Whether the node of that member is, or was when it was heard of, under the parent that is there now.
+    /// Whether the node of that member is, or was when last heard of, under the current parent.
     fn is_present(&self, member: &Member<W>) -> bool {
         member.parent == Some(self.parents)
     }
 
-    /// When contenders were created, as far as it was asked.
+    /// Returns the cache of creation dates.
     pub(crate) fn dates(&mut self) -> &mut Dates {
         &mut self.dates
     }
 
-    /// That nobody is in the queue, if that is known.
+    /// Returns the knowledge that the queue is empty, if it is known to be.
     pub(crate) fn vacancy(&self, now: Connection) -> Option<Vacancy> {
         let up_to = self.known_up_to(now).filter(|_| self.members.is_empty())?;
         Some(Vacancy { up_to, at: self.moment(now) })
@@ -260,14 +262,14 @@ impl<W: Clone> Line<W> {
         self.known.filter(|known| is_watched && known.on == now).map(|known| known.up_to)
     }
 
-    /// Whether this is the node of a contender in the line.
+    /// Whether this is the node of a local contender.
     pub(crate) fn has(&self, node: &Queued) -> bool {
         let (first, last) = (Rank::first_of(node.sequence), Rank::last_of(node.sequence));
         self.members.range(first..=last).any(|(_, member)| member.name == node.name)
     }
 
-    /// Takes in a queue as it was listed at that moment, from the place of a contender in the line. Returns the
-    /// last number of the run of contenders in the line that begins with it.
+    /// Records a queue as it was listed at that moment, seen from the place of a local contender. Returns the last
+    /// number of the run of local contenders that begins with it.
     pub(crate) fn look(&mut self, queue: &[Queued], place: usize, at: Moment) -> i32 {
         self.confirm(queue, at);
         let run = queue[place..].iter().take_while(|queued| self.has(queued));
@@ -280,7 +282,7 @@ impl<W: Clone> Line<W> {
         run
     }
 
-    /// The members that were listed at that moment stand under the parent of that moment.
+    /// Records that the members listed at that moment are under the parent of that moment.
     fn confirm(&mut self, queue: &[Queued], at: Moment) {
         for queued in queue {
             let (first, last) = (Rank::first_of(queued.sequence), Rank::last_of(queued.sequence));
@@ -291,7 +293,7 @@ impl<W: Clone> Line<W> {
         }
     }
 
-    /// No contender of others lives up to that number, as was learnt at that moment.
+    /// Records that, as of that moment, no contender of another session lives up to that number.
     pub(crate) fn clear_up_to(&mut self, up_to: i32, at: Moment) {
         let is_news = |known: Known| known.on < at.on || known.on == at.on && known.up_to < up_to;
         if at.parent == self.parents && self.known.is_none_or(is_news) {
@@ -301,8 +303,8 @@ impl<W: Clone> Line<W> {
 }
 
 impl Vacancy {
-    /// Whether a contender that was created right then, with that number, was first at once. The others of the line
-    /// may be gone by now; but each of them that was before it has taken a number, too.
+    /// Whether a contender that was created at that moment with that number was immediately first. Other local
+    /// contenders may be gone by now; but each of them that was ahead has taken a number, too.
     pub(crate) fn was_filled_by(self, sequence: i32, now: Moment) -> bool {
         self.at == now && self.up_to.checked_add(1) == Some(sequence)
     }
@@ -333,7 +335,7 @@ mod tests {
         Queued { name, kind, sequence }
     }
 
-    /// Takes in contenders by the ends of their names, each woken by its place in the list.
+    /// Adds contenders by the ends of their names. Each is woken by its index.
     fn line(ends: &[&str]) -> (Line<usize>, Vec<Rank>) {
         let mut line = Line::default();
         line.parent_watched(1);
@@ -382,7 +384,7 @@ mod tests {
         assert_eq!(front(&QUEUE), [0]);
         assert_eq!(front(&QUEUE[1..]), [0, 1]);
         assert_eq!(front(&QUEUE[2..4]), [0]);
-        // Nobody waits.
+        // No one waits.
         assert_eq!(front(&QUEUE[1..3]), []);
         assert_eq!(front(&QUEUE[..1]), []);
         assert_eq!(front(&["WRIT__2147483647", "WRIT__-2147483648"]), []);
@@ -437,7 +439,7 @@ mod tests {
         let before = line.moment(1);
         line.parent_watched(1);
         assert!(!line.is_clear(rank, 1));
-        // Nor is what was asked before it.
+        // Nor by what was requested before it.
         line.look(&[node(QUEUE[2])], 0, before);
         assert!(!line.is_clear(rank, 1));
     }
@@ -445,16 +447,16 @@ mod tests {
     #[test]
     fn a_member_of_an_earlier_parent_vouches_for_no_number() {
         let (mut line, left) = line(&[QUEUE[1], QUEUE[2]]);
-        // Of the parent that is there now.
+        // Under the current parent.
         let at = line.parent_watched(1);
         let first = line.arrive(&node(QUEUE[0]), Some(at), 1, 2);
         line.look(&[node(QUEUE[0])], 0, at);
         let next = line.arrive(&node(QUEUE[3]), Some(at), 1, 3);
         assert!(line.is_clear(first, 1) && !line.is_clear(left[0], 1) && !line.is_clear(next, 1));
         assert_eq!(line.before(next), 1);
-        // Whether it is gone is not known from that, only that its number says nothing.
+        // That does not show whether it is gone, only that its number proves nothing.
         assert!(line.is_blocked(next));
-        // Once it is seen, it is.
+        // Once it has been listed, it counts.
         line.look(&QUEUE[..4].iter().map(|end| node(end)).collect::<Vec<_>>(), 3, at);
         assert!(line.is_clear(left[0], 1) && line.is_clear(next, 1));
         assert_eq!(line.before(next), 3);

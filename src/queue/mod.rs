@@ -1,4 +1,4 @@
-//! How contenders line up under one path: the core that all locks share.
+//! The queue of contenders under one path: the core that all locks share.
 
 mod admission;
 mod all_or_none;

@@ -25,7 +25,7 @@ use super::position;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, Health, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
 
-/// After a request that failed for want of a connection, where nobody waits for its outcome.
+/// The pause after a request that failed for lack of a connection, where no caller waits for its outcome.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A contender in the queue. Dropping it leaves the queue.
@@ -33,41 +33,41 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Place {
     internals: Arc<LockInternals>,
     form: NodeForm,
-    /// Whether it goes back to the end of the queue by itself when it has lost its place.
+    /// Whether it re-enters at the end of the queue by itself after losing its place.
     returns: bool,
-    /// What was known when it entered the queue for the first time.
+    /// What was known when it first entered the queue.
     entry: Entry,
-    /// How it was granted, if it was.
+    /// How it was granted; `None` if it was not.
     passage: Option<Passage>,
     contender: Contender,
-    /// Of the session that our node is of.
+    /// The local queue in the session of our node.
     line: Arc<SharedLine>,
     node: Option<EphemeralNode>,
-    /// Of our node, if it is known to exist.
+    /// The membership of our node in the local queue, if the node is known to exist.
     membership: Option<Membership>,
-    /// Whether our node is watched while nobody may poll this.
+    /// Whether our node stays watched while this place may not be polled.
     may_idle: bool,
     idle: Option<IdleWatch>,
-    /// The contender of another session that we wait for.
+    /// The watch on the contender of another session that we wait for.
     blocker: Option<BlockerWatch>,
-    /// By which the line wakes us.
+    /// Notified by the local queue.
     wake: Arc<Notify>,
-    /// Failures in a row to reach the servers.
+    /// Consecutive failures to reach the servers.
     failures: Failures,
-    /// Losses in a row of our node.
+    /// Consecutive losses of our node.
     losses: Losses,
-    /// Whether it has found its parents missing, since it was in its queue.
+    /// Whether it has found its parents missing since it was last in its queue.
     has_made_parents: bool,
     /// Whether it has waited in its queue.
     has_waited: bool,
-    /// Who wants to hear how many contenders are before us.
+    /// Receives the number of contenders ahead of us.
     positions: Option<watch::Sender<usize>>,
     caller: Caller,
 }
 
 impl Place {
-    /// Enters a queue. The place has been told where it stands when this returns. The requests are sent at
-    /// the first poll, on the session given.
+    /// Enters a queue. Returns when the place knows where it stands. The requests are sent at the first poll, on
+    /// the given session.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
@@ -85,8 +85,8 @@ impl Place {
         Ok(place)
     }
 
-    /// The place of a node that exists, with the children listed behind its create if that list came. It does
-    /// not enter the queue again by itself when the node is lost.
+    /// Creates the place of a node that exists, with the children listed behind its create if that reply came. The
+    /// place does not re-enter the queue by itself when the node is lost.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
@@ -128,7 +128,7 @@ impl Place {
         }
     }
 
-    /// How many contenders were before it at its last look at the queue.
+    /// Returns how many contenders were ahead at the last look at the queue.
     pub(crate) fn position(&self) -> usize {
         match self.contender.standing() {
             Standing::Waiting { position } => position,
@@ -141,22 +141,22 @@ impl Place {
         self.node.as_ref().and_then(EphemeralNode::czxid)
     }
 
-    /// The full path of the node that stands in the queue.
+    /// Returns the full path of our node in the queue.
     pub(crate) fn node_path(&self) -> Option<String> {
         self.node.as_ref().filter(|node| node.name().is_some()).map(EphemeralNode::path)
     }
 
-    /// The name of the node that stands in the queue.
+    /// Returns the name of our node in the queue.
     pub(crate) fn node_name(&self) -> Option<&str> {
         self.node.as_ref().and_then(EphemeralNode::name)
     }
 
-    /// From now on, tells how many contenders are before us whenever that changes while we wait.
+    /// From now on, publishes how many contenders are ahead of us whenever that changes while we wait.
     pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
         self.positions = Some(positions);
     }
 
-    /// Where it stands, as far as is known.
+    /// Returns where it stands, as far as is known.
     pub(crate) fn standing(&self) -> Standing {
         self.contender.standing()
     }
@@ -165,12 +165,12 @@ impl Place {
         self.standing() == Standing::Granted
     }
 
-    /// How it was granted, if it was.
+    /// Returns how it was granted; `None` if it was not.
     pub(crate) fn passage(&self) -> Option<Passage> {
         self.passage
     }
 
-    /// The present connection of its session.
+    /// Returns the current connection of its session.
     pub(crate) fn connection(&self) -> Connection {
         self.line.connection()
     }
@@ -180,15 +180,15 @@ impl Place {
         self.has_waited
     }
 
-    /// It waits in its queue, so that past failures and losses are over.
+    /// Records that it waits in its queue, which ends the past series of failures and losses.
     pub(crate) fn waits(&mut self) {
         self.has_waited = true;
         self.failures.reset();
         self.losses.reset();
     }
 
-    /// From now on, nobody may poll this for long: those of the line who wait for it are let on if its node is gone
-    /// meanwhile. That is a request for as long as somebody waits for it.
+    /// From now on, this place may not be polled for long. If its node goes away meanwhile, the local waiters
+    /// behind it are woken nevertheless. That costs one request, and only while there are such waiters.
     pub(crate) fn may_idle(&mut self) {
         if !std::mem::replace(&mut self.may_idle, true) {
             self.watch_while_idle();
@@ -206,24 +206,24 @@ impl Place {
         });
     }
 
-    /// Looks where it stands, and enters the queue again if its node or its session is gone.
+    /// Looks where it stands, and re-enters the queue if its node or its session is gone.
     ///
     /// # Cancel safety
-    /// Only to be followed by dropping the place.
+    /// If cancelled, the place must be dropped.
     pub(crate) async fn look(&mut self) -> Result<()> {
         self.drive(Action::List).await
     }
 
-    /// Waits until the contender before us is gone or changed, and looks again.
+    /// Waits until the contender ahead of us is gone or changed, and looks again.
     ///
     /// # Cancel safety
-    /// Only to be followed by dropping the place.
+    /// If cancelled, the place must be dropped.
     pub(crate) async fn wait(&mut self) -> Result<()> {
         let action = self.contender.park(self.line.connection());
         self.drive(action).await
     }
 
-    /// The grant, if there is one. What is left of the place then is nothing.
+    /// Takes the grant, if there is one. The place is empty afterwards.
     pub(crate) fn take_grant(&mut self) -> Option<Grant> {
         if !self.is_granted() {
             return None;
@@ -235,7 +235,7 @@ impl Place {
     /// Leaves the queue, and waits for the confirmation.
     ///
     /// # Cancel safety
-    /// The place is left in any case, in the background if this is cancelled.
+    /// The place is left in any case; in the background if this is cancelled.
     pub(crate) async fn leave(mut self) -> Result<()> {
         match self.take_out() {
             Some((node, membership)) => node.remove(membership).await.map(|_| ()),
@@ -243,19 +243,19 @@ impl Place {
         }
     }
 
-    /// What is to be removed, in this order. It counts as on its way until it is gone.
+    /// Takes what must be removed, in this order. It counts as under way until it is gone.
     fn take_out(&mut self) -> Option<(EphemeralNode, Option<Membership>)> {
         let mut node = self.node.take()?;
         node.keep_until_gone(OnTheWay::leaving(self.internals.admission()));
         Some((node, self.membership.take()))
     }
 
-    /// Does one action after the other until there is something to report.
+    /// Carries out one action after another until there is something to report.
     async fn drive(&mut self, mut action: Action) -> Result<()> {
         let mut is_confirmed = false;
         loop {
             if self.caller.has_gone() {
-                // What is sent is known by now. Nothing more is sent for nobody.
+                // What was sent has been answered by now. Nothing more is sent for a caller that has gone.
                 return Ok(());
             }
             let outcome = match &action {
@@ -271,20 +271,21 @@ impl Place {
                 Action::Date(undated) => self.date(undated).await,
                 Action::Watch { own, blocker } => self.watch(*own, blocker.as_deref()).await,
                 Action::Await => Ok(self.woken().await),
-                // Nothing of an old session may be believed, neither a grant nor a place.
+                // Nothing of an old session may be trusted, neither a grant nor a place.
                 Action::Report if self.session().is_none_or(|session| session.is_over()) => {
                     Ok(Event::SessionOver)
                 }
-                // While nobody polled it, its node was seen to be gone: one of its name is somebody else's.
+                // Its node was seen to be gone while the place was not polled: a node of that name is another
+                // contender's.
                 Action::Report if !self.is_in_line() => {
                     self.contender = self.internals.contender();
                     action = Action::Requeue;
                     continue;
                 }
-                // The drop of this place removes the node.
+                // Dropping this place removes the node.
                 Action::Refuse { child, found } => return Err(self.internals.kind_conflict(child, found)),
-                // Nor a grant of a session that may have expired meanwhile. One that is in doubt because nothing was asked
-                // during the wait would be in doubt, or lost, as soon as it is had.
+                // Do not trust a grant of a session that may have expired meanwhile. If it is in doubt only because
+                // nothing was requested during the wait, the lock would be suspect, or lost, right after the grant.
                 Action::Report if self.is_granted() && !self.is_to_be_believed(is_confirmed) => {
                     let listed = self.list(true).await;
                     is_confirmed |= listed.is_ok();
@@ -308,11 +309,11 @@ impl Place {
         }
     }
 
-    /// Pauses before the next attempt at what has failed.
+    /// Waits before the next attempt at what has failed.
     ///
     /// # Errors
-    /// Hands `error` back when it is none that passes; or when the policy allows no more attempts, unless it waits in its
-    /// queue. Then it goes on until its session is over.
+    /// Returns `error` if a retry cannot help, or if the policy allows no more attempts. Exception: a contender
+    /// that waits in its queue retries until its session is over.
     pub(crate) async fn pause_after(&mut self, error: Error) -> Result<()> {
         let waits = self.has_waited && self.node_name().is_some();
         match self.failures.pause_after(error, self.internals.client().retry_policy()).await {
@@ -348,7 +349,7 @@ impl Place {
         }
     }
 
-    /// Takes our node into the line, if it is known to exist.
+    /// Adds our node to the local queue, if it is known to exist.
     fn arrive(&mut self, created: Option<Moment>) -> Option<(Queued, Rank)> {
         let own = self.internals.read(self.node_name()?)?;
         let rank = self.membership.insert(self.line.arrive(&own, created, &self.wake)).rank();
@@ -360,31 +361,31 @@ impl Place {
         Some((own, rank))
     }
 
-    /// Whether others of the line wait for us as they should.
+    /// Whether our node is in the local queue, so that others wait for it as they must.
     fn is_in_line(&self) -> bool {
         self.membership.as_ref().is_some_and(Membership::is_in_line)
     }
 
-    /// The session of our node.
+    /// Returns the session of our node.
     pub(crate) fn session(&self) -> Option<&Arc<Session>> {
         self.node.as_ref().map(EphemeralNode::session)
     }
 
-    /// The session of our node, for a request that only makes sense on that one.
+    /// Returns the session of our node, for a request that is only meaningful on that session.
     fn own_session(&self) -> Result<&Arc<Session>> {
         self.session().ok_or_else(|| self.internals.error("stay in the queue of", zk::Error::SessionExpired))
     }
 
     async fn forget_node(&mut self) -> Result<()> {
-        // By its watch; or by that of the line, while nobody polled this.
+        // By its own watch; or by that of the local queue, while the place was not polled.
         let is_seen_gone = self.own_sight() == Sight::Gone || self.membership.is_some() && !self.is_in_line();
         self.idle = None;
         self.membership = None;
         self.blocker = None;
         if let Some(node) = self.node.take() {
             tracing::info!(node = node.path(), "own node is gone, queueing again");
-            // A node of that name would be somebody else's. If it was only not listed, it is deleted: that costs less than to
-            // wait behind it, should it be there.
+            // If our node was seen to be gone, a node of that name is another contender's. If it was only missing
+            // in a list, it is deleted: that costs less than waiting behind it, should it exist.
             if is_seen_gone {
                 node.forget();
             }
@@ -392,8 +393,8 @@ impl Place {
         self.losses.pause(self.internals.path()).await
     }
 
-    /// Enters the queue on the present session: creates, in the company that makes the queue known, all sent back to
-    /// back.
+    /// Enters the queue on the current session: sends the create, and with it the requests that make the queue
+    /// known, back to back.
     async fn create(&mut self) -> Result<Event> {
         let internals = &self.internals;
         self.idle = None;
@@ -415,7 +416,7 @@ impl Place {
         });
         let parent_watch = company.parent_watch.then(|| session.watch_existence(internals.path()));
         let list = company.list.then(|| session.list(internals.path()));
-        // `join3` polls in this order, and the first poll sends: the list shows our node already.
+        // `join3` polls in this order, and the first poll sends: the list already shows our node.
         let create = async {
             self.caller.sends();
             node.create().await
@@ -434,11 +435,11 @@ impl Place {
                 Ok(Event::CreateUnknown)
             }
             CreateOutcome::Created => {
-                // Without the watch, the next one lists, too.
+                // Without the watch, the next create lists as well.
                 if let Some(Ok((true, watch))) = parent_watch {
                     at = self.line.parent_watched(watch, at.on);
                 }
-                // Whatever kept the list away, a missing right or a lost connection, shows in the next one.
+                // Whatever prevented the list, a missing permission or a lost connection, shows in the next one.
                 Ok(self.created(children.and_then(Result::ok), at))
             }
         }
@@ -446,7 +447,7 @@ impl Place {
 
     async fn make_parents(&mut self) -> Result<Event> {
         if std::mem::replace(&mut self.has_made_parents, true) {
-            // Somebody removes them as often as they are made.
+            // Something removes them as often as they are created.
             self.losses.pause(self.internals.path()).await?;
         }
         if let Some(node) = &self.node {
@@ -466,13 +467,13 @@ impl Place {
         Ok(Event::Settled(self.arrive(None)))
     }
 
-    /// Whether the session of our node is known to live.
+    /// Whether the session of our node is known to be alive.
     fn is_valid(&self) -> bool {
         self.session().is_some_and(|session| session.validity().is_valid())
     }
 
-    /// Whether a grant can be handed out. A session that is in doubt is asked about once: over a slow connection it may
-    /// be in doubt again by the answer.
+    /// Whether a grant can be handed out. A session in doubt is confirmed only once: over a slow connection it may
+    /// be in doubt again when the reply arrives.
     fn is_to_be_believed(&self, is_confirmed: bool) -> bool {
         let health = self.session().map_or(Health::Over, |session| session.health());
         health == Health::Sound || is_confirmed && health == Health::Suspect
@@ -485,7 +486,7 @@ impl Place {
         }
     }
 
-    /// Lists the queue and, if that is wanted, has the session confirmed.
+    /// Lists the queue and, if `confirm` is set, has the session confirmed.
     async fn list(&mut self, confirm: bool) -> Result<Event> {
         self.ready().await;
         let session = self.own_session()?;
@@ -494,7 +495,7 @@ impl Place {
         let listed = if !confirm {
             list.await
         } else {
-            // Sent together, it takes no time.
+            // Sent together, this costs no extra time.
             let (confirmed, listed) = join(session.become_valid(), list).await;
             confirmed.and(listed)
         };
@@ -509,7 +510,7 @@ impl Place {
         event.map_err(|source| self.internals.error("date the contenders of", source))
     }
 
-    /// Watches what is to be watched, our own node first.
+    /// Sets the requested watches, that on our own node first.
     async fn watch(&mut self, own: bool, blocker: Option<&str>) -> Result<Event> {
         self.ready().await;
         let on = self.line.connection();
@@ -534,7 +535,7 @@ impl Place {
         };
         let own = match own_watch {
             Some(Err(zk::Error::NoAuth)) => Sight::Unwatched,
-            // Set earlier, it may have told meanwhile; if not, it says nothing of this connection.
+            // It was set earlier and may have fired meanwhile; if not, it says nothing about this connection.
             None if self.own_sight() == Sight::There => Sight::Unwatched,
             None | Some(Ok(())) => self.own_sight(),
             Some(Err(zk::Error::NoNode)) => Sight::Gone,
@@ -544,10 +545,10 @@ impl Place {
         Ok(Event::Watched { own, blocker, on })
     }
 
-    /// Watches our node, unless it is watched already, and returns how it was seen.
+    /// Watches our node, unless it is watched already, and returns what is known of it.
     ///
     /// # Cancel safety
-    /// It may be watched.
+    /// The watch may have been set.
     pub(crate) async fn watch_own(&mut self) -> Result<Sight> {
         let watched = self.own_sight();
         if matches!(watched, Sight::There | Sight::Gone) {
@@ -557,7 +558,7 @@ impl Place {
         let Some(node) = &mut self.node else { return Ok(Sight::Gone) };
         let seen = match node.watch().await {
             Ok(()) => Ok(self.own_sight()),
-            // Who may not read a node hears nothing of its end.
+            // A client that may not read a node gets no event at its end.
             Err(zk::Error::NoAuth) => match node.session().stat(&node.path()).await {
                 Ok(stat) => Ok(stat.map_or(Sight::Gone, |_| Sight::Unwatched)),
                 Err(source) => Err(source),
@@ -568,7 +569,7 @@ impl Place {
         seen.map_err(|source| cannot_watch(self.node_path().unwrap_or_default(), source))
     }
 
-    /// Waits until the watch on our node has told something; for ever if there is none.
+    /// Waits until the watch on our node has fired; forever if there is none.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -579,7 +580,7 @@ impl Place {
         }
     }
 
-    /// Waits until our node is known to be gone; for ever if that cannot be told.
+    /// Waits until our node is known to be gone; forever if that cannot be determined.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -594,7 +595,7 @@ impl Place {
         }
     }
 
-    /// Waits for a watch, or for the line.
+    /// Waits for a watch, or for the local queue.
     async fn woken(&mut self) -> Event {
         let session = self.line.session();
         let name = self.node_name().filter(|_| self.positions.is_some()).map(str::to_owned);
@@ -607,13 +608,13 @@ impl Place {
             Some(_) = OptionFuture::from(own) => {}
             Some(_) = OptionFuture::from(blocker) => {}
             () = self.wake.notified() => {}
-            // If no watch tells.
+            // In case no watch fires.
             () = session.ended() => {}
             Some(()) = OptionFuture::from(following) => {}
         }
         let blocker = self.blocker.as_mut().map_or(Sight::Unwatched, BlockerWatch::sight);
         let own = self.own_sight();
-        // What has told is not to wake us again, unless that is the end of it.
+        // A watch that has fired must not wake us again, unless it reported the end of its node.
         if blocker != Sight::There {
             self.blocker = None;
         }
