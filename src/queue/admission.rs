@@ -1,9 +1,9 @@
-//! How many contenders of one client are on their way into or out of a queue. Further ones wait here, in order, and cost
-//! the servers nothing.
+//! Limits how many contenders of one client are on their way into or out of a queue. Further callers wait here, in
+//! order, and cost the servers nothing.
 //!
-//! Without a bound, callers that give up sooner than the servers answer fill the queue with nodes that nobody wants any
-//! more, each of which has to be created and deleted, and listed by all others. And in a crowd, a place that is given up
-//! is kept for a moment: callers that give up mostly come back.
+//! Without a limit, callers that give up sooner than the servers answer would fill the queue with abandoned nodes,
+//! each of which has to be created, deleted, and listed by all others. In a crowd, an abandoned place is also kept
+//! for a moment, since callers that give up mostly come back.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -17,38 +17,41 @@ use super::caller::Caller;
 use super::seat::Seat;
 use crate::client::NodeForm;
 
-/// Creates and deletes that are under way at a time. Fewer would slow down callers that stay; more would not make them
-/// faster, and keep the servers busy for longer when they give up. The figures are in `BENCHMARKS.md`.
+/// The maximum number of creates and deletes in progress. Fewer would slow down callers that stay. More would not
+/// make them faster, and would keep the servers busy for longer when callers give up. The figures are in
+/// `BENCHMARKS.md`.
 const MOST: usize = 64;
 
-/// From so many contenders of this client on, places are kept.
+/// Abandoned places are kept if the client has at least this many contenders.
 const CROWD: usize = 8;
 
-/// For how long a place is kept. Others wait for it meanwhile, if it is the first.
+/// How long a place is kept. If it is the first of the queue, others wait for that time.
 const MOMENT: Duration = Duration::from_millis(2);
 
-/// If none of those on the way has come anywhere for so long, they are waited for no more: nobody may be polling them.
+/// If no contender on its way has arrived or left for this long, they are no longer waited for: possibly no one
+/// polls them.
 const STANDSTILL: Duration = Duration::from_secs(1);
 
-/// Of one queue and one client.
+/// The admission to one queue for one client.
 #[derive(Debug, Default)]
 pub(crate) struct Admission(Mutex<State>);
 
-/// Places that nobody has, each with the end of its moment. The task that looks after them owns them.
+/// Abandoned places, each with the time until which it is kept. The task that expires them owns them.
 type Kept = Mutex<VecDeque<(Instant, Seat)>>;
 
 #[derive(Debug, Default)]
 struct State {
     on_the_way: usize,
-    /// Counts how often those on the way were written off.
+    /// Counts how often the contenders on their way were written off.
     round: u64,
-    /// Counts those of this round that were on the way.
+    /// Counts the contenders of the current round that have arrived or left, and the write-offs: it shows whether
+    /// anything has moved.
     ended: u64,
-    /// Counts those that have got into the queue.
+    /// Counts the contenders that have entered the queue.
     arrived: u64,
     /// Counts the callers that had to wait.
     callers: u64,
-    /// By their numbers.
+    /// The waiting callers, by their numbers.
     waiting: BTreeMap<u64, Waiter>,
     seats: usize,
     kept: Weak<Kept>,
@@ -57,21 +60,21 @@ struct State {
 #[derive(Debug)]
 struct Waiter {
     form: NodeForm,
-    /// Whether it takes over.
+    /// Whether the caller can take over a place.
     takes: bool,
     pass: oneshot::Sender<Pass>,
 }
 
-/// What a caller that wants to queue is given.
+/// What a caller that wants to queue gets.
 #[derive(Debug)]
 pub(crate) enum Pass {
-    /// It may create a node.
+    /// The permission to create a node.
     Enter(OnTheWay),
     /// The place of a caller that has given up.
     TakeOver(Seat),
 }
 
-/// Counts for one contender until this is dropped.
+/// Counts one contender as on its way until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OnTheWay {
     // Not the queue itself, which would keep the client from being dropped.
@@ -79,18 +82,18 @@ pub(crate) struct OnTheWay {
     round: u64,
 }
 
-/// Counts for a place that somebody has, until this is dropped.
+/// Counts one occupied place until this is dropped.
 #[derive(Debug)]
 pub(super) struct Seated(Arc<Admission>);
 
-/// A caller that waits. Dropping it ends that.
+/// A waiting caller. Dropping it ends the wait.
 struct Waiting<'a> {
     admission: &'a Admission,
     number: u64,
 }
 
-/// When this is dropped, the caller counts as one that has reached the queue if others have meanwhile: then it has waited
-/// for them, and not for the servers.
+/// When this is dropped and others have entered the queue meanwhile, the caller counts as having reached the queue:
+/// then it has waited for them, not for the servers.
 pub(super) struct Arrivals<'a> {
     admission: &'a Admission,
     caller: &'a Caller,
@@ -98,13 +101,13 @@ pub(super) struct Arrivals<'a> {
 }
 
 impl Admission {
-    /// Waits until this caller may enter the queue, or has the place of another one.
+    /// Waits until this caller may enter the queue, or receives the place of another caller.
     ///
     /// # Cancel safety
-    /// The caller waits no longer, and nothing is lost.
+    /// The caller no longer waits, and nothing is lost.
     pub(super) async fn admit(self: &Arc<Self>, form: &NodeForm, takes: bool) -> Pass {
         if !takes {
-            // It is not to find anybody before it that is nobody.
+            // This caller must not find abandoned contenders ahead of it.
             drop(self.take_all_kept());
         } else if let Some(seat) = self.take_kept(form) {
             return Pass::TakeOver(seat);
@@ -140,7 +143,8 @@ impl Admission {
         OnTheWay { admission: self.clone(), round: state.round }
     }
 
-    /// Counts those on the way no more, if none of them has come anywhere since so many had, and lets in as many others.
+    /// Stops counting those on their way, if none of them has moved since `ended` was read, and admits as many
+    /// others.
     fn write_off(self: &Arc<Self>, ended: u64) {
         let next: Vec<_> = {
             let mut state = self.state();
@@ -155,12 +159,12 @@ impl Admission {
         };
         tracing::debug!("nobody has come into or out of a queue for {STANDSTILL:?}");
         for (waiter, on_the_way) in next {
-            // As in the drop of `OnTheWay`.
+            // A caller that has gone drops it, as in the drop of `OnTheWay`.
             let _ = waiter.pass.send(Pass::Enter(on_the_way));
         }
     }
 
-    /// The same for somebody who takes no place over.
+    /// Waits until a caller that takes over no place may enter the queue.
     pub(super) async fn enter(self: &Arc<Self>, form: &NodeForm) -> OnTheWay {
         loop {
             if let Pass::Enter(on_the_way) = self.admit(form, false).await {
@@ -169,17 +173,17 @@ impl Admission {
         }
     }
 
-    /// Somebody has got into the queue.
+    /// Records that a contender has entered the queue.
     pub(super) fn arrived(&self) {
         self.state().arrived += 1;
     }
 
-    /// For a caller that waits for others.
+    /// Tracks the arrivals of others for a caller that waits for them.
     pub(super) fn arrivals_for<'a>(&'a self, caller: &'a Caller) -> Arrivals<'a> {
         Arrivals { admission: self, caller, before: self.state().arrived }
     }
 
-    /// Gives a place to the first caller that waits for one like it; or returns it.
+    /// Hands a place to the first caller that waits for one of this form; returns it if there is none.
     pub(super) fn offer(&self, mut seat: Seat) -> Option<Seat> {
         loop {
             let taker = {
@@ -191,14 +195,14 @@ impl Admission {
             };
             let Some(taker) = taker else { return Some(seat) };
             match taker.pass.send(Pass::TakeOver(seat)) {
-                // It has gone meanwhile.
+                // That caller has gone meanwhile.
                 Err(Pass::TakeOver(unwanted)) => seat = unwanted,
                 Err(Pass::Enter(_)) | Ok(()) => return None,
             }
         }
     }
 
-    /// Keeps a place for a moment, in a crowd; or returns it.
+    /// In a crowd, keeps a place for a moment; otherwise returns it.
     pub(super) fn keep(&self, mut seat: Seat) -> Option<Seat> {
         if !seat.may_be_kept {
             return Some(seat);
@@ -223,7 +227,7 @@ impl Admission {
             if seats.len() >= MOST {
                 return Some(seat);
             }
-            // Only once, in whatever way its moment ends.
+            // A place is kept only once, however that moment ends.
             seat.may_be_kept = false;
             seats.push_back((Instant::now() + MOMENT, seat));
         }
@@ -233,7 +237,7 @@ impl Admission {
         None
     }
 
-    /// The first of the places like this that are kept.
+    /// Takes the first kept place of this form.
     fn take_kept(&self, form: &NodeForm) -> Option<Seat> {
         let kept = self.state().kept.upgrade()?;
         let mut seats = kept.lock();
@@ -241,13 +245,13 @@ impl Admission {
         seats.remove(first).map(|(_, seat)| seat)
     }
 
-    /// All of them.
+    /// Takes all kept places.
     fn take_all_kept(&self) -> VecDeque<(Instant, Seat)> {
         let kept = self.state().kept.upgrade();
         kept.map_or_else(VecDeque::new, |kept| std::mem::take(&mut *kept.lock()))
     }
 
-    /// Somebody has a place.
+    /// Records that a place is occupied.
     pub(super) fn seated(self: &Arc<Self>) -> Seated {
         self.state().seats += 1;
         Seated(self.clone())
@@ -259,7 +263,7 @@ impl Admission {
 }
 
 impl OnTheWay {
-    /// For a contender that leaves, which nobody can forbid.
+    /// Counts a contender that leaves, which is admitted in any case.
     pub(super) fn leaving(admission: &Arc<Admission>) -> Self {
         admission.on_the_way(&mut admission.state())
     }
@@ -278,13 +282,13 @@ impl Drop for OnTheWay {
             next.map(|(_, waiter)| (waiter, self.admission.on_the_way(&mut state)))
         };
         if let Some((waiter, on_the_way)) = next {
-            // If the caller has gone meanwhile, this is dropped, and it is the turn of the one behind.
+            // If the caller has gone meanwhile, this is dropped, and it is the turn of the next one.
             let _ = waiter.pass.send(Pass::Enter(on_the_way));
         }
     }
 }
 
-/// Gives up the places that nobody has wanted for a moment, until there is none.
+/// Expires the kept places that no caller has taken, until there is none.
 async fn look_after(kept: Arc<Kept>) {
     loop {
         let Some(next) = kept.lock().front().map(|(end, _)| *end) else { return };

@@ -1,25 +1,26 @@
 //! One contender in several queues as a state machine: events in, actions out; no I/O, no clock.
 //!
-//! The queues have an order that all contenders agree on, and a contender that waits in one of them is in none of those
-//! behind it. A contender with a place that somebody waits for can then wait only further back in that order, so that
-//! contenders cannot wait for each other in a circle, even if some take one queue after the other.
+//! All contenders agree on the order of the queues, and a contender that waits in one of them is in none of those
+//! behind it. So a contender that others wait for can itself wait only further along in that order, and no cycle of
+//! waiters can form, even if some contenders take one queue after another.
 
 use super::contender::Standing;
 
-/// What became of the last action.
+/// The outcome of the last action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// It has a node in each of the queues that it was not in.
     Entered,
-    /// It has none there. What may have been created is being deleted.
+    /// It has no node there. Nodes that may have been created are being deleted.
     NotEntered,
-    /// Where the place stands in the first of those queues.
+    /// The standing of its place in the first of those queues.
     Located(Standing),
-    /// Where that place stands after a wait: the one in which it waited, or one before it that was lost meanwhile.
+    /// The standing of that place after a wait: the place in which it waited, or an earlier one that was lost
+    /// meanwhile.
     Waited(usize, Standing),
-    /// Where all places stand, each asked for after this was told to.
+    /// The standings of all places, each requested after [`Action::LookAtAll`].
     Looked(Vec<Standing>),
-    /// It is in those queues no longer.
+    /// It is no longer in those queues.
     Left,
     /// The session of its nodes is over.
     SessionOver,
@@ -28,23 +29,23 @@ pub(crate) enum Event {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
-    /// Tell the caller: it has all places, or it must wait. In the latter case the caller goes on with
-    /// [`AllOrNone::park`] when it wants to wait.
+    /// Tell the caller that it has all places, or that it must wait. In the latter case the caller continues with
+    /// [`AllOrNone::park`] if it wants to wait.
     Report,
     /// Create a node in each of the queues that it is not in, in one transaction.
     Enter,
-    /// Find out where the node stands in the first queue of which that is not known.
+    /// Find out where the node stands in the first queue where that is unknown.
     Locate,
     /// Wait in this place.
     Wait(usize),
-    /// Ask where all places stand.
+    /// Find out where all places stand.
     LookAtAll,
     /// Leave the queues behind this one.
     LeaveBehind(usize),
     LeaveAll(Loss),
 }
 
-/// Why it starts anew.
+/// Why it starts over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Loss {
     Node,
@@ -54,11 +55,11 @@ pub(crate) enum Loss {
 /// One contender for places in several queues, all or none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllOrNone {
-    /// How many.
+    /// How many queues there are.
     queues: usize,
-    /// In the first of the queues.
+    /// The places in the first queues.
     places: Vec<Standing>,
-    /// Whether it has nodes in the others, too.
+    /// Whether it has nodes in the other queues, too.
     is_in_rest: bool,
     /// Whether no place was granted before the others were last known to exist.
     is_up_to_date: bool,
@@ -69,7 +70,7 @@ impl AllOrNone {
         Self { queues, places: Vec::with_capacity(queues), is_in_rest: false, is_up_to_date: false }
     }
 
-    /// The first action.
+    /// Returns the first action.
     pub(crate) fn start(&mut self) -> Action {
         self.go_on()
     }
@@ -79,12 +80,12 @@ impl AllOrNone {
         self.has_all() && self.is_up_to_date
     }
 
-    /// The queue in which it waits.
+    /// Returns the queue in which it waits.
     pub(crate) fn waits_in(&self) -> Option<usize> {
         self.places.iter().position(|place| *place != Standing::Granted)
     }
 
-    /// The next action of a contender that was told to wait and wants to.
+    /// Returns the next action of a contender that was told to wait, and wants to.
     pub(crate) fn park(&mut self) -> Action {
         match self.go_on() {
             Action::Report => self.waits_in().map_or(Action::Report, Action::Wait),
@@ -92,12 +93,12 @@ impl AllOrNone {
         }
     }
 
-    /// Takes in an event.
+    /// Handles an event.
     pub(crate) fn on(&mut self, event: Event) -> Action {
         match event {
             Event::Entered => {
                 self.is_in_rest = true;
-                // Those held since long ago may have been lost meanwhile.
+                // Places that were granted long ago may have been lost meanwhile.
                 self.is_up_to_date = self.places.is_empty();
             }
             Event::NotEntered | Event::Left => {}

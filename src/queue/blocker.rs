@@ -15,8 +15,8 @@ pub(crate) struct BlockerWatch {
 }
 
 impl BlockerWatch {
-    /// Watches the contender of that name in the queue of that path, on that connection. Returns how it was seen, with
-    /// the watch if it is there.
+    /// Watches the contender of that name in the queue at that path, on that connection. Returns what is known of
+    /// it, and the watch if it exists.
     pub(crate) async fn set(
         queue: &str,
         session: &Session,
@@ -28,7 +28,8 @@ impl BlockerWatch {
         match session.watch_data(&path).await {
             Ok((_, _, watcher)) => Ok(there(watcher)),
             Err(zk::Error::NoNode) => Ok((Sight::Gone, None)),
-            // Who may not read a node does not hear of its end, either; but of changes around it.
+            // A client that may not read a node gets no event at its end, but it does get one for changes of the
+            // queue.
             Err(zk::Error::NoAuth) => match session.watch_list(queue).await {
                 Ok((children, watcher)) if children.iter().any(|child| child == name) => Ok(there(watcher)),
                 Ok(_) | Err(zk::Error::NoNode) => Ok((Sight::Changed, None)),
@@ -38,12 +39,12 @@ impl BlockerWatch {
         }
     }
 
-    /// Whether it is a watch on that contender, set on that connection, that has told nothing so far.
+    /// Whether it watches that contender, was set on that connection, and has not fired.
     pub(crate) fn is_still_on(&mut self, name: Option<&str>, on: Connection) -> bool {
         Some(&*self.name) == name && self.on == on && self.watcher.seen().is_none()
     }
 
-    /// Waits until it has told something.
+    /// Waits until it has fired.
     pub(crate) async fn changed(&mut self) {
         self.watcher.changed().await;
     }
@@ -53,12 +54,12 @@ impl BlockerWatch {
     }
 }
 
-/// What a watch has told of its node.
+/// Returns what a watch has reported of its node.
 pub(crate) fn sight(watcher: &mut Watcher) -> Sight {
     match watcher.seen() {
         None => Sight::There,
         Some(EventType::NodeDeleted) => Sight::Gone,
-        // It ended with its connection, and tells nothing of the node.
+        // It ended with its connection, and says nothing about the node.
         Some(EventType::Session) => Sight::Unwatched,
         Some(_) => Sight::Changed,
     }

@@ -1,28 +1,28 @@
-//! What a queue is to know of somebody who calls.
+//! What a queue knows about a caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Who wants a place in a queue.
+/// A caller that wants a place in a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     may_wait: bool,
-    /// Told when a contender of the caller is known to have been in its queue: from then on the caller waited for others,
-    /// and not for the servers.
+    /// Set when a contender of the caller is known to have been in its queue: from then on the caller has waited
+    /// for others, not for the servers.
     reached: Option<Arc<AtomicBool>>,
-    /// Whether nobody wants a place any more.
+    /// Whether no one wants the place any more.
     has_gone: Arc<AtomicBool>,
     /// Whether the create of its contender was sent.
     has_sent: Arc<AtomicBool>,
 }
 
 impl Caller {
-    /// It waits for as long as it takes.
+    /// A caller that waits for as long as it takes.
     pub(crate) fn patient() -> Self {
         Self { may_wait: true, reached: None, has_gone: Arc::default(), has_sent: Arc::default() }
     }
 
-    /// It waits, and asks afterwards whether it has reached the queue.
+    /// A caller with a deadline, which checks afterwards whether it has reached the queue.
     pub(crate) fn with_deadline() -> Self {
         Self {
             may_wait: true,
@@ -32,12 +32,12 @@ impl Caller {
         }
     }
 
-    /// It is to be told where it stands.
+    /// A caller that does not wait, and wants to know where it stands.
     pub(crate) fn asking() -> Self {
         Self { may_wait: false, reached: None, has_gone: Arc::default(), has_sent: Arc::default() }
     }
 
-    /// Whether it can do with a place of which it is not known yet where it stands.
+    /// Whether it can use a place whose standing is not known yet.
     pub(super) fn may_wait(&self) -> bool {
         self.may_wait
     }
@@ -52,7 +52,7 @@ impl Caller {
         self.has_sent.store(true, Ordering::Relaxed);
     }
 
-    /// Whether what it asks now is asked behind its create.
+    /// Whether the requests that it makes now are sent behind its create.
     pub(super) fn has_sent(&self) -> bool {
         self.has_sent.load(Ordering::Relaxed)
     }

@@ -1,20 +1,22 @@
-//! When contenders were created, which is asked where their numbers do not tell their order.
+//! A cache of the creation dates of contenders, which are needed where numbers do not tell the order.
 //!
-//! Pure, as the line that remembers it: no I/O, no clock.
+//! Pure, like the local queue that owns it: no I/O, no clock.
 
 use std::collections::BTreeMap;
 
 use super::order::Queued;
 
-/// The transactions that created contenders, by their names. They never change, so each is asked for once.
+/// The transactions that created contenders, by name. They never change, so each is requested once.
 ///
-/// A node that is deleted and made again under the same name seems to be older than it is. Only a hostile client does
-/// that, since names carry a fresh id; it is waited for although it is behind, and nobody is granted by it.
+/// A node that is deleted and created again under the same name seems older than it is. Only a hostile client does
+/// that, since names contain a fresh id. The effect is harmless: others wait for that node although it is behind
+/// them, and no one is granted by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Dates(BTreeMap<String, i64>);
 
 impl Dates {
-    /// Parts the contenders of a list into those whose dates are known and the others. Forgets all that were not listed.
+    /// Splits the contenders of a list into those with a known date and the others. Forgets all that are not in the
+    /// list.
     pub(crate) fn part(&mut self, listed: Vec<Queued>) -> (Vec<(Queued, i64)>, Vec<Queued>) {
         let mut before = std::mem::take(&mut self.0);
         let (mut dated, mut undated) = (Vec::new(), Vec::new());
@@ -28,7 +30,7 @@ impl Dates {
         (dated, undated)
     }
 
-    /// Takes in when these contenders were created.
+    /// Records the creation dates of these contenders.
     pub(crate) fn learn(&mut self, dated: &[(Queued, i64)]) {
         self.0.extend(dated.iter().map(|(queued, date)| (queued.name.clone(), *date)));
     }

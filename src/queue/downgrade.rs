@@ -1,4 +1,4 @@
-//! The place of a writer that goes on as a reader.
+//! The downgrade of a writer to a reader.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use super::order::is_past_the_last_number;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
 use crate::error::Result;
 
-/// What came of a downgrade.
+/// The outcome of a downgrade.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub(crate) enum Downgrade {
-    /// The node by which the writer reads, and its place in the line.
+    /// The reader's node, and its place in the local queue.
     Reads(EphemeralNode, Membership),
-    /// Where numbers repeat, no number is that of one writer.
+    /// Sequence numbers repeat here, so the writer's number is not its own.
     NoPlace,
-    /// The writer's node is gone, or is given back: the next writer may have the lock.
+    /// The writer's node is gone or is being removed: the next writer may have the lock.
     WriterGone,
 }
 
-/// Creates a reader's node with the number of a writer's node: queued writers stay behind it. It is created
-/// only if the writer's node exists. It is given back if the writer was lost or released before the reply: then
-/// those of the same line who wait for the writer have been let in.
+/// Creates a reader's node with the number of the writer's node, so that queued writers stay behind it. The node is
+/// created only if the writer's node exists. It is removed again if the writer was lost or released before the
+/// reply: then the local waiters behind the writer have been let in.
 ///
-/// Curator's form of it, of `InterProcessReadWriteLock`.
+/// This is the node layout of Curator's `InterProcessReadWriteLock`.
 ///
 /// # Cancel safety
 /// No node stays.
@@ -50,7 +50,7 @@ pub(crate) async fn downgrade(
         let (nodes, created) = attempted.unwrap_or((Vec::new(), Err(zk::Error::ConnectionLoss)));
         let source = match created {
             Ok(CreateOutcome::Created) => {
-                // It is the one that was given.
+                // The node that was passed in.
                 let Some(node) = nodes.into_iter().next() else { return Ok(Downgrade::NoPlace) };
                 let reading = node.name().and_then(|name| internals.read(name));
                 let membership =
@@ -60,7 +60,7 @@ pub(crate) async fn downgrade(
             Ok(CreateOutcome::ParentMissing | CreateOutcome::GuardMissing) => {
                 return Ok(Downgrade::WriterGone);
             }
-            // Done or not, it is undone.
+            // Whether it was created or not, it is undone.
             Ok(CreateOutcome::Unknown(source)) | Err(source) => source,
         };
         let error = internals.error("create a node in", source);

@@ -1,4 +1,4 @@
-//! The fixed numbers of permits that the semaphores of one client have, by path.
+//! The fixed numbers of permits of one client's semaphores, by path.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use crate::client::Client;
 use crate::error::{Error, Result};
 
-/// The number of permits of one semaphore object. As long as it lives, no other object of the client has another number
-/// at the same path.
+/// The number of permits of one semaphore object. While it lives, no other object of the client can have a
+/// different number at the same path.
 #[derive(Debug)]
 pub(crate) struct FixedLimit {
     permits: u32,
@@ -18,20 +18,20 @@ pub(crate) struct FixedLimit {
     registry: Arc<Registry>,
 }
 
-/// By path, the number and how many objects have it.
+/// For each path, the number of permits and the number of objects.
 #[derive(Debug, Default)]
 struct Registry(Mutex<HashMap<Arc<str>, (u32, usize)>>);
 
 impl FixedLimit {
     /// # Errors
-    /// [`Error::InvalidArgument`]: another object has another number.
+    /// [`Error::InvalidArgument`] if another object has a different number.
     pub(crate) fn of(client: &Client, path: &Arc<str>, permits: u32) -> Result<Self> {
         let registry: Arc<Registry> = client.extension();
         registry.with(|limits| {
             let (known, objects) = limits.entry(path.clone()).or_insert((permits, 0));
             if *known != permits {
                 let reason = format!(
-                    "{permits} at {path}, where another semaphore object of this client has {known}; \
+                    "it is {permits} at {path}, where another semaphore object of this client has {known}; \
                      use the same number everywhere, or a SharedCount"
                 );
                 return Err(Error::InvalidArgument { argument: "permits", reason });
@@ -70,7 +70,7 @@ impl Drop for FixedLimit {
 pub(crate) mod tests {
     use super::*;
 
-    /// How many paths the client has a number for.
+    /// Returns how many paths the client has a number for.
     pub(crate) fn known_paths(client: &Client) -> usize {
         client.extension::<Registry>().with(|limits| limits.len())
     }

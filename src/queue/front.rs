@@ -1,4 +1,4 @@
-//! An eye on those whom a line waits for.
+//! A task that watches over the contenders at the front of a local queue.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use super::internals::LockInternals;
 use super::line::Rank;
 use super::membership::SharedLine;
 
-/// Most hand-overs are faster, and cost nothing here.
+/// The interval between ticks. Most hand-overs are faster, and cost nothing here.
 const TICK: Duration = Duration::from_secs(1);
 
-/// After how many ticks with the same front there is a look at least.
+/// The maximum number of ticks between looks at an unchanged front.
 const SELDOM: u32 = 64;
 
-/// Has those at the front of a line leave it when their nodes are gone, from the first that waits for them on until
-/// nobody does. To be told of each newcomer.
+/// Removes contenders at the front of a local queue when their nodes are gone. Call this for each newcomer: it
+/// starts a task with the first waiter, which ends when no one waits.
 ///
-/// Contenders behind them in the line watch nothing but the line, and would wait for one that is never polled again,
-/// although an operator has deleted its node. Polled ones notice by themselves; so there are few looks, in ever longer
-/// intervals.
+/// Contenders behind the front watch nothing but the local queue. Without this task they would wait for a contender
+/// that is never polled again even after an operator has deleted its node. Contenders that are polled notice that
+/// by themselves; so there are few looks, at increasing intervals.
 pub(super) fn watch_over(internals: &LockInternals, line: &Arc<SharedLine>, newcomer: Rank) {
     if line.is_to_be_watched(newcomer) {
-        // Neither the queue nor the line, which would outlive its contenders.
+        // Neither the queue nor the local queue, which would outlive its contenders.
         let (queue, line, closing) =
             (internals.path().clone(), Arc::downgrade(line), internals.client().closing());
         internals.client().spawn(async move {
-            // Once the client is closed, nobody waits.
+            // Once the client is closed, no one waits.
             let _ = closing.run_until_cancelled(look_now_and_then(&queue, &line)).await;
         });
     }
@@ -45,7 +45,7 @@ async fn look_now_and_then(queue: &str, line: &Weak<SharedLine>) {
             let paths: Vec<_> = front.iter().map(|(_, name)| format!("{queue}/{name}")).collect();
             let stats = join_all(paths.iter().map(|path| line.session().stat(path))).await;
             for ((rank, _), stat) in front.iter().zip(stats) {
-                // That the servers cannot be reached tells nothing.
+                // An error only means that the servers cannot be reached.
                 if let Ok(None) = stat {
                     line.leave(*rank);
                 }
@@ -54,7 +54,7 @@ async fn look_now_and_then(queue: &str, line: &Weak<SharedLine>) {
     }
 }
 
-/// Whether to look at a front that has been the same for so many ticks.
+/// Whether a look is due at a front that has not changed for `age` ticks.
 fn is_look_due(age: u32) -> bool {
     age.is_multiple_of(SELDOM) && age > 0 || age < SELDOM && age.is_power_of_two()
 }

@@ -1,22 +1,22 @@
-//! What the granted place in a queue leaves in the hands of the holder.
+//! What a granted place in a queue leaves to the holder.
 
 use super::membership::Membership;
 use super::passing::PassOn;
 use crate::client::EphemeralNode;
 use crate::error::Result;
 
-/// A node by which somebody holds. Dropping it removes the node and lets those on who wait for it.
+/// The node of a holder. Dropping it removes the node and lets the local waiters behind it go on.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    // Dropped in this order: a waiter that is let on finds the node gone.
+    // Dropped in this order: a waiter that is woken finds the node gone.
     pub(crate) node: EphemeralNode,
     pub(crate) membership: Option<Membership>,
-    /// The transaction that created the node. Of a writer that has become a reader, that of the writer.
+    /// The transaction that created the node. For a downgraded reader, the one that created the writer's node.
     pub(crate) czxid: i64,
 }
 
 impl Grant {
-    /// To be removed: says when those in the line are let in who wait for it.
+    /// Prepares the removal: sets when the local waiters behind this holder are let in.
     pub(crate) fn passing_on(mut self, when: PassOn) -> Self {
         match (when, self.membership.take()) {
             (PassOn::WhenGone, Some(membership)) => self.node.keep_until_gone(membership),
@@ -25,12 +25,12 @@ impl Grant {
         self
     }
 
-    /// The node is known to be gone: another one of the same name is somebody else's.
+    /// Gives up a node that is known to be gone: a node of the same name would be another contender's.
     pub(crate) fn forget(self) {
         self.node.forget();
     }
 
-    /// Deletes the node and waits for the confirmation. Returns whether it had still been there.
+    /// Deletes the node and waits for the confirmation. Returns whether the node still existed.
     ///
     /// # Errors
     /// As [`EphemeralNode::remove`].

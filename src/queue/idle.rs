@@ -1,4 +1,4 @@
-//! A place that nobody may poll for long, and that others of its line wait for.
+//! Watches the node of a place that is not polled, on behalf of the local waiters behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,21 @@ use super::internals::LockInternals;
 use super::line::Rank;
 use super::membership::SharedLine;
 
-/// After a request that failed for want of a connection.
+/// The pause after a request that failed for lack of a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Has a place leave its line when its node is gone, also while nobody polls it. Dropping this ends that.
+/// Removes a place from its local queue when its node is gone, even while the place is not polled. Dropping this
+/// ends the watch.
 ///
-/// Those behind it in the line watch nothing but the line, and would wait for it until it is polled again. Nothing is
-/// sent as long as nobody is.
+/// The waiters behind the place in the local queue watch nothing else, and would wait until the place is polled
+/// again. Nothing is sent while there are no such waiters.
 #[derive(Debug)]
 pub(crate) struct IdleWatch {
     _until_dropped: DropGuard,
 }
 
 impl IdleWatch {
-    /// For the place of that rank, whose node has that name.
+    /// Watches the node of that name, for the place of that rank.
     pub(crate) fn of(
         internals: &Arc<LockInternals>,
         line: &Arc<SharedLine>,
@@ -32,7 +33,7 @@ impl IdleWatch {
         name: String,
     ) -> Self {
         let dropped = CancellationToken::new();
-        // Not the queue itself, which would outlive its lock objects until the task hears that this is dropped.
+        // Not the queue itself: it would outlive its lock objects until the task learns of the drop.
         let (queue, line, until_dropped) = (internals.path().clone(), line.clone(), dropped.clone());
         internals.client().spawn(async move {
             let watching = async {
@@ -41,14 +42,14 @@ impl IdleWatch {
                     line.leave(rank);
                 }
             };
-            // Ended or dropped, nothing is left to be done.
+            // Whether it ended or was dropped, nothing is left to do.
             let _ = until_dropped.run_until_cancelled(watching).await;
         });
         Self { _until_dropped: dropped.drop_guard() }
     }
 }
 
-/// Waits until the node is gone. Returns false if that cannot be told.
+/// Waits until the node is gone. Returns false if that cannot be determined.
 async fn is_gone(queue: &str, line: &SharedLine, name: &str) -> bool {
     loop {
         line.session().ready().await;

@@ -1,4 +1,4 @@
-//! One queue: what is at its path, and in which order. With `place.rs`, Curator's `LockInternals`.
+//! One queue: the children of its path, and their order. Together with `place.rs`, it is Curator's `LockInternals`.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -26,16 +26,16 @@ pub(crate) struct LockInternals {
     names: &'static Names,
     stranger_seen: AtomicBool,
     foreign_seen: AtomicBool,
-    /// Whether somebody contended here, and met no other recipe.
+    /// Whether a contender of this client has been in this queue, without meeting another recipe.
     is_used: AtomicBool,
-    /// Of the latest session that somebody contended in.
+    /// The local queue of the latest session with a contender.
     line: Mutex<Option<Arc<SharedLine>>>,
     admission: Arc<Admission>,
     companion: Mutex<Weak<dyn Any + Send + Sync>>,
     registry: Arc<Registry>,
 }
 
-/// The queues that a client has a use for, by their paths. All lock objects of one path share one.
+/// The queues that a client uses, by path. All lock objects of one path share one queue.
 #[derive(Debug, Default)]
 struct Registry(Mutex<HashMap<Arc<str>, Vec<Entry>>>);
 
@@ -54,7 +54,7 @@ impl LockInternals {
             return Ok(known);
         }
         let internals = Arc::new(Self {
-            // It may be kept by what works in the background.
+            // Detached: background work may keep this handle.
             client: client.detached(),
             path,
             names,
@@ -71,10 +71,10 @@ impl LockInternals {
         Ok(internals)
     }
 
-    /// Before somebody contends here.
+    /// Checks the recipe before a contender enters.
     ///
     /// # Errors
-    /// [`Error::KindConflict`] if lock objects of this client have used the path for another recipe, and still live.
+    /// [`Error::KindConflict`] if living lock objects of this client have used the path for another recipe.
     pub(crate) fn ensure_recipe(&self) -> Result<()> {
         if self.is_used.load(Ordering::Relaxed) {
             return Ok(());
@@ -83,16 +83,16 @@ impl LockInternals {
         let Some(found) = others.iter().find(|other| other.is_used.load(Ordering::Relaxed)) else {
             return Ok(());
         };
-        // Of a semaphore and another recipe, that is the path of both.
+        // For a semaphore and another recipe, the shorter one is the path of both.
         let path = if found.path.len() < self.path.len() { &found.path } else { &self.path };
         let (expected, found) = (self.names.recipe(), found.names.recipe());
         Err(Error::KindConflict { path: path.to_string(), node: None, expected, found })
     }
 
-    /// The same by the children of the path, for a recipe that goes by their number.
+    /// Checks the recipe by the children of the path, for a recipe that only counts them.
     ///
     /// # Errors
-    /// [`Error::KindConflict`] if the first contender is of another recipe.
+    /// [`Error::KindConflict`] if the first contender belongs to another recipe.
     pub(crate) fn ensure_own_is_first(&self, children: &[String]) -> Result<()> {
         let contenders = children.iter().filter_map(|name| {
             let (kind, sequence) = self.names.read_any(name)?;
@@ -104,13 +104,13 @@ impl LockInternals {
         }
     }
 
-    /// Notes that the path is used for this recipe, as long as this queue lives.
+    /// Records that the path is used for this recipe, as long as this queue lives.
     pub(crate) fn is_used_now(&self) {
         self.is_used.store(true, Ordering::Relaxed);
     }
 
-    /// The queues of other recipes that this client has on the same path. That of a semaphore is the parent of its
-    /// leases.
+    /// Returns this client's queues of other recipes on the same path. The leases of a semaphore meet at the path
+    /// of the semaphore, which is their parent.
     fn meeting_here(&self) -> Vec<Arc<Self>> {
         let queues = self.registry.0.lock();
         let at = |path: &str| queues.get(path).into_iter().flatten();
@@ -119,18 +119,18 @@ impl LockInternals {
         let semaphores = at(&leases).filter(|(names, _)| *names == &LEASES);
         let others = at(parent.filter(|_| self.names == &LEASES).unwrap_or_default());
         let here = at(&self.path).filter(|(names, _)| *names != self.names);
-        // They are not dropped here, under the lock that their drop takes.
+        // The upgraded queues must not be dropped under this lock, which their drop takes as well.
         here.chain(semaphores).chain(others).filter_map(|(_, queue)| queue.upgrade()).collect()
     }
 
-    /// This child of the path is of another recipe.
+    /// Returns the error for a child that belongs to another recipe.
     pub(crate) fn kind_conflict(&self, child: &str, found: &'static str) -> Error {
         let (path, node) = (self.path.to_string(), Some(self.child(child)));
         Error::KindConflict { path, node, expected: self.names.recipe(), found }
     }
 
-    /// What the layer above shares among lock objects of this queue, without the queue knowing it: made anew if nobody has
-    /// it any more. There is one type of it.
+    /// Returns the state that the layer above shares among the lock objects of this queue, opaque to the queue.
+    /// Creates it if no one has it any more. There is only one type of it.
     pub(crate) fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut companion = self.companion.lock();
         if let Some(known) = companion.upgrade().and_then(|known| known.downcast().ok()) {
@@ -145,7 +145,7 @@ impl LockInternals {
         &self.admission
     }
 
-    /// The line of our contenders in that session.
+    /// Returns the local queue of our contenders in that session.
     pub(crate) fn line(&self, session: &Arc<Session>) -> Arc<SharedLine> {
         let mut latest = self.line.lock();
         match &*latest {
@@ -166,18 +166,18 @@ impl LockInternals {
         &self.path
     }
 
-    /// What our nodes look like.
+    /// Returns the form of our nodes.
     pub(crate) fn form(&self, kind: Kind, data: Option<Arc<[u8]>>) -> NodeForm {
         NodeForm { marker: self.names.marker(kind), number: None, data }
     }
 
-    /// The contender of that name, if it is one.
+    /// Parses the name of a contender; `None` for any other child.
     pub(crate) fn read(&self, name: &str) -> Option<Queued> {
         let (kind, sequence) = self.names.read(name)?;
         Some(Queued { name: name.to_owned(), kind, sequence })
     }
 
-    /// A contender for this queue, outside of it so far.
+    /// Returns a contender for this queue that has not entered it.
     pub(crate) fn contender(&self) -> Contender {
         Contender::new(self.names)
     }
@@ -186,8 +186,8 @@ impl LockInternals {
         format!("{}/{name}", self.path)
     }
 
-    /// The contenders, in order, with all that was done before this call: the server asked may
-    /// lag behind the others.
+    /// Lists the contenders in order. Sees everything that was done before the call, even though the server may lag
+    /// behind the others.
     pub(crate) async fn contenders(&self) -> Result<Vec<Queued>> {
         self.request("list the children of", |session| async move {
             let (synced, children) = join(session.sync(&self.path), self.list(&session)).await;
@@ -197,7 +197,7 @@ impl LockInternals {
         .await
     }
 
-    /// Does a request on whatever session there is. See [`Client::request`].
+    /// Makes a request on the current session. See [`Client::request`].
     pub(crate) async fn request<T, F>(
         &self,
         operation: &'static str,
@@ -228,17 +228,17 @@ impl LockInternals {
         }
     }
 
-    /// The contenders among the children of the path.
+    /// Returns the contenders among the children of the path.
     pub(crate) fn among(&self, children: Vec<String>) -> Contenders {
         Contenders::among(children, self.names, |name| self.on_stranger(name))
     }
 
-    /// Whether somebody is in the queue, by the children of the path.
+    /// Whether any of the children of the path is a contender.
     pub(crate) fn has_contenders(&self, children: &[String]) -> bool {
         children.iter().any(|name| self.names.read(name).is_some())
     }
 
-    /// When each of these contenders was created; without those that are gone.
+    /// Fetches the creation dates of these contenders. Leaves out those that are gone.
     pub(crate) async fn dates(
         &self,
         session: &Session,
@@ -256,7 +256,7 @@ impl LockInternals {
         Ok(created)
     }
 
-    /// The same for contenders in the queue of that line, which remembers them.
+    /// Fetches the creation dates of contenders through the cache of their local queue.
     pub(crate) async fn dates_in(
         &self,
         line: &SharedLine,
@@ -303,7 +303,7 @@ impl Drop for LockInternals {
 pub(crate) mod tests {
     use super::*;
 
-    /// How many paths the client has queues at.
+    /// Returns how many paths the client has queues for.
     pub(crate) fn known_paths(client: &Client) -> usize {
         lock(&client.extension::<Registry>().0).len()
     }

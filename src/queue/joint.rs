@@ -1,4 +1,4 @@
-//! Places in several queues, of which one holds all or none: drives [`AllOrNone`].
+//! Places in several queues, of which a contender holds all or none: drives [`AllOrNone`].
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -20,36 +20,36 @@ use super::place::Place;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm};
 use crate::error::{Error, Result};
 
-/// Contenders of one session in several queues. Dropping it leaves them all.
+/// One contender in several queues of one session. Dropping it leaves all queues.
 ///
-/// It enters all queues in one transaction. Where it has to wait, it leaves those that come after: as long as
-/// everybody takes the queues in the same order, a waiter keeps nobody from going on that it waits for,
-/// be it in one step or one queue after the other, as Curator's `InterProcessMultiLock` does.
+/// It enters all queues in one transaction. Where it has to wait, it leaves the queues that come after. As long as
+/// everyone takes the queues in the same order, a waiter never blocks a contender that it waits for. That includes
+/// contenders that take one queue after another, like Curator's `InterProcessMultiLock`.
 #[derive(Debug)]
 pub(crate) struct Joint {
-    /// In the order that all agree on.
+    /// In the order that all contenders agree on.
     queues: Arc<[Arc<LockInternals>]>,
     data: Option<Arc<[u8]>>,
     caller: Caller,
     machine: AllOrNone,
-    /// In the first of the queues.
+    /// The places in the first queues.
     places: Vec<Place>,
-    /// In the queues that come next.
+    /// The nodes in the next queues.
     newcomers: VecDeque<Newcomer>,
-    /// Failures in a row to reach the servers.
+    /// Consecutive failures to reach the servers.
     failures: Failures,
-    /// Losses in a row of a node, or of the parents of one.
+    /// Consecutive losses of a node, or of the parents of one.
     losses: Losses,
-    /// Whether it has made the parents of the queues since it last got into them.
+    /// Whether it has created the parents of the queues since it last entered them.
     has_made_parents: bool,
 }
 
-/// A node of which it is not known where it stands.
+/// A node whose standing is not known yet.
 #[derive(Debug)]
 struct Newcomer {
     node: EphemeralNode,
     form: NodeForm,
-    /// The children listed behind its create, if that list came.
+    /// The children listed behind its create, if that reply came.
     children: Option<Vec<String>>,
     /// When it was created.
     at: Moment,
@@ -59,7 +59,7 @@ impl Joint {
     /// Enters the queues.
     ///
     /// # Errors
-    /// Among others [`Error::InvalidArgument`]: the servers do not take the request that enters so many.
+    /// Among others, [`Error::InvalidArgument`] if the servers would reject a request that enters so many queues.
     ///
     /// # Cancel safety
     /// Nothing stays in any queue.
@@ -89,13 +89,13 @@ impl Joint {
         Ok(joint)
     }
 
-    /// The place in which it waits, and the index of the queue.
+    /// Returns the place in which it waits, and the index of its queue.
     pub(crate) fn waiting(&self) -> Option<(&Place, usize)> {
         let queue = self.machine.waits_in()?;
         Some((self.places.get(queue)?, queue))
     }
 
-    /// What it holds, if that is all. What is left then is nothing.
+    /// Takes the grants, if it holds all. The contender is empty afterwards.
     pub(crate) fn take_grants(&mut self) -> Option<Vec<Grant>> {
         if !self.machine.is_granted() {
             return None;
@@ -104,19 +104,19 @@ impl Joint {
         self.places.drain(..).map(|mut place| place.take_grant()).collect()
     }
 
-    /// Waits until the contender before it is gone or changed, and goes on from there.
+    /// Waits until the contender ahead of it is gone or changed, and goes on from there.
     ///
     /// # Cancel safety
-    /// Only to be followed by dropping or leaving.
+    /// If cancelled, the contender must be dropped or left.
     pub(crate) async fn wait(&mut self) -> Result<()> {
         let action = self.machine.park();
         self.drive(action).await
     }
 
-    /// Leaves all queues, and waits for the confirmations. Returns what went wrong.
+    /// Leaves all queues, and waits for the confirmations. Returns the errors.
     ///
     /// # Cancel safety
-    /// The queues are left in any case, in the background if this is cancelled.
+    /// The queues are left in any case; in the background if this is cancelled.
     pub(crate) async fn leave(self) -> Vec<Error> {
         let places = join_all(self.places.into_iter().map(Place::leave));
         let nodes = join_all(self.newcomers.into_iter().map(|newcomer| newcomer.node.remove(())));
@@ -124,7 +124,7 @@ impl Joint {
         places.into_iter().filter_map(Result::err).chain(nodes.into_iter().filter_map(Result::err)).collect()
     }
 
-    /// Does one action after the other until there is something to report.
+    /// Carries out one action after another until there is something to report.
     async fn drive(&mut self, mut action: Action) -> Result<()> {
         loop {
             let event = match action {
@@ -137,7 +137,7 @@ impl Joint {
                     Event::Looked(self.places.iter().map(Place::standing).collect())
                 }
                 Action::LeaveBehind(queue) => {
-                    // Dropped, they leave their queues.
+                    // Dropping them leaves their queues.
                     self.places.truncate(queue + 1);
                     self.newcomers.clear();
                     Event::Left
@@ -166,7 +166,7 @@ impl Joint {
         tokio::select! {
             biased;
             waited = place.wait() => waited?,
-            // It leaves all queues then, also that in which it waits.
+            // It then leaves all queues, including the one in which it waits.
             lost = any_gone(held) => return Ok(Event::Waited(lost, Standing::Outside)),
         }
         if place.has_waited() {
@@ -176,7 +176,7 @@ impl Joint {
     }
 
     async fn locate(&mut self) -> Result<Event> {
-        // There is a node in each queue that the machine knows to be entered.
+        // There is a node in each queue that the machine has entered.
         let Some(Newcomer { node, form, children, at }) = self.newcomers.pop_front() else {
             return Ok(Event::SessionOver);
         };
@@ -200,7 +200,8 @@ impl Joint {
 
     async fn enter_rest(&mut self) -> Result<Event> {
         let form = |queue: &LockInternals| queue.form(Kind::Exclusive, self.data.clone());
-        // Counted in one of the queues: who waits for several would have those wait who are on their way in another.
+        // Counted in one queue only: a contender that waited for admission to several would block those under way
+        // in another.
         let first = &self.queues[self.places.len()];
         let counted = Arc::new(first.admission().enter(&form(first)).await);
         let client = self.queues[0].client();
@@ -226,7 +227,7 @@ impl Joint {
             join_all(queues.iter().zip(&company).map(|(queue, company)| {
                 OptionFuture::from(company.list.then(|| session.list(queue.path())))
             }));
-        // `join3` polls in this order, and the first poll sends: the lists show our nodes already.
+        // `join3` polls in this order, and the first poll sends: the lists already show our nodes.
         let creating = EphemeralNode::create_together(client, nodes, session, None);
         let attempted = client.attempt(session, join3(queue_watches, creating, lists)).await;
         let Some((queue_watches, (mut nodes, outcome), lists)) = attempted else {
@@ -244,14 +245,14 @@ impl Joint {
             }
             CreateOutcome::ParentMissing | CreateOutcome::GuardMissing => {
                 if std::mem::replace(&mut self.has_made_parents, true) {
-                    // Somebody removes them as often as they are made.
+                    // Something removes them as often as they are created.
                     self.losses.pause(&self.paths()).await?;
                 }
                 let made = try_join_all(nodes.iter().map(EphemeralNode::make_parents)).await;
                 made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
                 return Ok(Event::NotEntered);
             }
-            // Done or not, it is undone.
+            // Whether it was done or not, it is undone.
             CreateOutcome::Unknown(source) => return Err(self.error(source)),
         }
         match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
@@ -284,7 +285,7 @@ impl Joint {
     }
 }
 
-/// Waits until the node of one of the places is gone, and returns which one.
+/// Waits until the node of one of the places is gone, and returns its index.
 async fn any_gone(places: &mut [Place]) -> usize {
     if places.is_empty() {
         return pending().await;

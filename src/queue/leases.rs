@@ -1,4 +1,4 @@
-//! The leases of a semaphore, given out one contender after the other.
+//! The leases of a semaphore, given to one contender after another.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, NodeForm, Se
 use crate::error::{Error, Result};
 use crate::shared_count::SharedCount;
 
-/// How many leases there are.
+/// The number of permits.
 #[derive(Debug)]
 pub(crate) enum Limit {
     Fixed(FixedLimit),
     Shared(SharedCount),
 }
 
-/// The two queues of a semaphore: Curator's `locks`, a gate that one contender at a time passes, and
-/// `leases`, where everybody has a node who holds.
+/// The two queues of a semaphore: Curator's `locks`, a gate that one contender passes at a time, and `leases`, with
+/// one node for each permit in use.
 #[derive(Debug)]
 pub(crate) struct Leases {
     /// The full path of the semaphore.
@@ -74,7 +74,7 @@ impl Leases {
     }
 
     /// # Errors
-    /// [`Error::InvalidArgument`]: the servers do not take the request that creates so many leases.
+    /// [`Error::InvalidArgument`] if the servers would reject a request that creates so many leases.
     pub(crate) fn ensure_fit(&self, wanted: u32, data: Option<Arc<[u8]>>) -> Result<()> {
         let gate = self.gate.form(Kind::Exclusive, None).size(self.client(), self.gate.path());
         let lease = self.leases.form(Kind::Shared, data).size(self.client(), self.leases.path());
@@ -82,7 +82,7 @@ impl Leases {
         self.client().ensure_fits("permits", leases.chain([gate]))
     }
 
-    /// Enters the queue at the gate, and takes the leases wanted if nobody is to be waited for.
+    /// Enters the queue at the gate, and takes the leases if they are available immediately.
     ///
     /// # Cancel safety
     /// Nothing stays in any queue.
@@ -120,7 +120,7 @@ impl Leases {
         Ok(applicant)
     }
 
-    /// Enters the queue at the gate. Returns the place, and the leases as they were counted right behind.
+    /// Enters the queue at the gate. Returns the place, and the leases as counted right behind the create.
     async fn enter(
         &self,
         form: NodeForm,
@@ -129,7 +129,7 @@ impl Leases {
     ) -> Result<(Seat, Option<Count>)> {
         let session = self.client().session_under_policy().await?;
         let asked_on = session.connection();
-        // Sent in this order, or not at all: the leases are counted when we are in the queue.
+        // Sent in this order or not at all, so that the leases are counted when we are already in the queue.
         let enter = Seat::enter(&self.gate, session.clone(), form, caller.clone(), on_the_way);
         let look = async {
             match caller.has_sent() {
@@ -142,7 +142,7 @@ impl Leases {
         Ok((seat?, seen.map(count)))
     }
 
-    /// Counts the leases, and reads how many there may be; with what tells of changes, if that is wanted.
+    /// Counts the leases and reads the limit. With `watch`, also returns watches on changes of both.
     async fn look(&self, session: &Session, watch: bool) -> Result<(usize, permits::Limit, Vec<Watcher>)> {
         let (counted, limit) = join(self.count(session, watch), self.read_limit(session, watch)).await;
         let ((leases, leases_watcher), (limit, limit_watcher)) = (counted?, limit?);
@@ -160,7 +160,7 @@ impl Leases {
                 self.leases.ensure_own_is_first(&children)?;
                 Ok((self.leases.among(children).len(), watcher))
             }
-            // Without a lease there is nothing to wait for, but for the limit.
+            // Without any lease there is nothing to wait for except the limit.
             Err(zk::Error::NoNode) => Ok((0, None)),
             Err(source) => Err(self.cannot_count(source)),
         }
@@ -192,22 +192,22 @@ pub(crate) struct Applicant {
     machine: permits::Applicant,
     wanted: u32,
     data: Option<Arc<[u8]>>,
-    /// At the gate.
+    /// The place at the gate.
     seat: Seat,
-    /// What tells that the last count is out of date.
+    /// The watches that fire when the last count is out of date.
     watchers: Vec<Watcher>,
     /// Leases that may have been created.
     in_doubt: Vec<EphemeralNode>,
     taken: Option<Vec<Grant>>,
     /// Whether it has found the parent of the leases missing.
     has_made_parents: bool,
-    /// Failures in a row to reach the servers.
+    /// Consecutive failures to reach the servers.
     failures: Failures,
 }
 
 impl Applicant {
-    /// The leases, if it got them. What is left of the applicant then is nothing: it makes way at the gate when
-    /// it is dropped, and nobody waits for that.
+    /// Takes the leases, if it got them. The applicant is empty afterwards: dropping it leaves the gate, and no one
+    /// waits for that.
     pub(crate) fn take_grants(&mut self) -> Option<Vec<Grant>> {
         self.taken.take_if(|_| self.machine.is_granted())
     }
@@ -215,22 +215,22 @@ impl Applicant {
     /// Waits until it has its leases.
     ///
     /// # Cancel safety
-    /// Only to be followed by dropping or leaving.
+    /// If cancelled, the applicant must be dropped or left.
     pub(crate) async fn wait(&mut self) -> Result<()> {
         let action = self.machine.park(self.connection());
         self.drive(action).await
     }
 
-    /// Leaves the queue, gives back what it has taken, and waits for the confirmation of the former.
+    /// Leaves the queue and waits for the confirmation; gives back the leases that it has taken without waiting.
     ///
     /// # Cancel safety
-    /// Both are done in any case, in the background if this is cancelled.
+    /// Both happen in any case; in the background if this is cancelled.
     pub(crate) async fn leave(self) -> Result<()> {
         drop((self.taken, self.in_doubt));
         self.seat.leave().await
     }
 
-    /// Does one action after the other until there is something to report.
+    /// Carries out one action after another until there is something to report.
     async fn drive(&mut self, mut action: Action) -> Result<()> {
         loop {
             let outcome = match action {
@@ -268,13 +268,13 @@ impl Applicant {
         }
     }
 
-    /// The session of the place at the gate.
+    /// Returns the session of the place at the gate.
     fn session(&self) -> Result<Arc<Session>> {
         let over = || self.leases.gate.error("stay in the queue of", zk::Error::SessionExpired);
         self.seat.place().and_then(Place::session).cloned().ok_or_else(over)
     }
 
-    /// The present connection of that session.
+    /// Returns the current connection of that session.
     fn connection(&self) -> Connection {
         self.seat.place().map_or(0, Place::connection)
     }
@@ -286,7 +286,7 @@ impl Applicant {
         }
     }
 
-    /// The node at the gate.
+    /// Returns the path of the node at the gate.
     fn gate(&self) -> Option<String> {
         self.seat.place().and_then(Place::node_path)
     }
@@ -310,7 +310,7 @@ impl Applicant {
         Ok(Event::Counted(Count { leases, limit, asked_on, synced: sync }))
     }
 
-    /// Waits for what the last count watches.
+    /// Waits for the watches of the last count.
     async fn changed(&mut self) -> Event {
         self.failures.reset();
         if let Some(place) = self.seat.place_mut() {
@@ -319,16 +319,16 @@ impl Applicant {
         let session = self.session().ok();
         tokio::select! {
             () = any_changed(&mut self.watchers) => {}
-            // Those behind it have their turn then.
+            // If our node at the gate is gone, it is the turn of those behind it.
             Some(()) = OptionFuture::from(self.seat.place_mut().map(Place::own_changed)) => {}
-            // If no watch tells.
+            // In case no watch fires.
             Some(()) = OptionFuture::from(session.as_ref().map(|session| session.ended())) => {}
         }
         self.watchers.clear();
         Event::Changed
     }
 
-    /// Creates all leases in one transaction, which is not done if our node at the gate is gone.
+    /// Creates all leases in one transaction, on condition that our node at the gate exists.
     async fn take(&mut self) -> Result<Event> {
         self.ready().await;
         let session = self.session()?;
@@ -345,7 +345,7 @@ impl Applicant {
                 match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
                     Ok(_) if session.is_over() => return Err(error(zk::Error::SessionExpired)),
                     Ok(_) => None,
-                    // Somebody has deleted one; none is kept.
+                    // One has been deleted meanwhile, so none is kept.
                     Err(source) => Some(source),
                 }
             }
@@ -370,7 +370,7 @@ impl Applicant {
         let session = self.session()?;
         let leases = &self.leases.leases;
         if std::mem::replace(&mut self.has_made_parents, true) {
-            // Somebody removes them as often as they are made.
+            // Something removes them as often as they are created.
             let missing = leases.error("create leases in", zk::Error::NoNode);
             self.failures.pause_or(missing, leases.client().retry_policy()).await?;
         }
@@ -380,7 +380,7 @@ impl Applicant {
         Ok(Event::ParentsMade)
     }
 
-    /// Deletes the leases that may have been created: done or not, they must not count.
+    /// Deletes the leases that may have been created, since they must not count.
     async fn undo(&mut self) -> Result<Event> {
         self.ready().await;
         let mut nodes = std::mem::take(&mut self.in_doubt);

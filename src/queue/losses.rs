@@ -1,4 +1,4 @@
-//! How often in a row a contender may lose its node.
+//! The limit on how often in a row a contender may lose its node.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const MOST: u32 = 10;
 
-/// The losses in a row of the node of one contender, which goes back to the end of the queue after each.
+/// The consecutive losses of one contender's node. After each, the contender re-enters at the end of the queue.
 ///
-/// They are no failures to reach the servers, and not for the client's retry policy: a waiter whose node an operator
-/// deletes waits on, also if nothing is ever tried again.
+/// They are not failures to reach the servers, so the client's retry policy does not apply: a waiter whose node an
+/// operator deletes goes on waiting, even under a policy without retries.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(Failures);
 
 impl Losses {
-    /// Pauses before the next try to stay in the queue of that path.
+    /// Waits before the next attempt to stay in the queue at that path.
     ///
     /// # Errors
-    /// [`Error::PlaceLost`]: it was tried often enough.
+    /// [`Error::PlaceLost`] after too many losses.
     pub(crate) async fn pause(&mut self, path: &str) -> Result<()> {
         let policy = RetryPolicy::bounded_exponential_backoff(FIRST_PAUSE, LONGEST_PAUSE, MOST);
         self.0.pause_or(Error::PlaceLost { path: path.to_owned() }, &policy).await
     }
 
-    /// It has waited in the queue.
+    /// Resets the count: the contender has waited in the queue.
     pub(crate) fn reset(&mut self) {
         self.0.reset();
     }

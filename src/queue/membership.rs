@@ -1,4 +1,4 @@
-//! A line at work: shared by the contenders of one queue in one session.
+//! The local queue in use: shared by the contenders of one queue in one session.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::client::{Session, Watcher};
 pub(crate) struct SharedLine {
     session: Arc<Session>,
     state: Mutex<State>,
-    /// Told of each contender that is taken in.
+    /// Notified of each contender that is added.
     arrived: Notify,
 }
 
@@ -21,11 +21,11 @@ pub(crate) struct SharedLine {
 struct State {
     line: Line<Arc<Notify>>,
     parent_watch: Option<Watcher>,
-    /// Whether there is an [eye](super::front) on its front.
+    /// Whether a task [watches over](super::front) its front.
     is_watched: bool,
 }
 
-/// A contender's place in the line. Dropping it leaves the line, and lets those on who waited for it.
+/// A contender's place in the local queue. Dropping it leaves the local queue, and wakes those that waited for it.
 #[derive(Debug)]
 pub(crate) struct Membership {
     line: Arc<SharedLine>,
@@ -41,12 +41,12 @@ impl SharedLine {
         &self.session
     }
 
-    /// The present connection.
+    /// Returns the current connection.
     pub(crate) fn connection(&self) -> Connection {
         self.session.connection()
     }
 
-    /// Does something with the line, on the present connection.
+    /// Calls `act` with the local queue and the current connection.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Line<Arc<Notify>>, Connection) -> T) -> T {
         let mut state = self.state();
         let State { line, parent_watch, .. } = &mut *state;
@@ -57,19 +57,20 @@ impl SharedLine {
         act(line, self.session.connection())
     }
 
-    /// The moment of a request that is sent now.
+    /// Returns the moment of a request that is sent now.
     pub(crate) fn moment(&self) -> Moment {
         self.with(|line, now| line.moment(now))
     }
 
-    /// The parent is watched by a request on that connection. Returns the moment of what was sent behind it.
+    /// Records that the parent is watched by a request on that connection. Returns the moment of the requests that
+    /// were sent behind it.
     pub(crate) fn parent_watched(&self, watch: Watcher, on: Connection) -> Moment {
         let mut state = self.state();
         state.parent_watch = Some(watch);
         state.line.parent_watched(on)
     }
 
-    /// Takes in a contender. See [`Line::arrive`].
+    /// Adds a contender. See [`Line::arrive`].
     pub(crate) fn arrive(
         self: &Arc<Self>,
         node: &Queued,
@@ -81,7 +82,7 @@ impl SharedLine {
         Membership { line: self.clone(), rank }
     }
 
-    /// Waits until a contender of the line waits for this one.
+    /// Waits until a local contender waits for this one.
     pub(crate) async fn waited_for(&self, rank: Rank) {
         loop {
             let arrived = self.arrived.notified();
@@ -92,8 +93,8 @@ impl SharedLine {
         }
     }
 
-    /// Whether this contender waits in the line, or is waited for, and nobody has an eye on its front. From then on
-    /// somebody has.
+    /// Whether this contender waits in the local queue, or is waited for, and no task watches over the front yet.
+    /// If so, the caller must start that task: it counts as started.
     pub(crate) fn is_to_be_watched(&self, rank: Rank) -> bool {
         let mut state = self.state();
         let State { line, is_watched, .. } = &*state;
@@ -102,7 +103,8 @@ impl SharedLine {
         is_needed
     }
 
-    /// Its [front](Line::front); `None` if nobody waits, and then nobody has an eye on it any more.
+    /// Returns its [front](Line::front); `None` if no one waits, and then the task that watches over it counts as
+    /// ended.
     pub(crate) fn front(&self) -> Option<Vec<(Rank, String)>> {
         let mut state = self.state();
         let front = state.line.front();
@@ -110,18 +112,19 @@ impl SharedLine {
         state.is_watched.then_some(front)
     }
 
-    /// Lets a contender go, and those on who waited for it. One that has gone may go once more.
+    /// Removes a contender, and wakes those that waited for it. May be called again for one that has left.
     pub(crate) fn leave(&self, rank: Rank) {
-        // Without a look at the parent: it changes nothing for those who leave, and their runtime may have ended.
+        // The parent watch is not checked here: it makes no difference to those who leave, and their runtime may
+        // have ended.
         let woken = self.state().line.leave(rank);
         for wake in woken {
             wake.notify_one();
         }
     }
 
-    /// Takes in the reader that a writer goes on as, if the writer is still there. See [`Line::follow`].
+    /// Adds the reader that a writer downgrades to, if the writer is still there. See [`Line::follow`].
     pub(crate) fn follow(self: &Arc<Self>, reader: &Queued, writer: &Queued) -> Option<Membership> {
-        // It waits for nobody.
+        // Never notified: the reader waits for no one.
         let wake = Arc::default();
         let rank = self.with(|line, now| line.follow(reader, writer, now, wake))?;
         self.arrived.notify_waiters();
@@ -139,7 +142,8 @@ impl Membership {
         self.rank
     }
 
-    /// Whether it is still in the line: the [watch](super::idle::IdleWatch) on an idle place may have had it leave.
+    /// Whether it is still in the local queue: the [watch](super::idle::IdleWatch) on an idle place may have
+    /// removed it.
     pub(crate) fn is_in_line(&self) -> bool {
         self.line.state().line.is_member(self.rank)
     }

@@ -1,31 +1,31 @@
-//! The names of the nodes in a queue: what we write, and what of others we recognise.
+//! The names of the nodes in a queue: those that we write, and those of other libraries that we recognise.
 
-/// Whom a contender excludes.
+/// What a contender excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Everybody else.
+    /// All other contenders.
     Exclusive,
-    /// Those who exclude others.
+    /// Exclusive contenders only.
     Shared,
-    /// A contender of another recipe, which this one must not share a path with.
+    /// A contender of another recipe, with which this one must not share a path.
     Foreign(&'static str),
 }
 
-/// How the contenders of one recipe are named.
+/// The node names of one recipe.
 ///
-/// A name ends in a marker and the ten-character sequence number that the server appends. Of the markers of
-/// one kind the first is ours; the others are those of other libraries.
+/// A name ends in a marker and the ten-character sequence number that the server appends. The first marker of each
+/// kind is ours; the others are those of other libraries.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Names {
-    /// What users call it.
+    /// The name of the recipe in messages.
     recipe: &'static str,
     markers: &'static [(Kind, &'static str)],
 }
 
-/// The recipes that can meet on one path. What one of them recognises, it shares its path with.
+/// The recipes that can meet on one path. Contenders that one recipe recognises may share its path.
 const RECIPES: [&Names; 4] = [&MUTEX, &READ_WRITE, &LATCH, &LEASES];
 
-/// The child of a semaphore's path under which every permit that is held has a node.
+/// The child of a semaphore's path that has one node for each permit in use.
 pub(crate) const LEASES_CHILD: &str = "leases";
 
 /// `InterProcessMutex`: `_c_<uuid>-lock-<sequence>` of Curator and go-zookeeper (whose uuid has no dashes),
@@ -47,10 +47,10 @@ pub(crate) const READ_WRITE: Names = Names {
     ],
 };
 
-/// The leases of `InterProcessSemaphoreV2`. Its owner holds.
+/// The leases of `InterProcessSemaphoreV2`. The client that owns a lease holds a permit.
 pub(crate) const LEASES: Names = Names { recipe: "semaphore", markers: &[(Kind::Shared, "lease-")] };
 
-/// Whatever can stand in the path of a lock or an election, for those who do not know the recipe.
+/// Every contender that can be at the path of a lock or an election, for callers that do not know the recipe.
 pub(crate) const ANY_LOCK: Names = Names {
     recipe: "lock or election",
     markers: &[
@@ -64,23 +64,23 @@ pub(crate) const ANY_LOCK: Names = Names {
 };
 
 impl Names {
-    /// What users call the recipe.
+    /// Returns the name of the recipe in messages.
     pub(crate) fn recipe(&self) -> &'static str {
         self.recipe
     }
 
-    /// Whether some of the recipe share what others have for themselves.
+    /// Whether the recipe has shared contenders besides exclusive ones.
     pub(crate) fn have_shared(&self) -> bool {
         self.markers.iter().any(|(kind, _)| *kind == Kind::Shared)
     }
 
-    /// The marker in the names of our nodes.
+    /// Returns the marker in the names of our nodes.
     pub(crate) fn marker(&self, kind: Kind) -> &'static str {
         let own = self.markers.iter().find(|(marked, _)| *marked == kind);
         own.map(|(_, marker)| *marker).expect("a recipe is asked for kinds that it has")
     }
 
-    /// What a contender of this recipe is, and its sequence number; `None` for a child that is none.
+    /// Returns the kind and the sequence number of a contender of this recipe; `None` for any other child.
     pub(crate) fn read(&self, name: &str) -> Option<(Kind, i32)> {
         self.markers.iter().find_map(|(kind, marker)| {
             let (prefix, sequence) = name.rsplit_once(marker)?;
@@ -90,7 +90,8 @@ impl Names {
         })
     }
 
-    /// The same for a contender of any recipe. One of another recipe is [`Kind::Foreign`].
+    /// Returns the kind and the sequence number of a contender of any recipe. One of another recipe is
+    /// [`Kind::Foreign`].
     pub(crate) fn read_any(&self, name: &str) -> Option<(Kind, i32)> {
         let foreign =
             |names: &Names| names.read(name).map(|(_, sequence)| (Kind::Foreign(names.recipe), sequence));
@@ -98,7 +99,7 @@ impl Names {
     }
 }
 
-/// Reads what the server's `%010d` wrote, and nothing else. Past 2^31 it is negative: `-2147483648`.
+/// Parses what the server's `%010d` wrote, and nothing else. Past 2^31 it is negative: `-2147483648`.
 fn parse_sequence(text: &str) -> Option<i32> {
     let digits = text.strip_prefix('-');
     let (digits, width) = digits.map_or((text, 10), |digits| (digits, 9));

@@ -1,4 +1,4 @@
-//! The order of the contenders in a queue, also where sequence numbers end.
+//! The order of the contenders in a queue, also where sequence numbers overflow.
 
 use super::name::{Kind, Names};
 
@@ -11,13 +11,12 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// Whether its number is one of those that do not tell the order: at 2^31 a server repeats the greatest
-    /// number or turns negative.
+    /// Whether its number does not tell the order: at 2^31 a server repeats the greatest number or turns negative.
     pub(crate) fn is_past_the_last_number(&self) -> bool {
         is_past_the_last_number(self.sequence)
     }
 
-    /// The recipe that it is of, if that is another one.
+    /// Returns the recipe of the contender if it is another one than ours.
     pub(crate) fn foreign_recipe(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Foreign(recipe) => Some(recipe),
@@ -30,12 +29,12 @@ pub(crate) fn is_past_the_last_number(sequence: i32) -> bool {
     sequence == i32::MAX || sequence < 0
 }
 
-/// The contenders among the children of a lock path, not yet in order.
+/// The contenders among the children of a lock path, unordered.
 #[derive(Debug)]
 pub(crate) struct Contenders(Vec<Queued>);
 
 impl Contenders {
-    /// Picks the contenders out of a list of children, and hands the rest to `stranger`.
+    /// Selects the contenders in a list of children, and passes the other children to `stranger`.
     pub(crate) fn among(children: Vec<String>, names: &Names, mut stranger: impl FnMut(&str)) -> Self {
         let recognise = |name: String| match names.read(&name) {
             Some((kind, sequence)) => Some(Queued { name, kind, sequence }),
@@ -51,7 +50,7 @@ impl Contenders {
         self.0.len()
     }
 
-    /// The same with the contenders of other recipes, of which `stranger` hears as well.
+    /// Selects the contenders of all recipes, and passes every child that is not a contender of ours to `stranger`.
     pub(crate) fn of_any_recipe(
         children: Vec<String>,
         names: &Names,
@@ -67,10 +66,10 @@ impl Contenders {
         Self(children.into_iter().filter_map(recognise).collect())
     }
 
-    /// The contenders in queue order, if sequence numbers can tell it.
+    /// Returns the contenders in queue order, if sequence numbers can tell it.
     ///
     /// # Errors
-    /// If they cannot, the contenders come back, and their creation transactions must help. See
+    /// If they cannot, returns the contenders, to be ordered by the transactions that created them. See
     /// [`in_order_of_creation`].
     pub(crate) fn in_order(self) -> Result<Vec<Queued>, Vec<Queued>> {
         let Self(mut queue) = self;
@@ -84,8 +83,8 @@ impl Contenders {
 
 /// Orders contenders by the transaction that created each (its czxid).
 ///
-/// Only a reader can be younger than its place: one that was the writer of that number before. So where there
-/// are readers, numbers tell the order as far as they go.
+/// Only a downgraded reader can be younger than its place: it has the number of its writer. So where there are
+/// readers, numbers decide as far as they tell the order.
 pub(crate) fn in_order_of_creation(created: Vec<(Queued, i64)>) -> Vec<Queued> {
     let readers = created.iter().any(|(queued, _)| queued.kind == Kind::Shared);
     let (mut numbered, mut dated): (Vec<_>, Vec<_>) =
@@ -95,8 +94,7 @@ pub(crate) fn in_order_of_creation(created: Vec<(Queued, i64)>) -> Vec<Queued> {
     numbered.into_iter().chain(dated).map(|(queued, _)| queued).collect()
 }
 
-/// What contenders are sorted by: their number. A writer and the reader that it has become have the same one; the
-/// reader is behind.
+/// Compares by number. A writer and the reader that it downgraded to have the same number; the reader comes second.
 fn by_number(a: &Queued, b: &Queued) -> std::cmp::Ordering {
     (a.sequence, a.kind, &a.name).cmp(&(b.sequence, b.kind, &b.name))
 }
@@ -178,14 +176,15 @@ mod tests {
             queue().map(names),
             Ok(vec![children[1].clone(), children[0].clone(), children[2].clone()])
         );
-        // The reader was created after all others, and numbers below the end still tell its place.
+        // The reader was created after all others, and numbers below the overflow still tell its place.
         let queue = Contenders::among(children.to_vec(), &READ_WRITE, |_| ()).in_order().unwrap_err();
         let dated = queue.into_iter().zip([90, 10, 20, 40, 30]).collect();
         assert_eq!(names(in_order_of_creation(dated)), [1, 0, 2, 4, 3].map(|i: usize| children[i].clone()));
     }
 
     proptest! {
-        /// A queue is what a server makes: creates one after the other, with a counter that wraps or sticks.
+        /// A queue as a server creates it: one create after another, with a counter that wraps or stays at its
+        /// maximum.
         #[test]
         fn creation_order_is_found_at_any_counter(
             start in prop_oneof![0..1000_i32, (i32::MAX - 8)..=i32::MAX, i32::MIN..(i32::MIN + 8)],

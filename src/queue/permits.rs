@@ -1,27 +1,28 @@
 //! One applicant for permits as a state machine: events in, actions out; no I/O, no clock.
 //!
-//! Leases are created only by the first at the gate. So a count of the leases is an upper bound for as long as we
-//! are first, provided that it was made when we already were. All that decides whether that is so is in here, and in
+//! Only the first contender at the gate creates leases. So a count of the leases is an upper bound for as long as
+//! we are first, provided that we already were when it was made. Every decision about that is made here and in
 //! [`Vacancy`](super::line::Vacancy).
 
 use super::line::{Connection, Moment, Vacancy};
 
-/// How a place entered its queue: whether the server had it first when it took what was sent right behind the create.
+/// How a place entered its queue: whether it was already first when the server handled the requests sent right
+/// behind the create.
 ///
-/// That the place is granted when the reply is looked at does not tell. Others before it may have come and gone in
-/// between.
+/// That the place is granted when the reply is handled does not prove it: others ahead of it may have come and gone
+/// in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Entry {
     #[default]
     Unsent,
     /// The first create was sent, with what was known then.
     Sent(Option<Vacancy>),
-    /// More than one was sent. What came with the first says nothing about the others.
+    /// More than one create was sent. The replies that came with the first prove nothing about the others.
     Repeated,
 }
 
 impl Entry {
-    /// A create is sent.
+    /// Records that a create is sent.
     pub(crate) fn sent(&mut self, vacancy: Option<Vacancy>) {
         *self = match self {
             Self::Unsent => Self::Sent(vacancy),
@@ -29,8 +30,8 @@ impl Entry {
         };
     }
 
-    /// What the reply to the create shows, if the place is granted by it: by a list that came along, or since its number
-    /// is the one after those of a queue that was empty.
+    /// Whether the reply to the create proves that the place was first at once, given that the reply grants it:
+    /// because of the list that came along, or because its number is the next one of a queue that was empty.
     pub(crate) fn shows(self, sequence: i32, listed: bool, now: Moment) -> bool {
         match self {
             Self::Sent(vacancy) => {
@@ -46,23 +47,23 @@ impl Entry {
 pub(crate) struct Passage {
     /// The connection on which the grant was learnt.
     pub(crate) on: Connection,
-    /// Whether the place was first already when the server took what was sent right behind its create.
+    /// Whether the place was already first when the server handled the requests sent right behind its create.
     pub(crate) since_entry: bool,
 }
 
 impl Passage {
-    /// Whether what a server shows on that connection is no older than the grant.
+    /// Whether the replies on that connection are no older than the grant.
     fn is_up_to_date(self, on: Connection) -> bool {
         self.on == on
     }
 }
 
-/// How many leases are out, and how many there may be.
+/// How many leases are in use, and how many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Count {
     pub(crate) leases: usize,
     pub(crate) limit: Limit,
-    /// The connection on which it was asked for.
+    /// The connection on which it was requested.
     pub(crate) asked_on: Connection,
     /// Whether the server was brought up to date right before.
     pub(crate) synced: bool,
@@ -71,37 +72,38 @@ pub(crate) struct Count {
 /// The number of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Limit {
-    /// Everyone must have the same.
+    /// The same number for every contender.
     Fixed(u32),
-    /// It may have been lowered while more permits were out.
+    /// A shared count, which may have been lowered while more permits were in use.
     Shared(i32),
 }
 
-/// What became of the last action.
+/// The outcome of the last action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It has entered the queue at the gate; with the count that was sent right behind the create, if that came.
+    /// It has entered the queue at the gate. `count` is the count that was sent right behind the create, if its
+    /// reply came.
     Entered {
         passage: Option<Passage>,
         count: Option<Count>,
     },
-    /// Where the place at the gate stands now.
+    /// The state of the place at the gate.
     Gate(Option<Passage>),
     Counted(Count),
-    /// The leases, or our node at the gate, may have changed since they were counted.
+    /// The leases, or our node at the gate, may have changed since the count.
     Changed,
-    /// The request failed, and nothing is known about what was asked.
+    /// The request failed and nothing was learnt.
     Failed,
     /// The leases are created.
     Taken,
-    /// Our node at the gate does not exist, so that no leases were created.
+    /// Our node at the gate does not exist, so no leases were created.
     GateGone,
     /// The parent of the leases does not exist.
     ParentMissing,
     ParentsMade,
     /// The leases may have been created.
     TakeUnknown,
-    /// Whatever was created of them is deleted.
+    /// Whatever was created of them has been deleted.
     Undone,
     /// The session of the place at the gate is over.
     SessionOver,
@@ -110,15 +112,15 @@ pub(crate) enum Event {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
-    /// Tell the caller: it has its leases, or it must wait. In the latter case the caller goes on with
-    /// [`Applicant::park`] when it wants to wait.
+    /// Tell the caller that it has its leases, or that it must wait. In the latter case the caller continues with
+    /// [`Applicant::park`] if it wants to wait.
     Report,
     /// Wait until the place at the gate is granted.
     AwaitGate,
-    /// Find out where the place at the gate stands.
+    /// Find out whether the place at the gate is granted.
     LookAtGate,
-    /// Count the leases: after bringing the server up to date, with watches on what may change. Our node at the gate is
-    /// then watched as well, or found to be gone.
+    /// Count the leases. `sync` brings the server up to date first; `watch` sets watches on what may change, which
+    /// include our node at the gate, or find it gone.
     Count {
         sync: bool,
         watch: bool,
@@ -128,20 +130,20 @@ pub(crate) enum Action {
     /// Create the leases in one transaction, on condition that our node at the gate exists.
     Take,
     MakeParents,
-    /// Delete what may have been created.
+    /// Delete the leases that may have been created.
     Undo,
-    /// Fail: more leases are out than contenders with our number of permits can have taken.
+    /// Fail: more leases are in use than contenders with our number of permits can have taken.
     Refuse {
         leases: usize,
         limit: u32,
     },
 }
 
-/// One applicant for some permits.
+/// One applicant for a number of permits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Applicant {
     wanted: u32,
-    /// Whether it waits for what is not available immediately.
+    /// Whether it waits for permits that are not available immediately.
     is_patient: bool,
     passage: Option<Passage>,
     is_granted: bool,
@@ -157,13 +159,13 @@ impl Applicant {
         self.is_granted
     }
 
-    /// The next action of an applicant that was told to wait and wants to.
+    /// Returns the next action of an applicant that was told to wait, and wants to.
     pub(crate) fn park(&mut self, now: Connection) -> Action {
         self.is_patient = true;
         if self.is_granted { Action::Report } else { self.go_on(now) }
     }
 
-    /// Takes in an event, on the present connection.
+    /// Handles an event, on the current connection.
     pub(crate) fn on(&mut self, event: Event, now: Connection) -> Action {
         match event {
             Event::Entered { passage, count } => {
@@ -195,19 +197,20 @@ impl Applicant {
         }
     }
 
-    /// What comes next when nothing is known of the leases.
+    /// Returns the next action when nothing is known about the leases.
     fn go_on(&self, now: Connection) -> Action {
         match self.passage {
-            // An event may have granted the place, which does not oblige the next server to be as far.
+            // An event may have granted the place, and another server need not have caught up with it.
             Some(passage) => Action::Count { sync: !passage.is_up_to_date(now), watch: self.is_patient },
             None if self.is_patient => Action::AwaitGate,
             None => Action::Report,
         }
     }
 
-    /// Whether it was counted when we were first at the gate.
+    /// Whether it was counted when we were already first at the gate.
     ///
-    /// A request that finds no connection is sent on the next one; hence the look at the present one.
+    /// A request without a connection is sent on the next one, so the connection of the count is compared with the
+    /// current one.
     fn is_believed(&self, count: Count, now: Connection) -> bool {
         let Some(passage) = self.passage else { return false };
         count.asked_on == now && (count.synced || passage.is_up_to_date(now))
@@ -230,7 +233,7 @@ impl Applicant {
 }
 
 impl Count {
-    /// How many leases are free; negative if there are more than the limit.
+    /// Returns how many leases are free; negative if more are in use than the limit.
     fn free(self) -> i64 {
         let limit = match self.limit {
             Limit::Fixed(limit) => i64::from(limit),
@@ -240,10 +243,10 @@ impl Count {
     }
 }
 
-/// Whether more leases are out than contenders can have taken who all have the same number of permits.
+/// Whether more leases are in use than contenders can have taken that all have the same number of permits.
 ///
-/// Curator creates a lease before it counts, and deletes it when it gives up; there is at most one such lease, since it
-/// is created behind the gate.
+/// Curator creates a lease before it counts, and deletes it when it gives up. There is at most one such lease,
+/// since it is created behind the gate.
 fn is_beyond(leases: usize, limit: u32) -> bool {
     u32::try_from(leases).map_or(true, |leases| leases > limit.saturating_add(1))
 }

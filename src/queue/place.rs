@@ -136,7 +136,7 @@ impl Place {
         }
     }
 
-    /// The transaction that created the node that stands in the queue.
+    /// Returns the transaction that created our node in the queue.
     pub(crate) fn czxid(&self) -> Option<i64> {
         self.node.as_ref().and_then(EphemeralNode::czxid)
     }

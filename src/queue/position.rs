@@ -1,4 +1,4 @@
-//! How many contenders are before one that waits.
+//! The position of a waiter: how many contenders are ahead of it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::rule::position_of;
 use crate::client::Watcher;
 use crate::failure::Failure;
 
-/// After a request that failed for want of a connection.
+/// The pause after a request that failed for lack of a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Publishes the position of a contender whenever the queue changes.
@@ -30,14 +30,14 @@ pub(crate) async fn follow(
                 changed.changed().await;
             }
             Err(error) if Failure::of(&error).is_passing() => tokio::time::sleep(PAUSE).await,
-            // A queue that cannot be read, or no longer has us, has no position to tell.
+            // A queue that cannot be read, or that we are no longer in, has no position to publish.
             Ok((None, _)) | Err(_) => break,
         }
     }
     std::future::pending().await
 }
 
-/// The position, if the queue has us, and what tells of changes.
+/// Returns the position, if we are in the queue, and the watch on changes.
 async fn look(
     internals: &LockInternals,
     line: &SharedLine,

@@ -1,28 +1,29 @@
-//! Who holds, and whom the others watch: a pure function over a queue in order.
+//! The rule of who holds and whom a waiter watches, as a pure function over an ordered queue.
 
 use super::name::Kind;
 use super::order::Queued;
 
-/// What the rule says about one contender.
+/// The verdict on one contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It holds.
     Granted,
-    /// It waits for the contender at this place of the queue.
+    /// It waits for the contender at this index of the queue.
     BlockedBy(usize),
 }
 
-/// An exclusive contender waits for the one right before it, a shared one for the nearest exclusive one.
+/// Applies the rule: an exclusive contender waits for the one right ahead of it, a shared one for the nearest
+/// exclusive one.
 pub(crate) fn verdict(queue: &[Queued], place: usize) -> Verdict {
     let contender = &queue[place];
     let blocker = queue[..place].iter().rposition(|before| excludes(before, contender));
     blocker.map_or(Verdict::Granted, Verdict::BlockedBy)
 }
 
-/// The contender of another recipe that the one at this place must not hold behind, if there is one.
+/// Returns the contender of another recipe behind which the one at this place must not hold, if there is one.
 ///
-/// Others of its own recipe that it waits for may be before that one. As long as they are, it goes on waiting for them:
-/// who comes to the path of another recipe, and is turned away, does no harm there.
+/// While contenders of its own recipe that it waits for are ahead of the intruder, it keeps waiting for them: the
+/// intruder may be about to be refused itself, and then does no harm.
 pub(crate) fn intruder(queue: &[Queued], place: usize) -> Option<&Queued> {
     let waits_for = |before: &&Queued| excludes(before, &queue[place]);
     let first =
@@ -30,15 +31,15 @@ pub(crate) fn intruder(queue: &[Queued], place: usize) -> Option<&Queued> {
     Some(first).filter(|first| first.foreign_recipe().is_some())
 }
 
-/// How many contenders are before the one of this name, if it waits; zero if it holds.
+/// Returns how many contenders are ahead of the one of this name if it waits, and zero if it holds.
 pub(crate) fn position_of(name: &str, queue: &[Queued]) -> Option<usize> {
     let place = queue.iter().position(|queued| queued.name == name)?;
     Some(if verdict(queue, place) == Verdict::Granted { 0 } else { place })
 }
 
-/// Whether the one that is behind must wait for the one before it.
+/// Whether the contender that is behind must wait for the one before it.
 pub(crate) fn excludes(before: &Queued, behind: &Queued) -> bool {
-    // A reader with the number of a writer is that writer, which goes on as a reader.
+    // A reader with the number of a writer is that writer, downgraded.
     let is_the_same = before.sequence == behind.sequence
         && behind.kind == Kind::Shared
         && !behind.is_past_the_last_number();
@@ -83,9 +84,9 @@ mod tests {
         };
         let (x, s) = (Kind::Exclusive, Kind::Shared);
         assert_eq!(intruders(&[OTHER, x, x, s]), [None, Some(0), Some(0), Some(0)]);
-        // Those behind it wait for their own first.
+        // Those behind the intruder first wait for the contender of their own recipe.
         assert_eq!(intruders(&[x, OTHER, x, s]), [None, None, None, None]);
-        // A reader would be let in beside the reader before it.
+        // A reader would be granted beside the reader ahead of it.
         assert_eq!(intruders(&[s, OTHER, s, x]), [None, None, Some(1), None]);
         assert_eq!(intruders(&[x, s, OTHER]), [None, None, None]);
     }
@@ -100,8 +101,8 @@ mod tests {
     }
 
     proptest! {
-        /// The slow, obvious rule: let one in after the other, in order, as long as nobody inside objects; and
-        /// then take one blocker after the other away, in any order, and see that nobody waits in vain.
+        /// The slow, obvious rule: admits one contender after another, in order, as long as none inside excludes
+        /// it. Then removes one blocker after another, in any order, and checks that no one waits in vain.
         #[test]
         fn holders_get_along_and_waiters_wait_for_somebody_before_them(
             shared in proptest::collection::vec(any::<bool>(), 1..30),
@@ -128,7 +129,7 @@ mod tests {
                         Verdict::BlockedBy(before) => {
                             prop_assert!(closed);
                             prop_assert!(before < place);
-                            // Nobody between the two would have to go as well.
+                            // No contender between the two would have to go as well.
                             let between = &queue[before + 1..place];
                             prop_assert!(between.iter().all(|b| b.kind == Kind::Shared));
                             prop_assert!(queue[place].kind == Kind::Shared || between.is_empty());

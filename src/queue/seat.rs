@@ -1,4 +1,4 @@
-//! A place in a queue that may change hands, with whatever is under way for it.
+//! A place in a queue that can pass from one caller to another, together with the operation in progress on it.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,39 +16,39 @@ use super::place::Place;
 use crate::client::{NodeForm, Session};
 use crate::error::Result;
 
-/// A contender for one caller. Dropping it leaves the queue, or gives the place to another caller of the client: those
-/// behind it wait no longer than if the first one had stayed.
+/// The contender of one caller. Dropping it leaves the queue or hands the place over to another caller of the
+/// client. Contenders behind it do not wait longer than if the first caller had stayed.
 #[derive(Debug)]
 pub(crate) struct Seat {
     queue: Arc<LockInternals>,
     form: NodeForm,
     state: State,
-    /// For whom it is entered.
+    /// The caller that the place was entered for.
     caller: Caller,
-    /// What was known of the place when it was last at rest.
+    /// What was known of the place when no operation was in progress last.
     known: Option<Known>,
     pub(super) may_be_kept: bool,
-    /// Whether it is that of a ticket, which is for one caller.
+    /// Whether it belongs to a ticket, which serves one caller only.
     is_reserved: bool,
     _counted: Seated,
 }
 
 enum State {
-    /// Nothing is under way.
+    /// No operation is in progress.
     Resting(Box<Place>),
-    /// It is to be told where it stands. Another caller goes on with that, so that no answer is lost: callers may give up
-    /// sooner than the servers answer.
+    /// An operation finds out where the place stands. Another caller can continue it, so that no reply is lost:
+    /// callers may give up sooner than the servers answer.
     Moving { moving: Moving, leave: oneshot::Sender<()> },
     /// It was left, or there is none.
     Gone,
 }
 
-/// Ends without a place if it was told to leave.
+/// Yields no place if it was told to leave.
 type Moving = Pin<Box<dyn Future<Output = Result<Option<Box<Place>>>> + Send + Sync>>;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Wait until the contender before it is gone or changed, and look again.
+    /// Wait until the contender ahead is gone or changed, and look again.
     Wait,
     Look,
 }
@@ -60,8 +60,8 @@ struct Known {
 }
 
 impl Seat {
-    /// Enters a queue as soon as that is the caller's turn, or takes over a place in it. The caller is told where it
-    /// stands when this returns, or has to wait for that.
+    /// Enters a queue when it is the caller's turn to enter, or takes over a place in the queue. Returns when the
+    /// caller knows where it stands, or has to wait to find out.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
@@ -75,10 +75,10 @@ impl Seat {
         }
     }
 
-    /// Waits until a caller may enter the queue, or can take over a place in it.
+    /// Waits until a caller may enter the queue or can take over a place in it.
     ///
     /// # Cancel safety
-    /// The caller waits no longer.
+    /// The caller no longer waits.
     pub(crate) async fn pass(queue: &LockInternals, form: &NodeForm, caller: &Caller) -> Result<Pass> {
         let passing = async {
             let mut pass = {
@@ -88,13 +88,13 @@ impl Seat {
             if let Pass::TakeOver(seat) = &mut pass {
                 seat.may_be_kept = true;
                 if seat.known.is_none() {
-                    // Whether it ever gets into the queue is up to the servers.
+                    // Whether the place gets into the queue at all depends on the servers.
                     seat.arrive().await?;
                     caller.reached();
                 } else {
                     caller.reached();
                     if seat.place().is_some() {
-                        // Nobody has looked after it since.
+                        // It may be out of date: no one has polled it since.
                         seat.look().await?;
                     }
                 }
@@ -104,13 +104,13 @@ impl Seat {
         tokio::select! {
             biased;
             pass = passing => pass,
-            // In an outage, a caller is not to wait for others to be told of it.
+            // In an outage, a caller must not wait for others before it learns of the outage.
             error = queue.client().outage() => Err(error),
         }
     }
 
-    /// Enters a queue. The place has been told where it stands when this returns. The requests are sent at the first
-    /// poll, on the session given.
+    /// Enters a queue. Returns when the place knows where it stands. The requests are sent at the first poll, on
+    /// the given session.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
@@ -130,7 +130,7 @@ impl Seat {
             }
         };
         let _counted = queue.admission().seated();
-        // To leave, it is seen through.
+        // This operation cannot be told to leave: it is always completed.
         let (leave, _) = oneshot::channel();
         let state = State::Moving { moving: Box::pin(entering), leave };
         let mut seat = Self {
@@ -147,15 +147,15 @@ impl Seat {
         Ok(seat)
     }
 
-    /// Waits until the contender before it is gone or changed, and looks again.
+    /// Waits until the contender ahead is gone or changed, and looks again.
     ///
     /// # Cancel safety
-    /// Nothing is lost: the next call goes on from there.
+    /// Nothing is lost: the next call continues.
     pub(crate) async fn wait(&mut self) -> Result<()> {
         self.go_on(Step::Wait).await
     }
 
-    /// Looks where it stands, and enters the queue again if its node or its session is gone.
+    /// Looks where it stands, and re-enters the queue if its node or its session is gone.
     ///
     /// # Cancel safety
     /// As [`wait`](Self::wait).
@@ -163,7 +163,7 @@ impl Seat {
         self.go_on(Step::Look).await
     }
 
-    /// Goes on with what is under way, or takes that step.
+    /// Continues the operation in progress, or starts this step.
     async fn go_on(&mut self, step: Step) -> Result<()> {
         self.state = match std::mem::replace(&mut self.state, State::Gone) {
             State::Resting(place) => {
@@ -175,7 +175,7 @@ impl Seat {
         self.arrive().await
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until no operation is in progress.
     ///
     /// # Cancel safety
     /// As [`wait`](Self::wait).
@@ -184,10 +184,11 @@ impl Seat {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        // If it panics, it is gone, and no other caller polls it again.
+        // If this panics, the place is gone, and no other caller polls it again.
         match std::mem::replace(&mut self.state, State::Gone) {
             State::Moving { mut moving, leave } => {
-                // Another caller may go on with it when the runtime of this one has ended.
+                // Polled on the client's runtime: another caller may continue it after the runtime of this one has
+                // ended.
                 let Poll::Ready(moved) = self.queue.client().poll_at_home(moving.as_mut(), context) else {
                     self.state = State::Moving { moving, leave };
                     return Poll::Pending;
@@ -202,7 +203,7 @@ impl Seat {
         Poll::Ready(Ok(()))
     }
 
-    /// The place, if nothing is under way.
+    /// Returns the place, if no operation is in progress.
     pub(crate) fn place(&self) -> Option<&Place> {
         match &self.state {
             State::Resting(place) => Some(place),
@@ -222,27 +223,27 @@ impl Seat {
         self.place().is_some_and(|place| place.is_granted())
     }
 
-    /// How it was granted, if it was.
+    /// Returns how the place was granted; `None` if it was not.
     pub(crate) fn passage(&self) -> Option<Passage> {
         self.place().and_then(|place| place.passage())
     }
 
-    /// The grant, if there is one. What is left then is nothing.
+    /// Takes the grant, if there is one. The seat is empty afterwards.
     pub(crate) fn take_grant(&mut self) -> Option<Grant> {
         self.place_mut()?.take_grant()
     }
 
-    /// How many contenders were before it when it was last told.
+    /// Returns how many contenders were ahead at the last look.
     pub(crate) fn position(&self) -> usize {
         self.known.map_or(0, |known| known.position)
     }
 
-    /// The transaction that created the node that stands in the queue, or stood there when it was last told.
+    /// Returns the transaction that created the node of the place, as of the last look.
     pub(crate) fn czxid(&self) -> Option<i64> {
         self.known.and_then(|known| known.czxid)
     }
 
-    /// From now on, it is for one caller, who may not poll it for long. See [`Place::may_idle`].
+    /// From now on, the seat serves one caller, who may not poll it for long. See [`Place::may_idle`].
     pub(crate) fn reserve(&mut self) {
         self.is_reserved = true;
         if let Some(place) = self.place_mut() {
@@ -261,7 +262,7 @@ impl Seat {
     /// Leaves the queue, and waits for the confirmation.
     ///
     /// # Cancel safety
-    /// The place is left in any case, in the background if this is cancelled.
+    /// The place is left in any case; in the background if this is cancelled.
     pub(crate) async fn leave(mut self) -> Result<()> {
         if self.is_given_away() {
             return Ok(());
@@ -279,11 +280,12 @@ impl Seat {
         }
     }
 
-    /// Gives the place to a caller that waits for one or, in a crowd, comes soon. Returns whether it did.
+    /// Hands the place over to a caller that waits for one, or in a crowd keeps it for one that comes soon. Returns
+    /// whether it did.
     fn is_given_away(&mut self) -> bool {
         match &self.state {
             _ if self.is_reserved => return false,
-            // The grant of a caller that has given up is for those behind it, of whatever client.
+            // The grant of a caller that has given up goes to the contenders behind it, of any client.
             State::Resting(place) if place.is_granted() || place.is_idle() || place.node_name().is_none() => {
                 return false;
             }
@@ -310,7 +312,8 @@ impl Seat {
         }
     }
 
-    /// Leaves the queue. A create under way is seen through: then its node is known by name, and need not be looked for.
+    /// Leaves the queue. A create in progress is completed in the background: then its node is known by name and
+    /// need not be searched for.
     fn end(&mut self) {
         if let State::Moving { moving, .. } = std::mem::replace(&mut self.state, State::Gone)
             && self.known.is_none()
@@ -342,7 +345,7 @@ async fn take(
     };
     match told {
         Some(told) => told.map(|()| Some(place)),
-        // On the heap, since few do.
+        // On the heap, since this is rare.
         None => Box::pin(place.leave()).await.map(|()| None),
     }
 }
