@@ -14,10 +14,10 @@ use super::{Client, parents, size};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 
-/// A node created under protection: its name begins with a fresh id, so that it can be told apart when the
-/// reply to its create is lost. Dropping this removes whatever of it may exist.
+/// A node created under protection: its name begins with a fresh id, so that it can be identified when the reply to
+/// its create is lost. Dropping this removes the node if it may exist.
 ///
-/// Curator's `withProtection`, with the same names.
+/// This is Curator's `withProtection`, with the same names.
 #[derive(Debug)]
 pub(crate) struct EphemeralNode {
     client: Client,
@@ -32,7 +32,7 @@ pub(crate) struct EphemeralNode {
     kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// A watch on a node of ours, and the data that it had then, of that version.
+/// A watch on a node of ours, and the data that it had when the watch was set, with its version.
 #[derive(Debug)]
 pub(crate) struct OwnWatch {
     pub(crate) data: Vec<u8>,
@@ -43,25 +43,25 @@ pub(crate) struct OwnWatch {
 /// What a node looks like, apart from its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeForm {
-    /// What the name says about the recipe.
+    /// The part of the name that identifies the recipe.
     pub(crate) marker: &'static str,
-    /// The number at the end of the name; `None` for the next one that the server has.
+    /// The number at the end of the name; `None` for the next one that the server assigns.
     pub(crate) number: Option<i32>,
     /// `None` for the client's identity.
     pub(crate) data: Option<Arc<[u8]>>,
 }
 
 impl NodeForm {
-    /// What it takes of a request to create such a node.
+    /// Returns the size of a request that creates such a node.
     pub(crate) fn size(&self, client: &Client, parent: &str) -> usize {
-        // The length of an id is that of every other.
+        // All ids have the same length.
         let path = format!("{parent}/_c_{}-{}", Uuid::nil(), self.marker);
         let (acl, data) = (client.acl_of(&path), self.data(client));
         let mode = CreateMode::EphemeralSequential;
         size::of_write(&Write::Create { path: &path, data: &data, mode, acl: &acl })
     }
 
-    /// The data, as it is written.
+    /// Returns the data as it is written.
     fn data<'a>(&'a self, client: &'a Client) -> Cow<'a, [u8]> {
         client.node_data(self.data.as_deref().unwrap_or(client.identity()))
     }
@@ -75,18 +75,18 @@ enum State {
     Gone,
 }
 
-/// What became of a create.
+/// The outcome of a create.
 #[derive(Debug)]
 pub(crate) enum CreateOutcome {
     Created,
     ParentMissing,
-    /// Of a create that was to be done only if another node exists.
+    /// The node that the create was conditional on does not exist.
     GuardMissing,
-    /// The reply was lost; the node may exist. [`EphemeralNode::settle`] tells.
+    /// The reply was lost, and the node may exist. [`EphemeralNode::settle`] finds out.
     Unknown(zk::Error),
 }
 
-/// The id by which the name of a protected node begins.
+/// Returns the id with which the name of a protected node begins.
 pub(super) fn id_of(name: &str) -> Option<&str> {
     const LENGTH: usize = "_c_".len() + uuid::fmt::Hyphenated::LENGTH + "-".len();
     name.get(..LENGTH)
@@ -112,12 +112,12 @@ impl EphemeralNode {
         &self.session
     }
 
-    /// Whether nothing of it can be at the server, because its create was not sent yet.
+    /// Whether its create was not sent yet, so that the server cannot have it.
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(self.state, State::Unsent)
     }
 
-    /// The name of the node, if it is known to have been created.
+    /// Returns the name of the node, if it is known to have been created.
     pub(crate) fn name(&self) -> Option<&str> {
         match &self.state {
             State::Exists { name, .. } => Some(name),
@@ -125,7 +125,7 @@ impl EphemeralNode {
         }
     }
 
-    /// The transaction that created the node, if it is known.
+    /// Returns the transaction that created the node, if it is known.
     pub(crate) fn czxid(&self) -> Option<i64> {
         match self.state {
             State::Exists { czxid, .. } => czxid,
@@ -133,10 +133,10 @@ impl EphemeralNode {
         }
     }
 
-    /// Creates the node; its name is the id, the marker and the number. The request is sent at the first poll.
+    /// Creates the node. Its name is the id, the marker and the number. The request is sent at the first poll.
     ///
     /// # Errors
-    /// Why there is no node.
+    /// The reason why the node does not exist.
     ///
     /// # Cancel safety
     /// The node may exist; dropping `self` removes it.
@@ -152,14 +152,14 @@ impl EphemeralNode {
         self.not_created(error)
     }
 
-    /// Creates nodes of one session in one transaction: all of them or none, and none if the guard, a path that must
-    /// exist, does not. The request is sent at the first poll.
+    /// Creates nodes of one session in one transaction: all or none, and none if the guard, a path that must exist,
+    /// does not. The request is sent at the first poll.
     ///
     /// # Errors
-    /// Why there is no node.
+    /// The reason why the nodes do not exist.
     ///
     /// # Cancel safety
-    /// The client sees it through, and removes the nodes.
+    /// The client completes the create in the background, and removes the nodes.
     pub(crate) async fn create_together(
         client: &Client,
         mut nodes: Vec<Self>,
@@ -203,7 +203,7 @@ impl EphemeralNode {
         outcome
     }
 
-    /// What it means for the node that its create failed.
+    /// Determines what a failed create means for the node.
     fn not_created(&mut self, error: zk::Error) -> Result<CreateOutcome, zk::Error> {
         if Failure::of(&error) == Failure::Unknown {
             return Ok(CreateOutcome::Unknown(error));
@@ -225,7 +225,7 @@ impl EphemeralNode {
         NewNode { acl, path, numbered: number.is_none(), data: self.data() }
     }
 
-    /// What is written to it when it is created.
+    /// Returns the data that the node is created with.
     pub(crate) fn data(&self) -> Cow<'_, [u8]> {
         self.form.data(&self.client)
     }
@@ -235,7 +235,7 @@ impl EphemeralNode {
         self.state = State::Exists { name, czxid };
     }
 
-    /// Asks for the transaction that created the node, if its create did not tell.
+    /// Fetches the transaction that created the node, if the reply to its create did not contain it.
     pub(crate) async fn date(&mut self) -> Result<(), zk::Error> {
         let path = self.path();
         if let State::Exists { czxid: czxid @ None, .. } = &mut self.state {
@@ -244,7 +244,7 @@ impl EphemeralNode {
         Ok(())
     }
 
-    /// Finds out whether the node exists whose create has an unknown outcome.
+    /// Finds out whether the node exists, after a create with an unknown outcome.
     ///
     /// # Cancel safety
     /// Dropping `self` removes the node if it exists.
@@ -261,13 +261,13 @@ impl EphemeralNode {
             Some(stat) if stat.ephemeral_owner == self.session.id() => {
                 State::Exists { name, czxid: Some(stat.czxid) }
             }
-            // Deleted, and perhaps made again by somebody else.
+            // It was deleted, and perhaps created again by another client.
             Some(_) | None => State::Gone,
         };
         Ok(())
     }
 
-    /// Watches the node, which exists, for its deletion or a change of its data.
+    /// Watches the existing node for its deletion or a change of its data.
     pub(crate) async fn watch(&mut self) -> Result<(), zk::Error> {
         let (data, stat, watcher) = self.session.watch_data(&self.path()).await?;
         self.watch = Some(OwnWatch { data, version: stat.version, watcher });
@@ -278,7 +278,7 @@ impl EphemeralNode {
         self.watch.is_some()
     }
 
-    /// The watch on the node, if there is one.
+    /// Returns the watch on the node, if there is one.
     pub(crate) fn watcher(&mut self) -> Option<&mut Watcher> {
         self.watch.as_mut().map(|watch| &mut watch.watcher)
     }
@@ -287,37 +287,37 @@ impl EphemeralNode {
         self.watch.take()
     }
 
-    /// Keeps something from being dropped until the node is known to be gone, or its session is.
+    /// Keeps a value from being dropped until the node is known to be gone, or its session is over.
     pub(crate) fn keep_until_gone(&mut self, kept: impl Send + Sync + 'static) {
         self.kept = Some(Box::new(kept));
     }
 
-    /// Drops what was [kept](Self::keep_until_gone).
+    /// Drops the value that was [kept](Self::keep_until_gone).
     pub(crate) fn keep_nothing(&mut self) {
         self.kept = None;
     }
 
-    /// Makes the parents of the node as containers.
+    /// Creates the parents of the node as containers.
     pub(crate) async fn make_parents(&self) -> Result<(), (String, zk::Error)> {
         parents::make(&self.client, &self.session, &self.parent).await
     }
 
-    /// Forgets the node, because it is known to be gone.
+    /// Gives up the node, which is known to be gone.
     pub(crate) fn forget(mut self) {
         self.state = State::Gone;
     }
 
-    /// Deletes the node and waits for the confirmation. Returns whether it had still been there. What is given along
-    /// is dropped when the delete is on its way.
+    /// Deletes the node and waits for the confirmation. Returns whether the node still existed. `until_sent` is
+    /// dropped when the delete has been sent.
     ///
     /// # Errors
-    /// That the server refuses, or cannot be reached under the retry policy. The janitor goes on trying.
+    /// The server refuses, or cannot be reached under the retry policy. The janitor keeps trying.
     ///
     /// # Cancel safety
-    /// The delete is sent at the first poll, and the janitor sees to it that it is done.
+    /// The delete is sent at the first poll, and the janitor ensures that it completes.
     pub(crate) async fn remove<T>(mut self, until_sent: T) -> Result<bool> {
         let mut failures = Failures::default();
-        // What may exist of it cannot be named yet.
+        // The name of a node that may exist is not known yet.
         while matches!(self.state, State::Unknown) {
             let (client, session) = (self.client.clone(), self.session.clone());
             let Err(source) = client.attempt_one(&session, self.settle()).await else { break };
@@ -352,7 +352,7 @@ impl EphemeralNode {
                 }
                 Failure::Refused if error == zk::Error::NoNode => {
                     self.state = State::Gone;
-                    // Then an earlier attempt of ours did it.
+                    // If an earlier attempt is in doubt, it has deleted the node.
                     return Ok(in_doubt);
                 }
                 Failure::Unknown => in_doubt = true,
@@ -363,7 +363,7 @@ impl EphemeralNode {
         }
     }
 
-    /// The full path; of a node that is not known to exist, as much as can be told.
+    /// Returns the full path; for a node that is not known to exist, the part of it that is known.
     pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.parent, self.name().unwrap_or(&self.id))
     }

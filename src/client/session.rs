@@ -23,21 +23,23 @@ use super::validity::{Health, Validity};
 use super::write::Write;
 use crate::failure::Failure;
 
-/// Between attempts, while there is no connection.
+/// The pause between attempts while there is no connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// For a request on which the servers would hang up.
+/// The error for a request that would make the servers close the connection.
 const TOO_LARGE: zk::Error = zk::Error::BadArguments(&"it is larger than the servers take");
 
-/// A session, from its establishment on. Its epoch tells it from earlier and later ones of the same client.
+/// A session, from its establishment on. The epoch distinguishes it from earlier and later sessions of the same
+/// client.
 ///
-/// It has one connection after the other, or none for a while. The first poll of a request sends it on the present
-/// connection, or fails: requests that are polled one after the other arrive in that order. A connection becomes the
-/// present one when its server has caught up, so that reads on it show everything that the client has heard of before.
+/// A session has one connection after another, with gaps in between. The first poll of a request sends it on the
+/// current connection, or fails: requests that are polled one after another arrive in that order. A connection
+/// becomes current when its server has caught up, so that reads on it show everything that the client has been told
+/// before.
 ///
-/// What its [validity](Validity) goes by are the answers to requests that a majority of the servers has committed. It
-/// is the leader that lets sessions expire; but reads and pings are also answered by a server that the leader hears
-/// no longer, and `sync` by a leader that the others have replaced.
+/// The [validity](Validity) is based on replies to requests that a majority of the servers has committed. The
+/// leader expires sessions; but a server that the leader no longer hears still answers reads and pings, and a
+/// leader that the others have replaced still answers `sync`.
 #[derive(Debug)]
 pub(crate) struct Session {
     epoch: u64,
@@ -46,23 +48,23 @@ pub(crate) struct Session {
     line: watch::Sender<Line>,
 }
 
-/// How a session stands.
+/// The state of the connection of a session.
 #[derive(Clone, Debug)]
 pub(super) enum Line {
     Connected(Arc<Connection>),
     /// The connection of that number is over, and there is no other yet.
     Down(u64),
-    /// A session of somebody else goes on, but is not followed any more. What is left to be done takes its chances.
+    /// An adopted session continues, but is no longer followed. Remaining requests are made without any guarantee.
     Left(Arc<Connection>),
     Over,
 }
 
 impl Line {
-    /// The connection to make requests on.
+    /// Returns the connection to make requests on.
     ///
     /// # Errors
-    /// [`ConnectionLoss`](zk::Error::ConnectionLoss): there is none at the moment.
-    /// [`SessionExpired`](zk::Error::SessionExpired): the session is over.
+    /// [`ConnectionLoss`](zk::Error::ConnectionLoss) if there is none at the moment.
+    /// [`SessionExpired`](zk::Error::SessionExpired) if the session is over.
     fn usable(&self) -> Result<&Arc<Connection>, zk::Error> {
         match self {
             Self::Connected(connection) if connection.is_alive() => Ok(connection),
@@ -88,32 +90,33 @@ pub(crate) struct NewNode<'a> {
     pub(crate) acl: Cow<'a, [Acl]>,
 }
 
-/// What a successful create of a node tells.
+/// The result of a successful create.
 #[derive(Debug)]
 pub(crate) struct Created {
-    /// The path, with what the server has appended.
+    /// The path, including what the server has appended.
     pub(crate) path: String,
-    /// The transaction that created it. Old servers do not tell it of creates within a transaction.
+    /// The transaction that created the node. Old servers do not report it for creates within a transaction.
     pub(crate) czxid: Option<i64>,
 }
 
-/// Reports a change, or the end of the connection, after which the watch must be set again. Dropping it removes the watch.
+/// A watch. Reports a change, or the end of the connection, after which the watch must be set again. Dropping it
+/// removes the watch.
 pub(crate) struct Watcher {
     event: Pin<Box<dyn Future<Output = EventType> + Send + Sync>>,
-    /// Not the connection, whose session could not be ended then.
+    /// Not the connection: holding it would keep the session from ending.
     server: Server,
     seen: Option<EventType>,
 }
 
 impl Watcher {
     fn new(watcher: zk::OneshotWatcher, connection: &Connection) -> Self {
-        // For an adopted session that is served by another runtime than the client's.
+        // An adopted session may be served by another runtime than the client's.
         let event = AssertUnwindSafe(watcher.changed()).catch_unwind();
         let event = event.map(|event| event.map_or(EventType::Session, |event| event.event_type));
         Self { event: Box::pin(event), server: connection.server().clone(), seen: None }
     }
 
-    /// Waits for what it tells.
+    /// Waits for the event.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -131,7 +134,7 @@ impl Watcher {
         event
     }
 
-    /// What it has told so far.
+    /// Returns the event, if it has occurred.
     pub(crate) fn seen(&mut self) -> Option<EventType> {
         self.changed().now_or_never()
     }
@@ -152,12 +155,12 @@ impl Session {
         self.epoch
     }
 
-    /// From now on, requests are made on that connection. Its number is above those of all before.
+    /// Makes requests use this connection from now on. Its number is higher than those of all earlier connections.
     pub(super) fn connect(&self, connection: Arc<Connection>) {
         self.line.send_replace(Line::Connected(connection));
     }
 
-    /// The present connection is over, and there will be another.
+    /// Records that the current connection is over, and that there will be another.
     pub(super) fn disconnect(&self) {
         self.line.send_modify(|line| {
             if let Line::Connected(connection) = line {
@@ -166,14 +169,15 @@ impl Session {
         });
     }
 
-    /// The client is closed, the session is not.
+    /// Records that the client is closed while the session continues.
     pub(super) fn leave(&self, connection: Connection) {
         self.line.send_replace(Line::Left(Arc::new(connection)));
     }
 
-    /// The session is over, or to end at the server: it does when the requests under way are answered.
+    /// Records that the session is over or is to end at the server. It ends there when the requests in progress are
+    /// answered.
     pub(super) fn end(&self) {
-        // Dropped without the lock.
+        // Dropped after the lock is released.
         let _last = self.line.send_replace(Line::Over);
     }
 
@@ -186,8 +190,9 @@ impl Session {
         }
     }
 
-    /// Tells the present connection from all others of the client: another answer means that there was another one in
-    /// between, or none. What was heard on the way, in answers and events, was heard before this tells of the next.
+    /// Returns a number that identifies the current connection among all connections of the client. A different
+    /// result means that another connection, or none, was current in between. Everything received on a connection,
+    /// in replies and events, was received before this reports the next one.
     pub(crate) fn connection(&self) -> u64 {
         let number = match &*self.line.borrow() {
             Line::Connected(connection) => 2 * connection.number() + u64::from(!connection.is_alive()),
@@ -203,7 +208,7 @@ impl Session {
         matches!(&*self.line.borrow(), Line::Connected(connection) if connection.is_alive())
     }
 
-    /// Hears of each connection that comes or goes.
+    /// Returns a receiver of the connections that come and go.
     pub(super) fn line(&self) -> watch::Receiver<Line> {
         self.line.subscribe()
     }
@@ -214,7 +219,7 @@ impl Session {
         let _ = self.line.subscribe().wait_for(|line| matches!(line, Line::Over)).await;
     }
 
-    /// Waits until there has been no connection for this long, at a stretch.
+    /// Waits until there has been no connection for `patience` without interruption.
     pub(crate) async fn without_connection(&self, patience: Duration) {
         let mut line = self.line.subscribe();
         let takes_requests = |line: &Line| matches!(line, Line::Connected(_) | Line::Left(_));
@@ -232,8 +237,8 @@ impl Session {
         &self.validity
     }
 
-    /// How sure it is at this moment that the session lives.
-    /// With one look at the connection: holders look at this all the time.
+    /// Returns how certain it is at this moment that the session is alive. Reads the connection only once, since
+    /// holders call this all the time.
     pub(crate) fn health(&self) -> Health {
         let is_connected = match &*self.line.borrow() {
             Line::Connected(connection) => match connection.state() {
@@ -247,8 +252,8 @@ impl Session {
         self.validity.health(is_connected)
     }
 
-    /// The present connection. No request waits for one: of several that are sent together, a later one might then overtake
-    /// an earlier one. [`ready`](Self::ready) waits.
+    /// Returns the current connection. No request waits for one: of several requests that are sent together, a
+    /// later one could then overtake an earlier one. [`ready`](Self::ready) waits.
     ///
     /// # Errors
     /// As [`Line::usable`].
@@ -264,7 +269,7 @@ impl Session {
         }
     }
 
-    /// The handle of the present connection.
+    /// Returns the handle of the current connection.
     ///
     /// # Errors
     /// As every request.
@@ -289,7 +294,7 @@ impl Session {
         Ok(Created { path, czxid: Some(stat.czxid) })
     }
 
-    /// Creates ephemeral nodes, all of them or none. Answers `None` if the guard, a node that must exist, does not.
+    /// Creates ephemeral nodes, all or none. Returns `None` if the guard, a node that must exist, does not.
     pub(crate) async fn create_together(
         &self,
         guard: Option<&str>,
@@ -320,7 +325,7 @@ impl Session {
         Ok(Some(created.collect()))
     }
 
-    /// Does writes together: all of them, or none. They are sent at the first poll.
+    /// Carries out writes in one transaction: all or none. They are sent at the first poll.
     pub(crate) async fn commit(
         &self,
         writes: &[Write<'_>],
@@ -347,7 +352,7 @@ impl Session {
             zk::MultiWriteError::RequestFailed { source } => {
                 zk::MultiWriteError::RequestFailed { source: lost(source) }
             }
-            // Of a session that ends or has moved meanwhile, nothing was done, and nothing decided.
+            // If the session ends or has moved meanwhile, nothing was done and nothing decided.
             zk::MultiWriteError::OperationFailed { source, .. }
                 if Failure::of(&source) != Failure::Refused =>
             {
@@ -355,8 +360,8 @@ impl Session {
             }
             error => error,
         });
-        // Also one that is refused is committed, as a transaction that does nothing: by the leader, since what the
-        // operations find depends on those before.
+        // A rejected transaction is committed as well, as one that does nothing. The leader decides that, since the
+        // result of each operation depends on those before.
         if matches!(results, Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. })) {
             self.validity.answered(Sign::Confirmed, sent);
         }
@@ -376,7 +381,7 @@ impl Session {
         self.written(sent, connection.zookeeper().create(path, data, &options).await).map(|_| ())
     }
 
-    /// Creates a container node without data. That it exists already is no failure.
+    /// Creates a container node without data. Succeeds if the node already exists.
     pub(crate) async fn create_container(&self, path: &str, acl: &[Acl]) -> Result<(), zk::Error> {
         let connection = self.connected()?;
         let sent = Moment::now();
@@ -391,7 +396,7 @@ impl Session {
         self.connected()?.zookeeper().list_children(path).await.map_err(lost)
     }
 
-    /// Brings the server of this session up to date with the leader: as the leader knows it, which may have been
+    /// Brings the server of this session up to date with what the leader knows; but that leader may have been
     /// replaced. [`confirm`](Self::confirm) brings it up to date with the ensemble.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), zk::Error> {
         self.sync_on(self.connected()?.zookeeper(), path).await
@@ -404,20 +409,21 @@ impl Session {
         Ok(())
     }
 
-    /// Proves that the session is alive, and brings its server up to date with all that was done before: has the servers
-    /// commit a transaction that changes nothing. Under [`KeepAlive::Leader`](super::KeepAlive::Leader) it is a `sync`, which proves less.
+    /// Proves that the session is alive, and brings its server up to date with everything done before: the servers
+    /// commit a transaction that changes nothing. Under [`KeepAlive::Leader`](super::KeepAlive::Leader) it is a
+    /// `sync`, which proves less.
     ///
-    /// It needs no right: that the check is refused, because the chroot is missing or may not be read, is committed just
-    /// as well. A server that has no quorum does not answer it, or refuses the whole request.
+    /// This needs no permission: a check that is rejected, because the chroot is missing or may not be read, is
+    /// committed just as well. A server without a quorum does not answer, or rejects the whole request.
     ///
     /// # Errors
-    /// That nothing is proven.
+    /// Nothing is proven.
     pub(crate) async fn confirm(&self) -> Result<(), zk::Error> {
         let connection = self.connected()?;
         self.confirm_on(connection.zookeeper()).await
     }
 
-    /// The same on a connection that may not be the present one yet.
+    /// [Confirms](Self::confirm) the session on a connection that may not be the current one yet.
     pub(super) async fn confirm_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
         match Probe::of(self.validity.keep_alive()) {
             Probe::Read => self.hear_on(zookeeper).await,
@@ -431,11 +437,11 @@ impl Session {
         }
     }
 
-    /// [Confirms](Self::confirm) the session until it is valid. After a silence of more than two thirds of its timeout that
-    /// takes a second time, a quarter of the timeout later.
+    /// [Confirms](Self::confirm) the session until it is valid. After a silence of more than two thirds of its
+    /// timeout, that takes a second confirmation, a quarter of the timeout later.
     ///
     /// # Errors
-    /// That nothing is proven.
+    /// Nothing is proven.
     pub(crate) async fn become_valid(&self) -> Result<(), zk::Error> {
         loop {
             self.confirm().await?;
@@ -446,7 +452,8 @@ impl Session {
         }
     }
 
-    /// Lets a server hear from the session, and notes that it has. It takes no right, and the chroot need not exist.
+    /// Makes a read, so that a server hears from the session, and records its reply. Needs no permission, and the
+    /// chroot need not exist.
     pub(crate) async fn hear(&self) -> Result<(), zk::Error> {
         self.hear_on(self.connected()?.zookeeper()).await
     }
@@ -458,7 +465,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes the answer to a write for a sign of life if it is one.
+    /// Records the reply to a write as a sign of life, if it is one.
     fn written<T>(&self, sent: Moment, answer: Result<T, zk::Error>) -> Result<T, zk::Error> {
         if is_committed(&answer) {
             self.validity.answered(Sign::Confirmed, sent);
@@ -466,8 +473,9 @@ impl Session {
         answer.map_err(lost)
     }
 
-    /// The names of those ephemeral nodes of this session in `parent` that are wanted, with all that was done before this
-    /// call. A user who may create there can give a node any name, so only its session tells whose it is.
+    /// Returns the names of the ephemeral nodes of this session in `parent` for which `is_wanted` returns true.
+    /// Sees everything that was done before the call. Another user with the permission to create nodes there can
+    /// use any name, so only the session shows whose a node is.
     pub(crate) async fn own_nodes(
         &self,
         parent: &str,
@@ -475,8 +483,9 @@ impl Session {
     ) -> Result<Vec<String>, zk::Error> {
         let connection = self.connected()?;
         let zookeeper = connection.zookeeper();
-        // After a reconnect the present server may lag behind the one that took a create, or follow a leader that the others
-        // have replaced. `join` polls in this order, and the first poll sends; outside of the block the call would.
+        // After a reconnect, the current server may lag behind the one that handled a create, or follow a leader
+        // that has been replaced. `join` polls in this order, and the first poll sends; without the async block,
+        // the call itself would send.
         let listing = async { zookeeper.list_ephemerals(parent).await };
         let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
         confirmed?;
@@ -488,13 +497,13 @@ impl Session {
         Ok(names.filter(|name| !name.contains('/') && is_wanted(name)).map(str::to_owned).collect())
     }
 
-    /// The same with servers before 3.6, which do not tell the nodes of a session.
+    /// Does the same for servers before 3.6, which do not report the nodes of a session.
     async fn own_children(
         &self,
         parent: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<String>, zk::Error> {
-        /// How many are asked about in one round trip.
+        /// How many nodes are asked about in one round trip.
         const AT_ONCE: usize = 100;
         let id = self.id;
         let mut names = match self.list(parent).await {
@@ -515,7 +524,7 @@ impl Session {
         Ok(own)
     }
 
-    /// The number that the servers know the session by.
+    /// The number by which the servers know the session.
     pub(crate) fn id(&self) -> i64 {
         self.id
     }
@@ -528,17 +537,17 @@ impl Session {
         self.connected()?.zookeeper().get_data(path).await.map_err(lost)
     }
 
-    /// Reads the data of a node, and watches it for its deletion or a change of the data.
+    /// Reads the data of a node, and watches the node for its deletion or a change of its data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
         let connection = self.connected()?;
         let (data, stat, watcher) = connection.zookeeper().get_and_watch_data(path).await.map_err(lost)?;
         Ok((data, stat, Watcher::new(watcher, &connection)))
     }
 
-    /// The same again and again while there is no connection.
+    /// Reads and watches as [`watch_data`](Self::watch_data) does, again and again while there is no connection.
     ///
     /// # Errors
-    /// That the server refuses, or that the session is over.
+    /// The server refuses, or the session is over.
     pub(crate) async fn watch_data_patiently(
         &self,
         path: &str,
@@ -553,14 +562,14 @@ impl Session {
         }
     }
 
-    /// Watches a node for its creation, its deletion or a change of the data. Returns whether it exists.
+    /// Watches a node for its creation, its deletion or a change of its data. Returns whether it exists.
     pub(crate) async fn watch_existence(&self, path: &str) -> Result<(bool, Watcher), zk::Error> {
         let connection = self.connected()?;
         let (stat, watcher) = connection.zookeeper().check_and_watch_stat(path).await.map_err(lost)?;
         Ok((stat.is_some(), Watcher::new(watcher, &connection)))
     }
 
-    /// Replaces the data of a node, if it has that version; `None` for whatever version.
+    /// Replaces the data of a node if it has that version; `None` matches every version.
     pub(crate) async fn set_data(
         &self,
         path: &str,
@@ -572,7 +581,7 @@ impl Session {
         self.written(sent, connection.zookeeper().set_data(path, data, version).await).map(|_| ())
     }
 
-    /// Lists children and watches for changes among them.
+    /// Lists the children, and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
         let connection = self.connected()?;
         let (children, watcher) = connection.zookeeper().list_and_watch_children(path).await.map_err(lost)?;
@@ -585,7 +594,7 @@ impl Session {
         self.written(sent, connection.zookeeper().delete(path, None).await)
     }
 
-    /// Sends a delete before it returns, or as soon as there is a connection; the future is for the reply.
+    /// Sends a delete before it returns, or as soon as there is a connection. The future yields the reply.
     pub(crate) fn send_delete(
         self: &Arc<Self>,
         path: &str,
@@ -604,8 +613,8 @@ impl Session {
     }
 }
 
-/// What became of a request that was not answered. One that the end of the connection has overtaken on its way to the
-/// task that serves it is told nothing, and `zookeeper-client` takes that for a mistake of its own.
+/// Maps the error of a request that got no reply. If the connection ends while a request is on its way to the task
+/// that serves it, the request is never answered, and `zookeeper-client` reports an internal error.
 fn lost(error: zk::Error) -> zk::Error {
     match error {
         zk::Error::UnexpectedError(reason) if reason.ends_with("expect response, but got none") => {
@@ -615,10 +624,10 @@ fn lost(error: zk::Error) -> zk::Error {
     }
 }
 
-/// Whether a majority of the servers has committed the write that was answered so. What the leader finds to be
+/// Whether the reply proves that a majority of the servers has committed the write. A write that the leader finds
 /// impossible is committed, too, as a transaction that does nothing.
 ///
-/// Not for want of a right: a server may be set up to refuse that by itself (`enableEagerACLCheck`).
+/// A missing permission proves nothing: a server may be configured to check it by itself (`enableEagerACLCheck`).
 fn is_committed<T>(answer: &Result<T, zk::Error>) -> bool {
     use zk::Error::{BadVersion, NoChildrenForEphemerals, NoNode, NodeExists, NotEmpty};
     matches!(answer, Ok(_) | Err(BadVersion | NoChildrenForEphemerals | NoNode | NodeExists | NotEmpty))
@@ -637,7 +646,7 @@ mod tests {
     use super::super::validity::Terms;
     use super::*;
 
-    /// Of requests that are polled one after the other, a later one must not overtake an earlier one that waits.
+    /// Of requests that are polled one after another, a later one must not overtake an earlier one that waits.
     #[test]
     fn a_request_without_a_connection_fails_when_it_is_polled_first() {
         let validity = Validity::new(Duration::from_secs(10), Terms::default(), Moment::now(), true);

@@ -1,41 +1,43 @@
-//! Signs of life of a session: what the answers of the servers prove about its end. No I/O, no clock, any unit of time.
+//! Signs of life of a session: what the replies of the servers prove about its end. No I/O, no clock, any unit of
+//! time.
 //!
-//! The leader expires a session when its timeout has passed since the leader last counted it as alive. For a client
-//! that is connected to a follower, the leader does so only when the follower reports which sessions it has heard
-//! from, every half tick. A write that the follower passes on is not counted, although the leader commits it. So the
-//! answer to a write proves that the session was alive then, but not that its time was counted from then on: if the
-//! follower is cut off before its next report, it is counted from an earlier request.
+//! The leader expires a session when the session timeout has passed since it last counted the session as alive. If
+//! the client is connected to a follower, the leader counts the session only when the follower reports which
+//! sessions it has heard from, every half tick. A write that the follower forwards does not count, although the
+//! leader commits it. So the reply to a write proves that the session was alive at that time, but not that its
+//! timeout was counted from then on: if the follower is cut off before its next report, the timeout is counted from
+//! an earlier request.
 //!
-//! What an answer does prove: whatever had been answered half a tick before the request was sent was reported before. A
-//! follower sends its reports and its clients' writes to the leader in one stream.
+//! The reply does prove this: everything that had been answered half a tick before the request was sent had been
+//! reported by then. A follower sends its reports and its clients' writes to the leader in one stream.
 
 use std::collections::VecDeque;
 
 use super::keep_alive::KeepAlive;
 
-/// What an answer tells.
+/// What a reply proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sign {
-    /// A server has heard from the client. It may be cut off from the others.
+    /// A server has heard from the client. That server may be cut off from the others.
     Heard,
-    /// A majority of the servers has committed the request, so that its leader has not expired the session. Under
-    /// [`KeepAlive::Leader`](super::KeepAlive::Leader) also that a leader has answered.
+    /// A majority of the servers has committed the request, so the leader has not expired the session. Under
+    /// [`KeepAlive::Leader`](super::KeepAlive::Leader), the reply of a leader counts as well.
     Confirmed,
 }
 
-/// A request that is made for its answer alone.
+/// A request that is made only for its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Probe {
-    /// Any server answers it, whatever the others do.
+    /// Any server answers it, whatever the state of the others.
     Read,
-    /// A leader answers it, also one that the others have replaced.
+    /// A leader answers it, even one that the others have replaced.
     Sync,
     /// A transaction that only checks. A majority commits it.
     Check,
 }
 
 impl Probe {
-    /// By which a session is confirmed.
+    /// Returns the probe that confirms a session.
     pub(crate) fn of(keep_alive: KeepAlive) -> Self {
         match keep_alive {
             KeepAlive::Quorum => Self::Check,
@@ -43,20 +45,21 @@ impl Probe {
         }
     }
 
-    /// What its answer tells.
+    /// Returns what its reply proves.
     pub(crate) fn sign(self, keep_alive: KeepAlive) -> Sign {
         if self == Self::Check || self == Self::of(keep_alive) { Sign::Confirmed } else { Sign::Heard }
     }
 }
 
-/// What is known of one session. All times are since the clock of the session started.
+/// What is known about one session. All times are relative to the start of its clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Signs {
     timeout: u64,
     margin: u64,
-    /// When requests were sent, and answered; the oldest first, no two closer than needed, none older than needed.
+    /// When requests were sent and answered, oldest first. No two are closer, and none is older, than needed.
     heard: VecDeque<(u64, u64)>,
-    /// The leader has counted the session as alive at this time or later. `None` if nothing is known of it.
+    /// A time since which the leader has counted the session as alive, at that time or later. `None` if nothing is
+    /// known.
     counted: Option<u64>,
     last_heard: u64,
     last_confirmed: u64,
@@ -64,8 +67,8 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Of a session that was made since time 0 or, if that is not vouched for, at some time before. The leader counts
-    /// a session as alive when it makes it.
+    /// Creates the signs of a session that was established after time 0 if `vouched` is true, or at an unknown time
+    /// before. The leader counts a session as alive when it creates it.
     pub(crate) fn new(timeout: u64, margin: u64, vouched: bool) -> Self {
         Self {
             timeout,
@@ -78,9 +81,9 @@ impl Signs {
         }
     }
 
-    /// A request that was sent at that time is answered now.
+    /// Records that a request sent at that time has been answered now.
     pub(crate) fn answered(&mut self, sign: Sign, sent: u64, now: u64) {
-        // Of a session of somebody else, the first answer is taken as if it had been made then.
+        // For an adopted session, the first reply counts as its establishment.
         self.counted.get_or_insert(sent);
         if sign == Sign::Confirmed {
             self.confirmed(sent);
@@ -100,7 +103,7 @@ impl Signs {
     }
 
     fn remember(&mut self, sent: u64, now: u64) {
-        // Less dense than needed is on the safe side.
+        // Keeping fewer entries than needed is on the safe side.
         if self.heard.back().is_none_or(|(last, _)| last + self.timeout / 28 <= sent) {
             self.heard.push_back((sent, now));
         }
@@ -109,42 +112,43 @@ impl Signs {
         }
     }
 
-    /// The servers grant another timeout from a connection on that was made since that time. Sooner they may have counted
-    /// by the new one, later not by the old one any more.
+    /// Records that the servers grant another timeout, on a connection made after `since`. They may have counted by
+    /// the new timeout before that, and do not count by the old one after it.
     pub(crate) fn renegotiated(&mut self, timeout: u64, margin: u64, since: u64) {
         (self.timeout, self.margin) = (timeout, margin);
         self.until = self.until.min(since + timeout - margin);
     }
 
-    /// When something was heard for the last time.
+    /// Returns when the last answered request was sent.
     pub(crate) fn last_heard(&self) -> u64 {
         self.last_heard.max(self.last_confirmed)
     }
 
-    /// For how long a follower keeps what it has heard to itself, at most: half a tick, and by default servers grant no
-    /// session of less than two ticks.
+    /// Returns the longest time for which a follower keeps to itself what it has heard: half a tick. By default,
+    /// servers grant no session timeout of less than two ticks.
     pub(crate) fn report(&self) -> u64 {
         self.timeout.div_ceil(4)
     }
 
-    /// The part of the margin for what no answer can prove: clocks that run at different speeds, servers that are
-    /// late with their reports, the time that it takes to notice the loss.
+    /// Returns the part of the margin for what no reply can prove: clocks that run at different rates, late reports
+    /// of servers, and the time it takes to notice the loss.
     fn clocks(&self) -> u64 {
         self.margin / 7
     }
 
-    /// Until when the session cannot have expired.
+    /// Returns until when the session cannot have expired.
     pub(crate) fn until(&self) -> u64 {
         self.until
     }
 
-    /// From when on it is in doubt unless another answer comes.
+    /// Returns from when on the session is in doubt, unless another reply comes.
     pub(crate) fn suspect_at(&self) -> u64 {
         (self.last_confirmed + (self.timeout - self.margin) / 2).min(self.until)
     }
 
-    /// When the next request is due that only proves that the session is alive, for somebody who depends on it or, for the
-    /// sake of those who may come, for nobody. Earlier than a ping would be, so that it takes the place of the pings.
+    /// Returns when the next request is due whose only purpose is to prove that the session is alive. It is sent
+    /// even if nothing depends on the session, for the sake of later dependants; and earlier than a ping would be,
+    /// so that it replaces the pings.
     pub(crate) fn beat_at(&self, is_needed: bool) -> u64 {
         let last = if is_needed { self.last_confirmed } else { self.last_heard };
         last + self.timeout / 7
@@ -181,7 +185,7 @@ mod tests {
             signs.answered(Heard, beat * BEAT, beat * BEAT);
         }
         assert_eq!(signs.until(), TIMEOUT * 2 / 3);
-        // But what is confirmed afterwards proves that it was reported.
+        // A later confirmation proves that it was reported.
         signs.answered(Confirmed, 50 * BEAT, 50 * BEAT);
         assert_eq!(signs.until(), 50 * BEAT + TIMEOUT * 2 / 3);
     }
@@ -194,7 +198,7 @@ mod tests {
         signs.answered(Confirmed, end, end);
         let by_report = 2 * TIMEOUT - TIMEOUT / 21;
         assert_eq!(signs.until(), by_report);
-        // As many as may come at once prove no more; a quarter of the timeout later one does.
+        // Any number of confirmations at once prove no more; one that comes a quarter of the timeout later does.
         signs.answered(Confirmed, end + TIMEOUT / 4 - 1, end + TIMEOUT / 4 - 1);
         assert_eq!(signs.until(), by_report);
         signs.answered(Confirmed, end + TIMEOUT / 4, end + TIMEOUT / 4);

@@ -1,4 +1,4 @@
-//! Follows the session of a client, and makes a new one when it has expired.
+//! Follows the session of a client, and creates a new one when it has expired.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -22,29 +22,29 @@ use super::session::Session;
 use super::state::ConnectionState;
 use super::validity::{Health, Terms, Validity};
 
-/// For which the requests of a closed client may go on; and in which those who wait for the end of a session without a
-/// connection hope for another one.
+/// How long the requests of a closed client may continue; and how long callers wait for a session to be ended while
+/// there is no connection.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// A connection that was over sooner is not followed by the next one at once.
+/// After a connection that lasted for less than this, there is a pause before the next one.
 const BRIEF: Duration = Duration::from_millis(25);
 const BRIEF_PAUSE: Duration = Duration::from_millis(30);
 
 /// How often all servers are asked to end a session that was given up.
 const BURIALS: u32 = 3;
 
-/// Between attempts to authenticate.
+/// The pause between attempts to authenticate.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where sessions come from.
 pub(crate) enum Source {
-    /// Made by us, and again after each expiry.
+    /// Sessions of our own, created again after each expiry.
     Own { dialer: Box<Dialer>, session_timeout: Duration },
-    /// Made and ended by somebody else.
+    /// A session that another owner creates and ends.
     Adopted(zk::Client),
 }
 
-/// Runs until `closed`, or until an adopted session is over. Cancels `ended` when the session is let go of.
+/// Runs until `closed` is cancelled, or an adopted session is over. Cancels `ended` when it has let the session go.
 pub(crate) async fn supervise(
     source: Source,
     terms: Terms,
@@ -86,8 +86,8 @@ pub(crate) async fn supervise(
     link.publish(state, Status::Over { source });
 }
 
-/// Closes the client if nobody will make a session any more, though it was not closed: because its runtime is shut down, or
-/// because of a panic.
+/// Closes the client if the supervisor ends without being told to, because its runtime is shut down or because of a
+/// panic: then no further session will be created.
 struct Ending {
     link: Arc<Link>,
     closed: CancellationToken,
@@ -104,36 +104,36 @@ impl Drop for Ending {
             tracing::error!("the task that serves the client has panicked; the client is closed");
         }
         let over = Status::Over { source: zk::Error::ClientClosed };
-        // A second panic would end the process.
+        // A second panic would abort the process.
         let _ = catch_unwind(AssertUnwindSafe(|| self.link.publish(ConnectionState::Closed, over)));
     }
 }
 
-/// Makes the sessions of a client, and their connections.
+/// Creates the sessions of a client, and their connections.
 struct Supervisor {
     dialer: Box<Dialer>,
-    /// That is asked for.
+    /// The session timeout to request.
     session_timeout: Duration,
     terms: Terms,
     link: Arc<Link>,
     closed: CancellationToken,
-    /// Cancelled when nobody is to wait any more.
+    /// Cancelled when no one needs to wait any longer.
     ended: CancellationToken,
 }
 
-/// What became of a session or a connection.
+/// How a session or a connection ended.
 enum End {
     /// The client was closed.
     Closed,
-    /// The client was closed, and the session was ended for that.
+    /// The client was closed, and the session has been ended.
     Ended,
-    /// The connection is lost.
+    /// The connection was lost.
     Disconnected,
-    /// The session was given up, since no server could be reached for so long. The servers may have it still.
+    /// The session was given up because no server could be reached for too long. The servers may still have it.
     GivenUp(zk::SessionInfo),
     /// The session is over.
     Expired,
-    /// The servers refuse the authentication.
+    /// The servers refused the authentication.
     AuthFailed,
 }
 
@@ -154,7 +154,8 @@ impl Supervisor {
             let mut status = Status::Connecting { failure: None };
             match end {
                 End::Closed | End::Ended => return,
-                // Servers may give a session first and refuse a password by SASL then; the next one will fare no better.
+                // With SASL, servers may grant a session before they refuse the password; the next session would
+                // fare no better.
                 End::AuthFailed => status = Status::Unauthenticated,
                 End::GivenUp(session) => left_behind = Some(session),
                 End::Expired | End::Disconnected => {}
@@ -167,7 +168,7 @@ impl Supervisor {
         }
     }
 
-    /// Tries until there is a session.
+    /// Retries until there is a session.
     async fn establish(&self) -> Dialed {
         let mut patience = Patience::most(self.session_timeout);
         loop {
@@ -190,8 +191,8 @@ impl Supervisor {
         self.link.publish_status(Status::Connecting { failure: Some(error) });
     }
 
-    /// Ends a session when the client is closed. Those who wait for that do so for as long as they like; without a connection
-    /// not for long.
+    /// Ends a session because the client is closed. Callers wait for that as long as they like, but without a
+    /// connection only for a short time.
     async fn take_leave(&self, session: zk::SessionInfo, is_connected: bool) -> End {
         let mut burying = pin!(timeout(self.session_timeout, self.bury(session, u32::MAX)));
         if !is_connected {
@@ -206,10 +207,11 @@ impl Supervisor {
         End::Ended
     }
 
-    /// Ends a session that was given up, if the servers still have it: what is left of it, others and we would wait for.
+    /// Ends a session that was given up, if the servers still have it: other contenders, and this client, would
+    /// wait for its nodes.
     ///
-    /// Only when there is a new one, and not for long: a server that hears each attempt, and is not heard, would keep the
-    /// session for as long as they go on.
+    /// This is done only once there is a new session, and for a limited number of rounds: a server that hears each
+    /// attempt but cannot answer would keep the session alive for as long as the attempts continue.
     async fn bury(&self, session: zk::SessionInfo, rounds: u32) {
         let mut patience = Patience::growing(self.session_timeout);
         for _ in 0..rounds {
@@ -217,7 +219,7 @@ impl Supervisor {
                 match self.dialer.dial(&host, Some(&session), patience).await {
                     Ok(Dialed { zookeeper, serving, .. }) => {
                         let state = zookeeper.state_watcher();
-                        // The last handle: the session is ended.
+                        // The last handle: dropping it ends the session.
                         drop(zookeeper);
                         let served = timeout(patience.get(), serving).await;
                         // Otherwise the connection was lost.
@@ -253,7 +255,7 @@ impl Supervisor {
             state = ConnectionState::Reconnected;
             match self.serve(session, connection, serving).await {
                 End::Disconnected => {}
-                // Somebody may keep a request that is never polled again.
+                // A caller may keep a request that is never polled again.
                 End::Closed => return self.take_leave(info, true).await,
                 end => return end,
             }
@@ -262,7 +264,7 @@ impl Supervisor {
             self.link.publish(ConnectionState::Suspended, status);
             let left = session.validity().given_up_at().since(Moment::now());
             let connecting = async {
-                // A server that hangs up each time is not asked as fast as it can be.
+                // Limits the rate of reconnects to a server that hangs up each time.
                 if begun.elapsed() < BRIEF {
                     sleep(BRIEF_PAUSE.mul_f64(0.5 + fastrand::f64())).await;
                 }
@@ -277,21 +279,21 @@ impl Supervisor {
         }
     }
 
-    /// Serves a connection until it, or its session, is over; [`End::Closed`] if the session goes on at the servers, though
-    /// the client was closed.
+    /// Serves a connection until it or its session is over. Returns [`End::Closed`] if the client was closed but
+    /// the session continues at the servers.
     async fn serve(&self, session: &Session, connection: Arc<Connection>, serving: Service) -> End {
         let gate = serving.gate().clone();
-        // In a task of its own, which is woken by nothing else.
+        // In a task of its own, which nothing else wakes.
         let served = self.link.home().serve(serving);
         if self.closed.run_until_cancelled(gate.ended()).await.is_none() {
             let state = connection.zookeeper().state_watcher();
-            // The handles are dropped, so that the session is ended: when the requests under way are answered.
+            // With all handles dropped, the session ends as soon as the requests in progress are answered.
             session.end();
             let kept = Arc::downgrade(&connection);
             drop(connection);
             let mut ended = timeout(FAREWELL, gate.ended()).await;
             if ended.is_err() && kept.strong_count() == 0 {
-                // Nobody keeps it from being ended but the server.
+                // Only the server can still delay the end.
                 ended = timeout(self.session_timeout, gate.ended()).await;
             }
             drop(served);
@@ -301,15 +303,16 @@ impl Supervisor {
         match connection.state() {
             SessionState::Expired => End::Expired,
             SessionState::AuthFailed => End::AuthFailed,
-            // Nobody has closed it; so it was overtaken by the end of its runtime.
+            // No one closed it, so its runtime has ended first.
             _ => End::Disconnected,
         }
     }
 
-    /// Tries until the session is connected again, to a server that shows all that the client has heard of.
+    /// Retries until the session is connected again, to a server that shows everything that the client has been
+    /// told.
     ///
     /// # Errors
-    /// That the session is over.
+    /// How the session ended.
     async fn reconnect(&self, session: &Session, info: &zk::SessionInfo) -> Result<Dialed, End> {
         let mut patience = Patience::growing(session.timeout());
         loop {
@@ -324,7 +327,7 @@ impl Supervisor {
                     }
                 };
                 session.validity().renegotiated(dialed.zookeeper.session_timeout(), dialed.since);
-                // A server that lags behind, or that the others have left, would show the past.
+                // A server that lags behind, or that is cut off from the others, would show an old state.
                 let confirmed = timeout(patience.get(), session.confirm_on(&dialed.zookeeper));
                 let is_confirmed = tokio::select! {
                     confirmed = confirmed => matches!(confirmed, Ok(Ok(()))),
@@ -344,14 +347,14 @@ impl Supervisor {
     }
 }
 
-/// Keeps a session confirmed for as long as it is kept by somebody, and ends it then.
+/// Keeps a session confirmed while `kept` runs, and ends it afterwards.
 async fn follow<T>(session: &Session, kept: impl Future<Output = T>) -> T {
     let ended = tokio::select! {
         ended = kept => ended,
         never = pulse::beat(session) => match never {},
     };
     session.end();
-    // After that, so that those who hear of it see it.
+    // Published after the end, so that those who are notified see it.
     session.validity().publish(Health::Over);
     ended
 }

@@ -1,4 +1,4 @@
-//! Until when a session cannot have expired at the servers.
+//! Until when the servers cannot have expired a session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -12,12 +12,12 @@ use super::clock::Moment;
 use super::keep_alive::KeepAlive;
 use super::signs::{Sign, Signs};
 
-/// How sure it is that the session lives.
+/// How certain it is that the session is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It lives.
+    /// It is alive.
     Sound,
-    /// It lives, but there is no connection, or no sign of the servers for half of its time.
+    /// It is alive, but there is no connection, or half of its validity has passed without a confirmation.
     Suspect,
     /// It may have expired.
     Lapsed,
@@ -25,10 +25,10 @@ pub(crate) enum Health {
     Over,
 }
 
-/// The settings of a client that say for how long an answer vouches for its session.
+/// The settings of a client that determine for how long a reply proves its session alive.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Terms {
-    /// How much of the session timeout is not counted on; `None` for the usual part.
+    /// The part of the session timeout that is not relied on; `None` for the default.
     pub(super) margin: Option<Duration>,
     pub(super) keep_alive: KeepAlive,
 }
@@ -41,30 +41,31 @@ impl Terms {
 
 /// The clock of one session.
 ///
-/// Of a request that was answered it is known when it was sent, and it cannot have reached the servers before. From
-/// that [`Signs`] tell until when the session cannot have expired. A margin is for what the servers tell each other
-/// with delay and for clocks that do not run alike.
+/// For a request that was answered, it is known when it was sent, and it cannot have reached the servers earlier.
+/// From that, [`Signs`] determine until when the session cannot have expired. The margin covers news that the
+/// servers exchange with a delay, and clocks that run at different rates.
 #[derive(Debug)]
 pub(crate) struct Validity {
     terms: Terms,
     /// The session timeout, in nanoseconds.
     timeout: AtomicU64,
-    /// When the clock began. All other times are in nanoseconds from then on.
+    /// When the clock began. All other times are nanoseconds since then.
     start: Moment,
     signs: Mutex<Signs>,
-    /// What the signs tell, for those who only look. Until when the session is valid. Zero: it never was.
+    /// A copy of what the signs say, for those who only read it: until when the session is valid. Zero if it never
+    /// was.
     until: AtomicU64,
-    /// From when on it is in doubt.
+    /// From when on the session is in doubt.
     suspect_at: AtomicU64,
     health: watch::Sender<Health>,
     dependants: AtomicUsize,
-    /// Told that somebody depends on the session, and a sign of life is overdue.
+    /// Notified if the session is depended on while a sign of life is overdue.
     needed: Notify,
 }
 
 impl Validity {
-    /// A clock that begins at that time, with a session that was established after it or, if it is not `vouched`
-    /// for, at some time before.
+    /// Creates a clock that begins at `start`. If `vouched` is true, the session was established after `start`;
+    /// otherwise at an unknown time before.
     pub(crate) fn new(timeout: Duration, terms: Terms, start: Moment, vouched: bool) -> Self {
         let signs = Signs::new(nanos(timeout), nanos(terms.margin_of(timeout)), vouched);
         Self {
@@ -88,7 +89,8 @@ impl Validity {
         self.terms.keep_alive
     }
 
-    /// The session goes on, on a connection that was made since that time, with the timeout that its server grants.
+    /// Records that the session continues with the timeout that its server grants, on a connection made after
+    /// `since`.
     pub(super) fn renegotiated(&self, timeout: Duration, since: Moment) {
         if timeout != self.timeout() {
             tracing::info!(before = ?self.timeout(), now = ?timeout, "the servers have changed the session timeout");
@@ -100,13 +102,14 @@ impl Validity {
         }
     }
 
-    /// When a session is given up of which nothing is heard: later than the servers do, unless they were away as well.
+    /// Returns when to give up a session that nothing is heard of: later than the servers do, unless they were down
+    /// as well.
     pub(super) fn given_up_at(&self) -> Moment {
         let last_heard = self.signs().last_heard();
         self.at(last_heard) + self.timeout() * 7 / 5
     }
 
-    /// A request that was sent at that time is answered now.
+    /// Records that a request sent at that time has been answered now.
     pub(crate) fn answered(&self, sign: Sign, sent: Moment) {
         let mut signs = self.signs();
         let now = Moment::now().since(self.start);
@@ -124,12 +127,12 @@ impl Validity {
         self.signs.lock()
     }
 
-    /// Until when the session is valid, as far as it is known now.
+    /// Returns until when the session is valid, as far as is known now.
     pub(super) fn ends_at(&self) -> Moment {
         self.at(self.until.load(SeqCst))
     }
 
-    /// The same by the clock of tokio's timers, as far as can be told now.
+    /// Returns [`ends_at`](Self::ends_at) on the clock of tokio's timers, as far as it can be converted now.
     pub(crate) fn until(&self) -> Instant {
         self.ends_at().instant()
     }
@@ -138,7 +141,7 @@ impl Validity {
         Moment::now() < self.ends_at()
     }
 
-    /// Waits until it is valid no longer.
+    /// Waits until the session is no longer valid.
     pub(crate) async fn lapsed(&self) {
         while self.is_valid() {
             sleep_until(self.until()).await;
@@ -156,7 +159,7 @@ impl Validity {
         }
     }
 
-    /// When the next sign of the servers is due.
+    /// Returns when the next sign of life from the servers is due.
     pub(super) fn beat_at(&self) -> Moment {
         let is_needed = self.is_needed();
         self.at(self.signs().beat_at(is_needed))
@@ -166,7 +169,7 @@ impl Validity {
         self.at(self.suspect_at.load(SeqCst))
     }
 
-    /// After how long it is worth to have the session confirmed again, if that has not made it valid.
+    /// Returns how long to wait before confirming the session again, if one confirmation has not made it valid.
     pub(super) fn confirm_again_after(&self) -> Duration {
         Duration::from_nanos(self.signs().report())
     }
@@ -175,7 +178,7 @@ impl Validity {
         self.start + Duration::from_nanos(time)
     }
 
-    /// Hears of changes of the health, for as long as somebody depends on it.
+    /// Returns a receiver of changes of the health. It is updated while the session is depended on.
     pub(crate) fn health_changes(&self) -> watch::Receiver<Health> {
         self.health.subscribe()
     }
@@ -184,7 +187,7 @@ impl Validity {
         self.health.send_if_modified(|last| std::mem::replace(last, health) != health);
     }
 
-    /// Keeps the session confirmed for as long as the answer lives.
+    /// Keeps the session confirmed for as long as the returned value lives.
     pub(crate) fn depend(self: &Arc<Self>) -> Dependant {
         let is_first = self.dependants.fetch_add(1, SeqCst) == 0;
         if is_first && self.beat_at() <= Moment::now() {
@@ -197,13 +200,13 @@ impl Validity {
         self.dependants.load(SeqCst) > 0
     }
 
-    /// Waits until somebody depends on the session while a sign of life is overdue.
+    /// Waits until the session is depended on while a sign of life is overdue.
     pub(super) async fn needed(&self) {
         self.needed.notified().await;
     }
 }
 
-/// Somebody who depends on the validity of a session.
+/// Marks the session as depended on until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Dependant(Arc<Validity>);
 
@@ -213,12 +216,12 @@ impl Drop for Dependant {
     }
 }
 
-/// What it leaves is longer than it takes from one sign of life to the next.
+/// Returns the longest margin. It leaves more time than passes from one sign of life to the next.
 pub(super) fn longest_margin(timeout: Duration) -> Duration {
     timeout * 2 / 3
 }
 
-/// Of centuries, as much as there is room for.
+/// Durations of centuries saturate.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -235,7 +238,7 @@ mod tests {
         Validity::new(TIMEOUT, Terms::default(), Moment::now(), true)
     }
 
-    /// Has the session heard from, all the time.
+    /// Makes the session hear from the servers all the time.
     async fn heard_for(validity: &Validity, time: Duration) {
         for _ in 0..(time.as_millis() / 100) {
             tokio::time::advance(100 * MS).await;
@@ -300,7 +303,7 @@ mod tests {
         assert!(!validity.is_valid());
         assert_eq!(validity.until(), Instant::now());
         assert_eq!(validity.health(true), Health::Lapsed);
-        // An answer to what was sent before the suspension comes too late.
+        // The reply to a request from before the suspension comes too late.
         validity.answered(Sign::Confirmed, validity.start + MS);
         suspend(MS);
         assert!(!validity.is_valid());
