@@ -143,8 +143,8 @@ fn parse(data: &[u8]) -> Result<i32, zk::Error> {
     let plain = decompressed(data);
     match plain.as_deref().unwrap_or(data).try_into() {
         Ok(bytes) => Ok(i32::from_be_bytes(bytes)),
-        Err(_) => {
-            Err(zk::Error::BadArguments(&"the node holds something else than the four bytes of a count"))
-        }
+        Err(_) => Err(zk::Error::BadArguments(
+            &"the node does not hold the four bytes of a count; use the path of a SharedCount",
+        )),
     }
 }

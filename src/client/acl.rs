@@ -1,4 +1,4 @@
-//! Who may do what with the nodes that a client creates.
+//! The ACLs of the nodes that a client creates.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,11 +8,11 @@ use zookeeper_client::{Acl, Acls, AuthId};
 
 type PerPath = Arc<dyn Fn(&str) -> Option<Vec<Acl>> + Send + Sync>;
 
-/// The ACLs of a client's nodes: per path, else a default for all.
+/// The ACLs of a client's nodes: per path, with a default.
 #[derive(Clone)]
 pub(crate) struct AclProvider {
     default: Vec<Acl>,
-    /// Whether the default was set, rather than left at everything for everyone.
+    /// Whether the default was set, rather than left open to everyone.
     is_default_set: bool,
     per_path: Option<PerPath>,
 }
@@ -27,12 +27,12 @@ impl AclProvider {
         self.per_path = Some(per_path);
     }
 
-    /// Whether nobody has said anything about ACLs, so that everyone may do everything.
+    /// Whether no ACL was configured, so that everyone has all permissions.
     pub(crate) fn is_open_by_default(&self) -> bool {
         !self.is_default_set && self.per_path.is_none()
     }
 
-    /// Whether the default names those that the session is authenticated as.
+    /// Whether the default ACL refers to the identities that the session is authenticated with.
     pub(crate) fn default_names_creator(&self) -> bool {
         self.default.iter().any(|acl| acl.auth_id() == &AuthId::authed())
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for AclProvider {
     }
 }
 
-/// An ACL as text. The identity of the scheme "digest" ends in an unsalted hash of a password, which is left out.
+/// Formats an ACL. Identities of the scheme "digest" end in an unsalted password hash, which is left out.
 fn without_hash(acl: &Acl) -> String {
     let id = match acl.scheme() {
         "digest" => acl.id().split(':').next().unwrap_or_default(),

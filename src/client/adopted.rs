@@ -1,4 +1,4 @@
-//! A session of somebody else, which `zookeeper-client` connects again by itself.
+//! Follows an adopted session, which `zookeeper-client` itself reconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::serving::Serving;
 use super::session::Session;
 use super::state::ConnectionState;
 
-/// Between attempts to have its server catch up.
+/// The pause between attempts to bring its server up to date.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Follows it until it is over; returns how it ended. On the runtime that it is served on.
+/// Follows the session until it is over, and returns how it ended. Must run on the runtime that serves the session.
 pub(super) async fn follow(
     session: &Arc<Session>,
     zookeeper: &zk::Client,
@@ -31,7 +31,7 @@ pub(super) async fn follow(
         let told = *states.borrow_and_update();
         let (public, writable) = match told {
             SessionState::SyncConnected => {
-                // Nobody holds by the session before its first connection.
+                // No lock is held under the session before its first connection.
                 if !std::mem::replace(&mut is_first, false) {
                     let catching_up = async {
                         while session.confirm_on(zookeeper).await.is_err() {
@@ -43,7 +43,7 @@ pub(super) async fn follow(
                         () = catching_up => {}
                     }
                 }
-                // That the state has changed may be told to us before it is counted.
+                // The change of the state may be reported here before it is counted.
                 if serving.changes() != number {
                     continue;
                 }
@@ -59,17 +59,18 @@ pub(super) async fn follow(
         };
         link.publish(public, Status::Live { session: session.clone(), writable });
         if states.changed().await.is_err() {
-            // Its runtime is shut down.
+            // The runtime of the session is shut down.
             return zk::Error::ClientClosed;
         }
         session.disconnect();
     }
 }
 
-/// Tells the states of a session, from a task of its own.
+/// Publishes the states of a session, from a task of its own.
 ///
-/// In `asyncs-sync` 0.4, by which `zookeeper-client` tells them, a waiter that is dropped while another thread changes the
-/// state writes into that thread's stack. So nobody else waits there, and this one waits to the end.
+/// In `asyncs-sync` 0.4, through which `zookeeper-client` publishes them, a waiter that is dropped while another
+/// thread changes the state writes into that thread's stack. So this task is the only waiter, and it waits to the
+/// end.
 fn tell_states(mut watcher: zk::StateWatcher) -> watch::Receiver<SessionState> {
     let (states, receiver) = watch::channel(watcher.state());
     tokio::spawn(async move {

@@ -326,7 +326,7 @@ impl ClientBuilder {
         let origin = Origin::Adopted { chroot: zookeeper.path().to_owned() };
         let runtime = Handle::try_current().map_err(|_| Error::InvalidArgument {
             argument: "runtime",
-            reason: "a session lives on a tokio runtime; call it within that".into(),
+            reason: "no tokio runtime found, but an adopted session needs the one that it was created on; call this within that runtime".into(),
         })?;
         self.start(origin, Home::of(runtime), Source::Adopted(zookeeper))
     }
@@ -362,7 +362,7 @@ impl ClientBuilder {
     /// Only for a session of our own: an adopted one has the identities that its owner gave it.
     fn validate_identity(&self) -> Result<()> {
         if self.acls.default_names_creator() && !self.is_authenticated && !self.is_encrypted {
-            let reason = "it reserves the nodes for an authenticated client, and this one is not; call `auth` or `sasl`";
+            let reason = "it restricts the nodes to the authenticated client, but this client does not authenticate; call `auth` or `sasl`";
             return Err(Error::InvalidArgument { argument: "ACL", reason: reason.into() });
         }
         Ok(())
@@ -372,16 +372,16 @@ impl ClientBuilder {
         let invalid =
             |argument, reason: &str| Err(Error::InvalidArgument { argument, reason: reason.into() });
         if self.session_timeout.as_millis() == 0 {
-            return invalid("session timeout", "it is below a millisecond; give one of some seconds");
+            return invalid("session timeout", "it is less than a millisecond; give several seconds");
         }
         if i32::try_from(self.session_timeout.as_millis()).is_err() {
             return invalid(
                 "session timeout",
-                "it is longer than ZooKeeper can count; give one of some seconds",
+                "it exceeds 2^31 - 1 milliseconds, ZooKeeper's maximum; give several seconds",
             );
         }
         if self.connection_timeout.is_zero() {
-            return invalid("connection timeout", "it is zero; give one of some seconds");
+            return invalid("connection timeout", "it must be greater than zero; give several seconds");
         }
         let session_timeout = match source {
             Source::Own { .. } => self.session_timeout,
@@ -390,7 +390,7 @@ impl ClientBuilder {
         if self.terms.margin.is_some_and(|margin| margin > validity::longest_margin(session_timeout)) {
             return invalid(
                 "validity margin",
-                "it leaves less than a third of the session timeout; give less, or a longer session",
+                "it exceeds two thirds of the session timeout; give a smaller margin, or a longer session timeout",
             );
         }
         if let Some(identity) = &self.identity {
@@ -399,7 +399,7 @@ impl ClientBuilder {
         if self.acls.default_is_empty() {
             return invalid(
                 "ACL",
-                "it is empty, so that nobody could use the nodes; name at least one right",
+                "it is empty, so no one could use the nodes; grant at least one permission",
             );
         }
         if !self.namespace.is_empty() {

@@ -1,6 +1,6 @@
-//! Finds out why there is no session, by connections of its own.
+//! Finds out why there is no session, with connections of its own.
 //!
-//! `zookeeper-client` says no more than that no host is available. This does something only while there is no connection.
+//! `zookeeper-client` only reports that no host is available. The probes run only while there is no connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,19 +15,19 @@ use super::hosts::{Hosts, Server};
 use super::link::Link;
 use crate::host_failure::{ConnectFailure, HostFailure};
 
-/// How long a connection may take to come about before it is asked why it does not, at most.
+/// How long a connection may take before the servers are probed, at most.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a server may take to tell. Until then it has not answered.
+/// How long a server may take to answer a probe. Until then it counts as not answering.
 const PROBE: Duration = Duration::from_secs(5);
-/// Between one look and the next.
+/// The pause between rounds of probes.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The one question that every server answers whatever its state, unless it is configured not to.
+/// The one command that every server answers in any state, unless it is configured not to.
 const QUESTION: &[u8] = b"srvr";
-/// How much of the answer is read.
+/// How much of the answer is read, in bytes.
 const ENOUGH: u64 = 1024;
 
-/// Keeps up to date what is known about the servers while there is no connected session.
+/// Keeps the known causes up to date while there is no connected session.
 pub(super) async fn find(hosts: &Hosts, connection_timeout: Duration, link: &Link) -> Infallible {
     let mut state = link.state();
     loop {
@@ -82,7 +82,8 @@ async fn probe(server: &Server) -> ConnectFailure {
         return ConnectFailure::NoTlsSession;
     }
     let mut answer = Vec::new();
-    // How it ends tells nothing more: a server hangs up when it has answered, and so does one that does not understand.
+    // The way the connection ends proves nothing: a server closes it after an answer, and so does one that does not
+    // understand the command.
     let _ = stream.write_all(QUESTION).await;
     let _ = stream.take(ENOUGH).read_to_end(&mut answer).await;
     read(&answer)
@@ -96,9 +97,9 @@ fn of(error: &io::Error) -> ConnectFailure {
     }
 }
 
-/// What the answer to the question tells.
+/// Derives the cause from the answer to the command.
 fn read(answer: &[u8]) -> ConnectFailure {
-    /// The first bytes of an alert, by which TLS refuses what is not encrypted.
+    /// The first bytes of an alert, with which TLS rejects unencrypted data.
     const TLS_ALERT: [u8; 2] = [21, 3];
     let text = String::from_utf8_lossy(answer);
     if text.starts_with("This ZooKeeper instance is not currently serving requests") {

@@ -1,7 +1,7 @@
-//! The clock that sessions go by. It does not stop while the machine is suspended, where the system has such a clock.
+//! The clock for sessions. It does not stop while the machine is suspended, on systems that have such a clock.
 //!
-//! The servers' clocks go on meanwhile. The clock of `std` and tokio stands still on Linux and macOS, so that a lock would
-//! seem to be valid when the machine wakes up.
+//! The servers' clocks continue during a suspension. The clock of `std` and tokio stands still on Linux and macOS:
+//! with it, a lock would seem valid when the machine wakes up.
 
 use std::ops::Add;
 use std::sync::LazyLock;
@@ -9,19 +9,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A point in time by that clock.
+/// A point in time on that clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(Duration);
 
-/// Less than that is no suspension: the two clocks are read one after the other.
+/// A smaller difference is not a suspension: the two clocks are read one after the other.
 const SUSPENSION: Duration = Duration::from_millis(10);
 
-/// One moment by both clocks.
+/// One moment on both clocks.
 static BASE: LazyLock<(Instant, Moment)> = LazyLock::new(both);
 
-/// The present by both clocks.
+/// Reads both clocks.
 fn both() -> (Instant, Moment) {
-    // The thread may be held up in between. If it is again and again, the moment is too late, which is the safe side.
+    // The thread may be delayed between the two reads. If that happens again and again, the moment is too late,
+    // which is the safe side.
     let mut before = Instant::now();
     for _ in 0..10 {
         let (moment, after) = (Moment::now(), Instant::now());
@@ -34,17 +35,17 @@ fn both() -> (Instant, Moment) {
 }
 
 impl Moment {
-    /// The present.
+    /// Returns the current time.
     pub(crate) fn now() -> Self {
         Self(reading())
     }
 
-    /// Zero if that is later.
+    /// Returns the time since `earlier`; zero if that is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// When it is by the clock of tokio's timers, as far as can be told now: they stand still during suspensions to come.
+    /// Converts to the clock of tokio's timers, as far as possible now: they stand still during future suspensions.
     pub(crate) fn instant(self) -> Instant {
         let (instant, moment) = *BASE;
         let (instant_now, now) = both();
@@ -69,11 +70,11 @@ fn reading() -> Duration {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;
-    // Not that of `std`, which is `CLOCK_UPTIME_RAW`: this one goes on.
+    // Unlike `CLOCK_UPTIME_RAW`, which `std` uses, this clock continues.
     #[cfg(target_vendor = "apple")]
     const CLOCK: ClockId = ClockId::Monotonic;
     let reading = clock_gettime(CLOCK);
-    // Neither is negative, nor are there more nanoseconds than fit into a second.
+    // Neither is negative, and the nanoseconds are less than a second.
     Duration::new(reading.tv_sec.try_into().unwrap_or(0), reading.tv_nsec.try_into().unwrap_or(0))
 }
 
@@ -82,7 +83,7 @@ fn reading() -> Duration {
     by_tokio()
 }
 
-/// Since the first call.
+/// Returns the time since the first call.
 #[cfg(any(test, not(any(target_os = "linux", target_os = "android", target_vendor = "apple"))))]
 fn by_tokio() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -95,13 +96,13 @@ thread_local! {
     static SUSPENDED: std::cell::Cell<Duration> = const { std::cell::Cell::new(Duration::ZERO) };
 }
 
-/// In unit tests it goes as tokio's does, which can be paused, but for suspensions.
+/// In unit tests the clock follows tokio's, which can be paused, except for suspensions.
 #[cfg(test)]
 fn reading() -> Duration {
     by_tokio() + SUSPENDED.get()
 }
 
-/// Lets the machine be suspended for some time, as far as this thread can tell.
+/// Simulates a suspension of the machine, for this thread.
 #[cfg(test)]
 pub(crate) fn suspend(time: Duration) {
     SUSPENDED.set(SUSPENDED.get() + time);

@@ -1,4 +1,4 @@
-//! Node data that is compressed by gzip, as Curator's is after `enableCompression`.
+//! Node data compressed with gzip, as Curator writes it after `enableCompression`.
 
 use std::borrow::Cow;
 use std::io::{Read, Write};
@@ -9,12 +9,12 @@ use flate2::write::GzEncoder;
 
 use super::Client;
 
-/// Nodes have at most 1 MiB of data. What claims to be more, when it is decompressed, is not.
+/// Nodes have at most 1 MiB of data. Data that would decompress to more is not taken for compressed data.
 const LONGEST: usize = 1 << 20;
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// The data of a node as it was before its writer compressed it; `None` if it was not compressed.
+/// Returns the data of a node as it was before compression; `None` if it is not compressed.
 pub(crate) fn decompressed(data: &[u8]) -> Option<Vec<u8>> {
     if !data.starts_with(GZIP_MAGIC) {
         return None;
@@ -28,12 +28,12 @@ pub(crate) fn decompressed(data: &[u8]) -> Option<Vec<u8>> {
 pub(crate) fn compressed(data: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let compressed = encoder.write_all(data).and_then(|()| encoder.finish());
-    // Memory takes all that is written to it.
+    // Writing to memory does not fail.
     compressed.unwrap_or_default()
 }
 
 impl Client {
-    /// Data of a node, as this client writes it.
+    /// Returns node data in the form in which this client writes it.
     pub(crate) fn node_data<'a>(&self, data: &'a [u8]) -> Cow<'a, [u8]> {
         if self.compresses() { Cow::Owned(compressed(data)) } else { Cow::Borrowed(data) }
     }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn what_curator_has_compressed_is_read() {
-        // By the `GzipCompressionProvider` of Curator 5.9.
+        // Written by the `GzipCompressionProvider` of Curator 5.9.
         for (plain, hex) in [
             ("", "1f8b08000000000000ff03000000000000000000"),
             ("x", "1f8b08000000000000ffab00008316dc8c01000000"),

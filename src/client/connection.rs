@@ -12,20 +12,20 @@ use zookeeper_client::{self as zk, SessionState};
 
 use super::serving;
 
-/// What requests are made on. It lives for one connection: a session that is connected again gets another.
+/// The connection that requests are made on. A session that reconnects gets another one.
 pub(super) struct Connection {
-    /// Tells it from all others of its session.
+    /// Distinguishes it from all other connections of its session.
     number: u64,
     zookeeper: zk::Client,
     server: Server,
 }
 
-/// Who serves a connection.
+/// What serves a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Server {
-    /// A task of ours, see [`Service`].
+    /// A task of ours. See [`Service`].
     Own(Arc<Gate>),
-    /// A task of `zookeeper-client`, which connects again by itself: a session of somebody else.
+    /// A task of `zookeeper-client`, which reconnects by itself: the session is adopted.
     Adopted(Arc<serving::Serving>),
 }
 
@@ -46,12 +46,12 @@ impl Connection {
         self.zookeeper.state()
     }
 
-    /// Whether nothing has ended it so far.
+    /// Whether it has not ended so far.
     pub(super) fn is_alive(&self) -> bool {
         self.is_alive_in(self.state())
     }
 
-    /// The same, if this is its state.
+    /// Whether it has not ended so far, given its state.
     pub(super) fn is_alive_in(&self, state: SessionState) -> bool {
         state == SessionState::SyncConnected
             && match &self.server {
@@ -66,8 +66,8 @@ impl Connection {
 }
 
 impl Server {
-    /// Polls a watch that was set on the connection; `None` if the connection has ended, and with it the watch: to poll it
-    /// would panic.
+    /// Polls a watch that was set on the connection. Returns `None` if the connection has ended, and the watch with
+    /// it: polling it would panic.
     pub(super) fn while_it_lasts<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
         match self {
             Self::Own(gate) => gate.while_open(poll),
@@ -82,16 +82,16 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Lets watches be polled for as long as their connection is served.
+/// Allows watches to be polled for as long as their connection is served.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    /// Read by those who poll a watch.
+    /// Held for reading by those who poll a watch.
     is_closed: RwLock<bool>,
     ended: CancellationToken,
 }
 
 impl Gate {
-    /// Waits until the connection has ended, and all its requests and watches have been told.
+    /// Waits until the connection has ended and all its requests and watches have been notified.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
     }
@@ -105,16 +105,16 @@ impl Gate {
         (!*is_closed).then(poll)
     }
 
-    /// Waits for those who poll a watch.
+    /// Waits for those who are polling a watch.
     fn close(&self) {
         *self.is_closed.write() = true;
     }
 }
 
-/// Serves one connection until it ends. Dropping it ends the connection, but not the session.
+/// Serves one connection until it ends. Dropping this ends the connection, but not the session.
 ///
-/// The future is the one that `zookeeper-client` would spawn: it serves a connection and, when that is lost, makes the
-/// next one. It is dropped the moment it says that the connection is lost, before it can.
+/// It wraps the future that `zookeeper-client` would spawn, which serves a connection and, when that is lost, makes
+/// the next one. The future is dropped as soon as it reports the loss, before it can reconnect.
 pub(super) struct Service {
     task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     state: zk::StateWatcher,
@@ -126,7 +126,8 @@ impl Service {
         &self.gate
     }
 
-    /// Nobody polls a watch any more when it is dropped, which would panic; those who wait for one are woken by that.
+    /// When the future is dropped, no watch is being polled any more, which would panic. Dropping it wakes those
+    /// who wait for a watch.
     fn end(&mut self) {
         self.gate.close();
         self.task = None;
@@ -153,7 +154,7 @@ impl Drop for Service {
     }
 }
 
-/// Connects, and hands out the future that serves the connection.
+/// Connects, and returns the future that serves the connection.
 ///
 /// # Errors
 /// As [`zk::Connector::connect`].
@@ -167,7 +168,7 @@ pub(super) async fn connect(
     let catcher = Catcher::default();
     let mut connecting = Box::pin(connector.connect(hosts));
     let zookeeper = std::future::poll_fn(|cx| {
-        // What it spawns within a poll is the serving future.
+        // What it spawns within a poll is the future that serves the connection.
         let _scope = spawns_core::enter(&catcher);
         connecting.as_mut().poll(cx)
     })
@@ -180,7 +181,7 @@ pub(super) async fn connect(
     Ok((zookeeper, serving))
 }
 
-/// Keeps the future of the task that is spawned.
+/// Captures the future of the task that is spawned.
 #[derive(Default)]
 struct Catcher(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
 

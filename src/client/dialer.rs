@@ -10,27 +10,28 @@ use super::clock::Moment;
 use super::connection::{self, Service};
 use super::hosts::Hosts;
 
-/// Between one pass over the servers and the next: half of it at least. They double up to a bound, so that a server that
-/// comes back is found soon, however long it was away.
+/// The bounds of the pause between one pass over the servers and the next, which lasts between half of the current
+/// value and all of it. The value doubles up to a low bound, so that a server that comes back is found soon,
+/// however long it was away.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(150);
 
-/// Makes the connections of a client, and knows its servers.
+/// Makes the connections of a client.
 pub(crate) struct Dialer {
     connector: zk::Connector,
     hosts: Arc<Hosts>,
 }
 
-/// A connection that is established.
+/// An established connection.
 pub(super) struct Dialed {
     pub(super) zookeeper: zk::Client,
     pub(super) serving: Service,
-    /// Since when it was made.
+    /// When the attempt began.
     pub(super) since: Moment,
 }
 
-/// How long to wait for a silent server before the next one is tried. It grows from pass to pass: a silent server does not
-/// cost the session that another could keep, and a slow server gets its chance in a later pass.
+/// How long to wait for a silent server before trying the next one. It grows from pass to pass: a silent server
+/// does not cost the session that another server could keep, and a slow server gets its chance in a later pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     now: Duration,
@@ -39,12 +40,13 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// To connect a session again.
+    /// For reconnecting a session.
     pub(super) fn growing(session_timeout: Duration) -> Self {
         Self { now: session_timeout / 10, most: session_timeout * 2 / 5, pause: MIN_PAUSE }
     }
 
-    /// To make a session: one that its server makes too late is left behind. Servers may grant more than was asked for.
+    /// For creating a session: one that its server creates too late is left behind. Servers may grant more than the
+    /// requested timeout.
     pub(super) fn most(session_timeout: Duration) -> Self {
         let most = (session_timeout * 2 / 5).max(Duration::from_secs(1));
         Self { now: most, most, pause: MIN_PAUSE }
@@ -78,7 +80,7 @@ impl Dialer {
         round
     }
 
-    /// Connects to one of the servers, for that session or for a new one.
+    /// Connects to one of the servers, for the given session or for a new one.
     ///
     /// # Errors
     /// As [`zk::Connector::connect`].

@@ -1,4 +1,4 @@
-//! What the layers above keep per client, without the client knowing it.
+//! What the layers above keep per client, opaque to the client.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 pub(crate) struct Extensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl Extensions {
-    /// The value of this type, made on first use.
+    /// Returns the value of this type, created on first use.
     pub(crate) fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.0.lock();
         let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();

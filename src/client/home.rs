@@ -1,4 +1,4 @@
-//! Where a client lives: the runtime of its session, and of all that it does in the background.
+//! The runtime of a client's session and of all its background work.
 
 use std::thread::{self, ThreadId};
 
@@ -14,35 +14,35 @@ use tokio_util::context::TokioContext;
 use super::reactor::Reactor;
 use crate::error::{Error, Result};
 
-/// On how many threads news is shown at a time. Each that is kept is kept by a user who keeps what was borrowed. The look-ups
-/// of host names share the pool that these are from, of 512.
+/// How many threads publish news at a time. A thread is blocked for as long as a user keeps a value borrowed. They
+/// come from a pool of 512, which host name lookups use as well.
 const MOST_THREADS: usize = 256;
 
-/// A runtime.
+/// The runtime of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Home {
     runtime: Handle,
-    /// If it is our own.
+    /// `Some` if the runtime is our own.
     own: Option<Own>,
 }
 
 #[derive(Clone, Debug)]
 struct Own {
-    /// Of the runtime.
+    /// The thread of the runtime.
     thread: ThreadId,
     reactor: Reactor,
 }
 
-/// A connection that is served. Dropping it ends that.
+/// A connection that is being served. Dropping this ends it.
 #[derive(Debug)]
 pub(super) struct Served(AbortHandle);
 
 impl Home {
-    /// Two threads that are shared by all clients of the process, one for their connections and one for all else. They are
-    /// there from the first client on.
+    /// Returns the two threads that all clients of the process share: one for their connections, one for everything
+    /// else. The first client starts them.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`]: the system lets us start no thread.
+    /// [`Error::InvalidArgument`] if the system cannot start a thread.
     pub(crate) fn shared() -> Result<Self> {
         static SHARED: Mutex<Option<Home>> = Mutex::new(None);
         let mut shared = SHARED.lock();
@@ -52,7 +52,7 @@ impl Home {
         let home = Self::start().map_err(|error| Error::InvalidArgument {
             argument: "runtime",
             reason: format!(
-                "no thread can be started for the clients: {error}; give one by `ClientBuilder::runtime`"
+                "cannot start a thread for the clients: {error}; provide a runtime with `ClientBuilder::runtime`"
             ),
         })?;
         Ok(shared.insert(home).clone())
@@ -67,7 +67,7 @@ impl Home {
         Ok(Self { runtime: handle, own: Some(own) })
     }
 
-    /// A runtime of the user's.
+    /// Wraps a runtime of the user.
     pub(crate) fn of(runtime: Handle) -> Self {
         Self { runtime, own: None }
     }
@@ -76,7 +76,7 @@ impl Home {
         &self.runtime
     }
 
-    /// Whether it is our own, which lives as long as the process.
+    /// Whether the runtime is our own, which lives as long as the process.
     pub(super) fn is_ours(&self) -> bool {
         self.own.is_some()
     }
@@ -92,22 +92,22 @@ impl Home {
         Served(handle)
     }
 
-    /// Runs `show`, which updates a `watch` that users may have borrowed and so may block. On a shared thread it runs in
-    /// the background, because a user who keeps a borrow must not cost other clients their sessions. Calls may overtake each
-    /// other: `show` must look up the latest value itself.
+    /// Runs `show`, which updates a `watch` that users may have borrowed and so may block. On a shared thread, it
+    /// runs in the background: a user who keeps a value borrowed must not cost other clients their sessions. Calls
+    /// may overtake each other, so `show` must read the latest value itself.
     pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
         drop(self.show(show));
     }
 
-    /// The same, and waits until `show` has run.
+    /// Runs `show` as [`tell`](Self::tell) does, and waits until it has run.
     pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
         if let Some(showing) = self.show(show) {
-            // It is not aborted, and does not panic.
+            // The task is never aborted, and does not panic.
             let _ = showing.await;
         }
     }
 
-    /// Runs it, or returns the task that does.
+    /// Runs `show`, or returns the task that does.
     fn show(&self, show: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
         static THREADS: Semaphore = Semaphore::const_new(MOST_THREADS);
         if !self.own.as_ref().is_some_and(Own::is_here) {
@@ -123,14 +123,14 @@ impl Home {
         Some(match THREADS.try_acquire() {
             Ok(thread) => self.runtime.spawn_blocking(shown_by(thread)),
             Err(_) => self.runtime.spawn(async move {
-                // It is never closed.
+                // The semaphore is never closed.
                 let Ok(thread) = THREADS.acquire().await else { return };
                 let _ = tokio::task::spawn_blocking(shown_by(thread)).await;
             }),
         })
     }
 
-    /// Whether what is done there may stand still while this thread is blocked.
+    /// Whether blocking this thread may stop the work of this runtime.
     pub(crate) fn is_here(&self) -> bool {
         match &self.own {
             Some(own) => own.is_here(),
@@ -151,7 +151,7 @@ impl Drop for Served {
     }
 }
 
-/// Waits, on whatever runtime there is.
+/// Waits until the deadline, whatever runtime the caller is on.
 pub(crate) async fn sleep_until(deadline: Instant) {
     let sleeping = async { tokio::time::sleep_until(deadline).await };
     if Handle::try_current().is_ok() {

@@ -1,4 +1,4 @@
-//! The connect string: checked before anything is sent.
+//! Parses and checks the connect string before anything is sent.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 
 const DEFAULT_PORT: u16 = 2181;
 
-/// A name server that is slow for the first host must not delay a session with the others.
+/// Bounds the lookup: a name server that is slow for the first host must not delay a session with the others.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a connect string says.
+/// A parsed connect string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts {
-    /// At least one.
+    /// At least one server.
     pub(crate) servers: Vec<Server>,
     /// Begins with a slash, or is empty.
     pub(crate) chroot: String,
@@ -30,10 +30,10 @@ pub(crate) struct Server {
     pub(crate) is_encrypted: bool,
 }
 
-/// Reads `[scheme://]host[:port][,[scheme://]host[:port]…][/chroot]`.
+/// Parses `[scheme://]host[:port][,[scheme://]host[:port]…][/chroot]`.
 ///
-/// Where the client has options for encryption, a host without a scheme is an encrypted one, and plain ones are refused:
-/// nothing is sent in the clear that was meant to be encrypted.
+/// If the client has TLS options, a host without a scheme is encrypted, and plain hosts are rejected: nothing that
+/// was meant to be encrypted is sent in the clear.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] and [`Error::InvalidPath`].
@@ -42,7 +42,7 @@ pub(crate) fn validate(connect_string: &str, has_tls_options: bool) -> Result<Ho
     if !chroot.is_empty() {
         if let Some((chroot, hosts)) = chroot.split_once(',') {
             return Err(invalid(format!(
-                "{hosts:?} comes after the chroot {chroot:?}; write it once, behind the last host"
+                "{hosts:?} follows the chroot {chroot:?}; write the chroot once, behind the last host"
             )));
         }
         path::validate(chroot)?;
@@ -52,14 +52,14 @@ pub(crate) fn validate(connect_string: &str, has_tls_options: bool) -> Result<Ho
 }
 
 impl Hosts {
-    /// A connect string for each server, with its scheme, as `zookeeper-client` reads it.
+    /// Returns a connect string for each server, with its scheme, in the form that `zookeeper-client` parses.
     pub(crate) fn one_by_one(&self) -> Vec<String> {
         let scheme = |server: &Server| if server.is_encrypted { "tcp+tls" } else { "tcp" };
         let one = |server| format!("{}://{server}{}", scheme(server), self.chroot);
         self.servers.iter().map(one).collect()
     }
 
-    /// The address of this machine that faces the first server, if it can be told.
+    /// Returns the address of this machine that faces the first server, if it can be determined.
     pub(crate) async fn local_address(&self) -> Option<IpAddr> {
         let Server { name, port, .. } = self.servers.first()?;
         let facing = async {
@@ -75,7 +75,7 @@ impl Hosts {
     }
 }
 
-/// As `host:port`.
+/// Formats as `host:port`.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, port, .. } = self;
@@ -83,10 +83,10 @@ impl fmt::Display for Server {
     }
 }
 
-/// The hosts and the chroot, which begins with a slash or is empty.
+/// Splits off the chroot, which begins with a slash or is empty.
 fn split(connect_string: &str) -> (&str, &str) {
     let mut slashes = connect_string.match_indices('/').map(|(at, _)| at);
-    // Those of a scheme such as `tcp+tls://` do not begin the chroot.
+    // The slashes of a scheme such as `tcp+tls://` do not begin the chroot.
     let chroot = slashes.find(|at| {
         let (before, behind) = connect_string.split_at(*at);
         !(before.ends_with(":/") || before.ends_with(':') && behind.starts_with("//"))
@@ -96,14 +96,16 @@ fn split(connect_string: &str) -> (&str, &str) {
 
 fn server(host: &str, has_tls_options: bool) -> Result<Server> {
     if host.contains(|c: char| c == ';' || c.is_whitespace()) {
-        return Err(invalid(format!("{host:?} is no server; write commas between hosts, and nothing else")));
+        return Err(invalid(format!(
+            "{host:?} is not a server; separate hosts with commas only, without spaces"
+        )));
     }
     let (is_encrypted, address) = match host.split_once("://") {
         None => (has_tls_options, host),
         Some(("tcp", _)) if has_tls_options => {
             return Err(invalid(format!(
-                "{host:?} is not encrypted, although the client has TLS options; write tcp+tls://, or leave the \
-                 scheme out"
+                "{host:?} is not encrypted, although the client has TLS options; write tcp+tls://, or omit the \
+                 scheme"
             )));
         }
         Some(("tcp", address)) => (false, address),
@@ -129,14 +131,19 @@ fn cannot_encrypt(host: &str) -> String {
     format!("{host:?} expects an encrypted connection; {missing}")
 }
 
-/// The parts of `host[:port]`.
+/// Splits `host[:port]`.
 fn name_and_port(address: &str) -> Result<(&str, u16), &'static str> {
     let (name, port) = match address.strip_prefix('[') {
         Some(bracketed) => {
             let (name, port) = bracketed.split_once(']').ok_or("has no closing bracket; write [::1]:2181")?;
             let (ip, _scope) = name.split_once('%').unwrap_or((name, ""));
-            ip.parse::<Ipv6Addr>().map_err(|_| "has brackets around what is no IPv6 address")?;
-            let port = if port.is_empty() { "" } else { port.strip_prefix(':').ok_or("is no host:port")? };
+            ip.parse::<Ipv6Addr>()
+                .map_err(|_| "has brackets around something that is not an IPv6 address")?;
+            let port = if port.is_empty() {
+                ""
+            } else {
+                port.strip_prefix(':').ok_or("is not of the form host:port")?
+            };
             (name, port)
         }
         None => {
@@ -152,16 +159,18 @@ fn name_and_port(address: &str) -> Result<(&str, u16), &'static str> {
     match port.parse().ok().filter(|port| *port > 0 && is_number) {
         _ if port.is_empty() => Ok((name, DEFAULT_PORT)),
         Some(port) => Ok((name, port)),
-        None => Err("has no port from 1 to 65535"),
+        None => Err("needs a port from 1 to 65535"),
     }
 }
 
 fn ensure_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
-        return Err("is no server; write host:port[,host:port…][/chroot]");
+        return Err("is not a server; write host:port[,host:port…][/chroot]");
     }
     if name.contains(|c: char| !c.is_alphanumeric() && !"-._".contains(c)) {
-        return Err("has a character that no host has; write host:port[,host:port…][/chroot]");
+        return Err(
+            "contains a character that host names cannot have; write host:port[,host:port…][/chroot]",
+        );
     }
     Ok(())
 }

@@ -19,13 +19,13 @@ use crate::failure::Failure;
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// For work that nobody waits for any more.
+/// How long work continues that no caller waits for any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Owns all clean-up of one client. Posting to it neither waits nor needs a runtime.
+/// Owns all clean-up of one client. Posting a job neither waits nor needs a runtime.
 ///
-/// A job ends when its node is gone, or with the session that the node belongs to. The janitor ends when the
-/// client and everything made from it is dropped and the last job is done.
+/// A job ends when its node is gone, or with the session that the node belongs to. The janitor ends when the client
+/// and everything made from it are dropped and the last job is done.
 #[derive(Debug)]
 pub(crate) struct Janitor {
     jobs: mpsc::UnboundedSender<Job>,
@@ -47,9 +47,9 @@ impl Janitor {
         Self { jobs }
     }
 
-    /// Deletes a node. The first request is on its way when this returns: whatever the caller sends next
-    /// finds the node gone. What is given along is dropped when it is: to hear of it on a watch on the node costs less
-    /// than to take the watch back.
+    /// Deletes a node. The first request has been sent when this returns: whatever the caller sends next finds the
+    /// node gone. `until_gone` is dropped when the node is gone: for a watch on the node, waiting for its event
+    /// costs less than removing it.
     pub(crate) fn delete(&self, session: Arc<Session>, path: String, until_gone: impl Send + 'static) {
         let sent = session.send_delete(&path);
         let delete = async move {
@@ -65,33 +65,33 @@ impl Janitor {
         self.post(Job::Finish(delete.boxed()));
     }
 
-    /// Deletes the node of this session in `parent` whose name begins with this id: its create was sent, with unknown
-    /// outcome.
+    /// Deletes the node of this session in `parent` whose name begins with this id. Its create was sent, with an
+    /// unknown outcome.
     pub(crate) fn sweep(&self, session: Arc<Session>, parent: Arc<str>, id: String) {
         self.post(Job::Sweep { session, parent, lost: Lost::new(id) });
     }
 
-    /// The same for a node that was looked for and not found.
+    /// Deletes a node like [`sweep`](Self::sweep), after a search that has not found it.
     pub(crate) fn sweep_late(&self, session: Arc<Session>, parent: Arc<str>, id: String) {
         let lost = Lost::not_found(id, &session);
         self.post(Job::Sweep { session, parent, lost });
     }
 
-    /// Goes on for a while with what a caller has begun.
+    /// Continues for a limited time with what a caller has begun.
     pub(super) fn finish(&self, work: impl Future<Output: Send> + Send + 'static) {
-        // What fails and is tried again is for nobody. The timer is that of the janitor's runtime: the caller may have none.
+        // Retries would serve no one. The timer is that of the janitor's runtime: the caller may have none.
         let finish = async move { drop(timeout(PATIENCE, work).await) };
         self.post(Job::Finish(finish.boxed()));
     }
 
     fn post(&self, job: Job) {
-        // The janitor is only gone when its runtime is, and then the session ends soon.
+        // The janitor is gone only if its runtime is, and then the session ends soon.
         let _ = self.jobs.send(job);
     }
 }
 
 async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
-    // Each says at its end which sweeper it was.
+    // Each sweeper returns its key when it ends.
     let mut running: FuturesUnordered<BoxFuture<'static, Option<Place>>> = FuturesUnordered::new();
     let mut sweepers: HashMap<Place, mpsc::UnboundedSender<Lost>> = HashMap::new();
     let mut open = true;
@@ -110,7 +110,8 @@ async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
                             place.insert(sweeper)
                         }
                     };
-                    // It is there: its end is seen below before anything else is posted to it.
+                    // The receiver exists: the end of a sweeper is handled below, before anything else is posted to
+                    // it.
                     let _ = sweeper.send(lost);
                 }
                 None => open = false,
@@ -124,7 +125,7 @@ async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
     }
 }
 
-/// Whether a node may still be there, and another attempt may remove it.
+/// Whether a node may still exist and another attempt may remove it.
 pub(super) fn needs_another_attempt(session: &Session, node: &str, outcome: Result<(), zk::Error>) -> bool {
     let error = match outcome {
         Ok(()) | Err(zk::Error::NoNode) => return false,
@@ -137,7 +138,7 @@ pub(super) fn needs_another_attempt(session: &Session, node: &str, outcome: Resu
     failure.is_passing() && !session.is_over()
 }
 
-/// Growing pauses between attempts. The connection is down then, and requests wait for it anyway.
+/// Increasing pauses between attempts. The connection is down then, and requests wait for it anyway.
 pub(super) struct Pauses(Duration);
 
 impl Pauses {

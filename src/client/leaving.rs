@@ -1,4 +1,4 @@
-//! What comes to its end before a client is closed: the work of its leaders.
+//! What must end before a client is closed: the work of its leaders.
 
 use std::time::Duration;
 
@@ -8,38 +8,39 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// Who is to end before the session does, and how long that may take.
+/// Tracks the work that must end before the session does, and how long that may take.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
     asked: CancellationToken,
     stays: TaskTracker,
-    /// The longest of all that was asked for.
+    /// The longest grace period that was requested.
     grace: Mutex<Duration>,
 }
 
 impl Leaving {
-    /// Cancelled when everybody is asked to end.
+    /// Cancelled when all work is asked to end.
     pub(super) fn asked(&self) -> &CancellationToken {
         &self.asked
     }
 
-    /// Keeps the client open, for this long at most after it was asked to close; `None` if that was before.
+    /// Keeps the client open, for at most `grace` after it was asked to close. Returns `None` if that has already
+    /// happened.
     pub(super) fn stay(&self, grace: Duration) -> Option<TaskTrackerToken> {
-        // Before the look: a task that closes the client either sees this or is seen here.
+        // Taken before the check: a task that closes the client either sees this token or is seen here.
         let token = self.stays.token();
         let mut longest = self.grace.lock();
         *longest = grace.max(*longest);
         (!self.asked.is_cancelled()).then_some(token)
     }
 
-    /// Asks everybody to end. Returns whether nobody stays.
+    /// Asks all work to end. Returns whether there is none.
     pub(super) fn ask(&self) -> bool {
         self.asked.cancel();
         self.stays.close();
         self.stays.is_empty()
     }
 
-    /// Waits until nobody stays, at most for the longest grace and this much more.
+    /// Waits until all work has ended, for at most the longest grace period and `more`.
     pub(super) async fn wait(&self, more: Duration) {
         let grace = *self.grace.lock();
         if timeout(grace.saturating_add(more), self.stays.wait()).await.is_err() {

@@ -1,4 +1,4 @@
-//! Tells everybody how the session of a client fares.
+//! Publishes the state of a client's session.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::session::Session;
 use super::state::ConnectionState;
 use crate::host_failure::HostFailure;
 
-/// What a client has of a session at this moment.
+/// The current state of a client's session.
 #[derive(Clone, Debug)]
 pub(crate) enum Status {
-    /// No session, but one is being made.
+    /// There is no session, but one is being created.
     Connecting { failure: Option<zk::Error> },
-    /// No session, because the servers refuse the client's authentication. It is tried on.
+    /// There is no session, because the servers refuse the client's authentication. The client keeps trying.
     Unauthenticated,
-    /// A session, connected or not. A new connection is not writable before its server has caught up.
+    /// There is a session, connected or not. A new connection is not writable until its server has caught up.
     Live { session: Arc<Session>, writable: bool },
     /// The session is over, and there will be no other.
     Over { source: zk::Error },
@@ -30,7 +30,7 @@ impl Status {
         matches!(self, Self::Live { session, .. } if session.is_connected())
     }
 
-    /// Whether there is nothing to wait for: a session that takes writes, or that there will be none.
+    /// Whether there is nothing to wait for: the session accepts writes, or there will be no session.
     pub(crate) fn is_settled(&self) -> bool {
         match self {
             Self::Connecting { .. } => false,
@@ -41,7 +41,7 @@ impl Status {
     }
 }
 
-/// Tells everybody how the session fares.
+/// Publishes the state of the session and of the connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     home: Home,
@@ -104,7 +104,7 @@ impl Link {
         if self.state.receiver_count() == 0 {
             return self.show();
         }
-        // One that waits for somebody who borrows shows the latest.
+        // A task that is blocked by a borrow shows the latest state when it goes on.
         let is_on_the_way = std::mem::replace(&mut self.present().is_new, true);
         if !is_on_the_way {
             let link = self.clone();
@@ -112,13 +112,13 @@ impl Link {
         }
     }
 
-    /// The same while the state stays as it is.
+    /// Publishes a status while the state stays the same.
     pub(super) fn publish_status(&self, status: Status) {
         self.present().status = status;
         self.show_status();
     }
 
-    /// A task that sees the status sees that state, or a later one.
+    /// Updates the state before the status: a task that sees the status sees that state, or a later one.
     fn show(&self) {
         self.state.send_if_modified(|shown| {
             let state = self.present().take();
@@ -128,7 +128,7 @@ impl Link {
     }
 
     fn show_status(&self) {
-        // Dropped without a lock.
+        // Dropped after the lock is released.
         let mut _before = None;
         self.status.send_modify(|shown| {
             _before = Some(std::mem::replace(shown, self.present().status.clone()));

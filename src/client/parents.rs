@@ -1,4 +1,4 @@
-//! The parents of a queue: containers, which the server removes when they have been empty for a while.
+//! The parents of a queue: containers, which the server removes after they have been empty for a while.
 
 use futures_util::future::join_all;
 use zookeeper_client as zk;
@@ -7,15 +7,15 @@ use super::Client;
 use super::path;
 use super::session::Session;
 
-/// Makes `path` and all its ancestors, in one round trip, each with its own ACL and without data.
+/// Creates `path` and all its ancestors in one round trip, each with its own ACL and without data.
 ///
 /// # Errors
-/// Which ancestor could not be made, and why: the highest one that is missing.
+/// The highest ancestor that is missing and could not be created, and why.
 pub(crate) async fn make(client: &Client, session: &Session, path: &str) -> Result<(), (String, zk::Error)> {
     let mut ancestors: Vec<&str> = std::iter::successors(Some(path), |path| path::parent(path)).collect();
     ancestors.reverse();
     loop {
-        // The requests are sent in this order, so that each finds its parent made.
+        // The requests are sent in this order, so each finds its parent created.
         let outcomes = join_all(ancestors.iter().map(|path| {
             let acl = client.acl_of(path);
             async move { session.create_container(path, &acl).await }
@@ -31,13 +31,13 @@ pub(crate) async fn make(client: &Client, session: &Session, path: &str) -> Resu
 
 enum Making<'a> {
     Done,
-    /// The server has removed an empty ancestor before its child was made.
+    /// The server removed an empty ancestor before its child was created.
     Vanished,
     Failed(&'a str, zk::Error),
 }
 
-/// A right may be missing on ancestors that exist. Only the end counts; and where it failed because its own
-/// parent is missing, whatever kept that from being made.
+/// Permissions may be missing on ancestors that exist, so only the last outcome counts. If that one failed because
+/// its own parent is missing, the reason is what kept the parent from being created.
 fn outcome_of<'a>(ancestors: &[&'a str], outcomes: Vec<Result<(), zk::Error>>) -> Making<'a> {
     let mut failed = Making::Done;
     for (path, outcome) in ancestors.iter().zip(outcomes).rev() {

@@ -1,27 +1,29 @@
-//! Paths of nodes: checked before anything is sent.
+//! Checks the paths of nodes before anything is sent.
 
 use crate::error::{Error, Result};
 
 /// Checks that `path` can name a node below the root.
 ///
-/// The rules are those of ZooKeeper's `PathUtils.validatePath`, which looks at UTF-16 units: beyond U+FFFF all
-/// characters are two surrogates, which it refuses.
+/// The rules are those of ZooKeeper's `PathUtils.validatePath`. It checks UTF-16 units: every character beyond
+/// U+FFFF consists of two surrogates, which it rejects.
 pub(crate) fn validate(path: &str) -> Result<()> {
     let invalid = |reason| Err(Error::InvalidPath { path: path.to_owned(), reason });
     let Some(relative) = path.strip_prefix('/') else {
         return invalid(if path.is_empty() { "it is empty" } else { "it does not begin with '/'" });
     };
     if relative.is_empty() {
-        return invalid("the root has a use of its own");
+        return invalid("it is the root `/`, which cannot be used as a path; give a path below it");
     }
     if relative.ends_with('/') {
-        return invalid("it ends with '/'");
+        return invalid("it ends with '/'; leave that out");
     }
     for name in relative.split('/') {
         match name {
-            "" => return invalid("it has an empty name between two '/'"),
-            "." | ".." => return invalid("it has a relative name"),
-            _ if name.contains(is_refused) => return invalid("it has a character that ZooKeeper refuses"),
+            "" => return invalid("it has an empty name between two '/'; write a single '/'"),
+            "." | ".." => return invalid("it contains '.' or '..' as a relative name; write the full path"),
+            _ if name.contains(is_refused) => {
+                return invalid("it contains a character that ZooKeeper rejects");
+            }
             _ => {}
         }
     }
@@ -32,7 +34,7 @@ fn is_refused(c: char) -> bool {
     matches!(u32::from(c), 0x00..=0x1f | 0x7f..=0x9f | 0xd800..=0xf8ff | 0xfff0..)
 }
 
-/// The path of the parent of `path`; `None` for a child of the root.
+/// Returns the path of the parent of `path`; `None` for a child of the root.
 pub(crate) fn parent(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
 }
@@ -41,7 +43,7 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// As ZooKeeper 3.8.0 and 3.9.5 do, but for the root.
+    /// As ZooKeeper 3.8.0 and 3.9.5 behave, except for the root.
     #[test]
     fn names_are_refused_as_by_zookeeper() {
         let taken =
@@ -59,7 +61,7 @@ mod tests {
         }
     }
 
-    /// As the same do, asked for all of them.
+    /// The ranges that the same versions reject, tested for all characters.
     #[test]
     fn characters_are_refused_as_by_zookeeper() {
         let is_refused = |c: char| validate(&format!("/a{c}b")).is_err();

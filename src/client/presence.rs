@@ -1,4 +1,4 @@
-//! Closes a client when its user has nothing of it any more.
+//! Closes a client when its user has dropped everything made from it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 
 use super::{Core, Origin};
 
-/// Keeps a client open. All that its user has of it shares one; what works for it in the background has none.
+/// Keeps a client open. Everything that the user has shares one; background work has none.
 pub(crate) struct Presence {
     core: Arc<Core>,
 }
@@ -18,10 +18,11 @@ impl Presence {
 }
 
 impl Drop for Presence {
-    /// Also at the end of a process that has just released its locks: so it waits until the servers know.
+    /// Blocks until the servers have ended the session, since this may be the end of a process that has just
+    /// released its locks.
     fn drop(&mut self) {
         let core = &self.core;
-        // Without a connection there is nobody to tell, for the moment at least.
+        // Without a connection there is no server to tell, at least for the moment.
         let is_connected = core.link.status().borrow().is_connected();
         core.begin_to_close();
         let is_of_another = matches!(core.config.origin, Origin::Adopted { .. });
@@ -34,7 +35,7 @@ impl Drop for Presence {
             ended.cancelled().await;
             drop(at_the_end);
         });
-        // Nothing is ever sent: it tells that its sender is gone.
+        // Nothing is ever sent. The receive ends when the sender is dropped.
         let _ = end.recv_timeout(core.config.drop_timeout);
     }
 }

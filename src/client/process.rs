@@ -1,15 +1,14 @@
-//! Which process a client belongs to: what its nodes say by default.
+//! The process that a client belongs to: the default data of its nodes.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 use std::path::Path;
 
-/// Of each name; hosts of Linux have no longer one.
+/// The maximum length of each name. Host names on Linux are no longer than that.
 const LONGEST_NAME: usize = 64;
 
-/// What is known of a process. As text: `10.1.2.3 host=web-3 pid=4711 program=billing`, where what is not known is left
-/// out.
+/// What is known of a process. As text: `10.1.2.3 host=web-3 pid=4711 program=billing`, without the unknown parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) address: Option<IpAddr>,
@@ -19,9 +18,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// This one, on the machine that has this address.
+    /// Describes this process, on the machine with this address.
     pub(crate) fn here(address: Option<IpAddr>) -> Self {
-        // The name that was called is the one that `ps` shows, also of a file that was replaced since.
+        // The name by which the program was called is the one that `ps` shows, even if the file was replaced since.
         let called = std::env::args_os().next();
         let program = called.as_deref().and_then(|called| Path::new(called).file_name());
         Self {
@@ -32,7 +31,7 @@ impl Process {
         }
     }
 
-    /// Reads the data of a node that says so, or only an address, as Curator's do. `None` of all other data.
+    /// Parses node data in this format, or only an address as Curator writes it. Returns `None` for all other data.
     pub(crate) fn read(data: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(data).ok()?;
         if let Ok(address) = text.parse() {
@@ -47,7 +46,7 @@ impl Process {
                 ("host", host) => process.host = Some(decoded(host)?),
                 ("pid", pid) => process.pid = Some(pid.parse().ok()?),
                 ("program", program) => process.program = Some(decoded(program)?),
-                // Of later versions.
+                // A field of a later version.
                 _ => {}
             }
         }
@@ -72,13 +71,13 @@ impl fmt::Display for Process {
     }
 }
 
-/// As much of a name as is told; `None` of an empty one.
+/// Shortens a name; `None` if it is empty.
 fn name(name: &OsStr) -> Option<String> {
     let name: String = name.to_string_lossy().chars().take(LONGEST_NAME).collect();
     (!name.is_empty()).then_some(name)
 }
 
-/// As one word of visible characters, which [`decoded`] reads.
+/// Encodes a name as one word of visible characters, which [`decoded`] reads.
 fn encoded(name: &str) -> String {
     let mut encoded = String::with_capacity(name.len());
     for c in name.chars() {
@@ -93,7 +92,7 @@ fn encoded(name: &str) -> String {
     encoded
 }
 
-/// `None` of what is not [`encoded`].
+/// Returns `None` for text that is not [`encoded`].
 fn decoded(encoded: &str) -> Option<String> {
     let mut parts = encoded.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
@@ -129,7 +128,7 @@ mod tests {
             (process(None, "web-3", "billing"), "host=web-3 pid=4711 program=billing"),
             (process(None, "", ""), "pid=4711"),
             (process(None, "köln", "a b=c%d\n"), "host=köln pid=4711 program=a%20b=c%25d%0A"),
-            // What would turn the text around.
+            // A character that would reverse the text direction.
             (process(None, "a\u{202e}b", "x"), "host=a%E2%80%AEb pid=4711 program=x"),
         ] {
             assert_eq!(process.to_string(), text);

@@ -1,4 +1,4 @@
-//! Keeps a session confirmed while somebody depends on it, and tells when it is in doubt.
+//! Keeps a session confirmed while it is depended on, and reports when it is in doubt.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tokio::time::sleep_until;
 use super::clock::Moment;
 use super::session::Session;
 
-/// After a request that failed, which ends when the session does.
+/// The pause after a failed request. The next request waits for a connection, or fails when the session ends.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs for as long as the session is followed. While nobody depends on it, the session is only heard from, by reads in
-/// place of pings: what is confirmed later counts in full only if something was heard shortly before.
+/// Runs for as long as the session is followed. While nothing depends on the session, it is only heard from, by
+/// reads in place of pings: a later confirmation counts in full only if something was heard shortly before.
 pub(super) async fn beat(session: &Session) -> Infallible {
     let validity = session.validity();
     let mut line = session.line();
@@ -31,7 +31,7 @@ pub(super) async fn beat(session: &Session) -> Infallible {
             };
             beat = Some(beating.boxed());
         }
-        // Timers stand still while the machine is suspended, so that none is to be waited for for long.
+        // Timers stand still while the machine is suspended, so no wait may be long.
         let look = now + session.timeout() / 7;
         let next = [beat_at, validity.suspect_at(), validity.ends_at()].into_iter().filter(|at| *at > now);
         let next = next.fold(look, Moment::min);

@@ -1,8 +1,8 @@
 //! The thread that waits for sockets.
 //!
-//! `zookeeper-client` waits for its sockets by `async-io`, on whatever runtime it is. A thread of that crate's own does the
-//! waiting, and wakes the one that serves the connection; unless some thread waits by `async_io::block_on`, as this one
-//! does. So each answer wakes one thread less.
+//! `zookeeper-client` waits for its sockets through `async-io`, on any runtime. By default a thread of that crate
+//! does the waiting and wakes the thread that serves the connection. If a thread waits in `async_io::block_on`, as
+//! this one does, that thread does the waiting itself; so each reply wakes one thread less.
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs tasks on a thread of its own, for as long as the process lives.
+/// Runs tasks on a thread of its own, for the life of the process.
 #[derive(Clone, Debug)]
 pub(super) struct Reactor {
     tasks: mpsc::UnboundedSender<Task>,
@@ -31,7 +31,7 @@ impl Reactor {
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // One that panics ends alone. The thread does not end.
+        // A task that panics ends alone, and the thread continues.
         let _ = self.tasks.send(Box::pin(AssertUnwindSafe(task).catch_unwind().map(drop)));
     }
 

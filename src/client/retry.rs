@@ -98,7 +98,7 @@ impl RetryPolicy {
             Kind::UntilElapsed { delay, .. } | Kind::Forever { delay } if delay.is_zero() => {
                 Err(Error::InvalidArgument {
                     argument: "retry policy",
-                    reason: "retries without a pause would load the servers; give a delay above zero".into(),
+                    reason: "unlimited retries without a delay would overload the servers; the delay must be greater than zero".into(),
                 })
             }
             _ => Ok(()),

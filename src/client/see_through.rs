@@ -1,4 +1,4 @@
-//! Work that goes on when its caller gives up.
+//! Work that continues when its caller gives up.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
@@ -7,26 +7,26 @@ use std::task::{Context, Poll};
 use super::Client;
 use super::serving::is_shut_down;
 
-/// Work that has side effects at the servers. If this is dropped, the janitor goes on with it: what it made is then known
-/// by name, and removed by one request. Otherwise it would have to be looked for.
+/// Work with side effects at the servers. If this is dropped, the janitor completes the work: the node that it
+/// created is then known by name, and one request removes it. Otherwise it would have to be searched for.
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct SeeThrough<T: Send + 'static> {
     client: Client,
-    /// `None` when it is done, or was never begun.
+    /// `None` when the work is done or has panicked.
     work: Option<Pin<Box<dyn Future<Output = T> + Send + Sync>>>,
     is_begun: bool,
 }
 
 impl Client {
-    /// Polls work of which somebody else may have to see to the rest: its timers are those of the client's runtime, and not
-    /// of the caller's, which may end before.
+    /// Polls work that another task may have to complete. Its timers are those of the client's runtime, since the
+    /// caller's runtime may end earlier.
     pub(crate) fn poll_at_home<F: Future + ?Sized>(
         &self,
         work: Pin<&mut F>,
         context: &mut Context<'_>,
     ) -> Poll<F::Output> {
         if self.has_ended() {
-            // Nobody waits for it, and the timers of a runtime that is shut down must not be polled.
+            // No one waits for it, and the timers of a runtime that is shut down must not be polled.
             return Poll::Pending;
         }
         let runtime = self.core.home.runtime();
@@ -39,10 +39,11 @@ impl Client {
         }
     }
 
-    /// Sees work through, once it was polled. What comes of it is dropped if nobody waits for it.
+    /// Wraps work so that it is completed once it was polled, even if the caller gives up. Its result is dropped
+    /// then.
     ///
     /// # Cancel safety
-    /// The client goes on with it for a while, and then drops it.
+    /// The client continues the work for a limited time, and then drops it.
     pub(crate) fn see_through<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + Sync + 'static,
@@ -56,7 +57,7 @@ impl<T: Send + 'static> Future for SeeThrough<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         self.is_begun = true;
-        // If it panics, it is gone: the janitor does not poll it again.
+        // If this panics, the work is gone, and the janitor does not poll it again.
         let Some(mut work) = self.work.take() else { return Poll::Pending };
         let done = self.client.poll_at_home(work.as_mut(), context);
         if done.is_pending() {

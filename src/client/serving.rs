@@ -1,4 +1,4 @@
-//! Whether the task that serves a session still runs, and how often the state of the session has changed.
+//! Whether the task that serves an adopted session still runs, and how often the state of the session has changed.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,38 +12,38 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use zookeeper_client as zk;
 
-/// `zookeeper-client` serves a session in a task, on the runtime that connected. When that runtime is shut down the task
-/// is dropped, and a watch that is polled afterwards, by somebody on another runtime or in a drop, panics: which ends a
-/// process that aborts at panics. So nobody polls a watch but through this.
+/// `zookeeper-client` serves a session in a task on the runtime that connected. When that runtime is shut down, the
+/// task is dropped, and a watch that is polled afterwards, on another runtime or in a drop, panics; a process that
+/// aborts on panics then ends. So watches are polled only through this type.
 ///
-/// The task drops the sender of its states before the watches. That wakes the alarm, which waits until nobody polls a
-/// watch any more, and keeps the watches from being polled until it is known why it rang.
+/// The task drops the sender of its states before the watches. That wakes the alarm, which waits until no watch is
+/// being polled, and prevents further polls until the reason for the alarm is known.
 pub(super) struct Serving {
     runtime: Handle,
     alarm: Arc<Alarm>,
     next: Mutex<Next>,
     state: zk::StateWatcher,
-    /// How many changes of the state the alarm has told of.
+    /// How many changes of the state the alarm has reported.
     changes: AtomicU64,
 }
 
 struct Alarm {
     state: AtomicU8,
-    /// Read by those who poll a watch.
+    /// Held for reading by those who poll a watch.
     polling: RwLock<()>,
 }
 
-/// In which the task that serves a session ends when the session has ended.
+/// How long the task that serves a session takes to end after the session has ended.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// It will ring before a watch panics.
+/// The alarm will ring before a watch panics.
 const SET: u8 = 0;
-/// It rang, or was never set.
+/// The alarm rang, or was never set.
 const RUNG: u8 = 1;
-/// Somebody sets it.
+/// The alarm is being set.
 const SETTING: u8 = 2;
 
-/// The next change of the session's state.
+/// The next change of the state of the session.
 enum Next {
     Awaited(Pin<Box<dyn Future<Output = zk::StateWatcher> + Send>>),
     /// The runtime is shut down.
@@ -51,9 +51,9 @@ enum Next {
 }
 
 impl Serving {
-    /// On the runtime that serves the session.
+    /// Must be called on the runtime that serves the session.
     pub(super) fn new(state: zk::StateWatcher) -> Self {
-        // The first look sets it.
+        // The first call sets it.
         let alarm = Arc::new(Alarm { state: AtomicU8::new(RUNG), polling: RwLock::default() });
         let next = Mutex::new(Next::after(state.clone()));
         Self { runtime: Handle::current(), alarm, next, state, changes: AtomicU64::new(0) }
@@ -74,7 +74,8 @@ impl Serving {
         }
     }
 
-    /// How often the state of the session has changed so far. As long as the alarm has not rung, that is one look.
+    /// Returns how often the state of the session has changed. One atomic read suffices as long as the alarm has
+    /// not rung.
     pub(super) fn changes(&self) -> u64 {
         if self.alarm.state.load(SeqCst) != SET {
             self.set_alarm();
@@ -113,7 +114,8 @@ impl Drop for Serving {
     fn drop(&mut self) {
         let next = self.next.get_mut();
         if let Next::Awaited(change) = std::mem::replace(next, Next::Never) {
-            // It must not be dropped while the state changes: see `session.rs`. Behind the last state it never ends.
+            // The future must not be dropped while the state changes: see `tell_states` in `adopted.rs`. After the
+            // last state it never completes.
             let is_last = self.state.peek_state().is_terminated();
             self.runtime.spawn(async move {
                 if is_last {
@@ -146,7 +148,7 @@ impl Wake for Alarm {
     }
 }
 
-/// Whether the shutdown of a runtime has begun. It refuses new tasks before it drops the first of the old ones.
+/// Whether the shutdown of a runtime has begun. It rejects new tasks before it drops the first of the old ones.
 pub(super) fn is_shut_down(runtime: &Handle) -> bool {
     let task = runtime.spawn(std::future::pending::<()>());
     let refused = task.is_finished();

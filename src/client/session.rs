@@ -27,7 +27,7 @@ use crate::failure::Failure;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The error for a request that would make the servers close the connection.
-const TOO_LARGE: zk::Error = zk::Error::BadArguments(&"it is larger than the servers take");
+const TOO_LARGE: zk::Error = zk::Error::BadArguments(&"the request is larger than the servers accept");
 
 /// A session, from its establishment on. The epoch distinguishes it from earlier and later sessions of the same
 /// client.

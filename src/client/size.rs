@@ -1,4 +1,4 @@
-//! How large a request may be.
+//! The maximum size of a request.
 
 use zookeeper_client::Acl;
 
@@ -6,19 +6,19 @@ use super::Client;
 use super::write::Write;
 use crate::error::{Error, Result};
 
-/// What a server takes of one request, in bytes, unless it is configured otherwise (`jute.maxbuffer`). It hangs up on a
-/// client that sends more, whose other requests fail with it.
+/// The largest request, in bytes, that a server accepts unless configured otherwise (`jute.maxbuffer`). It closes
+/// the connection of a client that sends more, whose other requests then fail as well.
 const MAX_REQUEST: usize = 0xf_ffff;
 
-/// What a server writes of a transaction besides its operations, and a client before them.
+/// What a server writes of a transaction besides its operations, and what a client writes ahead of them.
 const ENVELOPE: usize = 128;
-/// Of an operation, besides its path, its data and its ACL.
+/// The size of an operation besides its path, its data and its ACL.
 const OPERATION: usize = 40;
-/// Of an entry of an ACL, besides its scheme and its id.
+/// The size of an ACL entry besides its scheme and its id.
 const ACL_ENTRY: usize = 12;
 
-/// The part of a request that is an operation: at least what the client sends, and what the servers send each other for
-/// it.
+/// Returns the size of an operation within a request: at least what the client sends, and what the servers send
+/// each other for it.
 pub(crate) fn of_write(write: &Write<'_>) -> usize {
     OPERATION
         + match write {
@@ -33,10 +33,10 @@ fn of_create(path: usize, data: &[u8], acl: &[Acl]) -> usize {
     path + data.len() + entries.sum::<usize>()
 }
 
-/// Whether a request of these operations is one that the servers take.
+/// Whether the servers accept a request with these operations.
 pub(crate) fn fits(operations: impl IntoIterator<Item = usize>, chroot: &str) -> bool {
     let mut size = ENVELOPE;
-    // Without a look at the rest when it is too much already: there may be any number.
+    // Stops as soon as it is too much: there may be any number of operations.
     operations.into_iter().all(|operation| {
         size = size.saturating_add(operation).saturating_add(chroot.len());
         size <= MAX_REQUEST
@@ -45,7 +45,7 @@ pub(crate) fn fits(operations: impl IntoIterator<Item = usize>, chroot: &str) ->
 
 impl Client {
     /// # Errors
-    /// [`Error::InvalidArgument`]: the servers would not take a request of these operations.
+    /// [`Error::InvalidArgument`] if the servers would reject a request with these operations.
     pub(crate) fn ensure_fits(
         &self,
         argument: &'static str,
@@ -55,7 +55,7 @@ impl Client {
             return Ok(());
         }
         let reason = format!(
-            "they take a request of more than {MAX_REQUEST} bytes, on which servers hang up; give fewer, or less data"
+            "they need a request of more than {MAX_REQUEST} bytes, which the servers reject; give fewer of them, or less data"
         );
         Err(Error::InvalidArgument { argument, reason })
     }

@@ -13,27 +13,29 @@ use super::janitor::{Pauses, needs_another_attempt};
 use super::node::id_of;
 use super::session::Session;
 
-/// In session timeouts: twice as long as a server keeps a connection on which it hears nothing.
+/// The delay of the second search, in session timeouts: twice as long as a server keeps a connection on which it
+/// hears nothing.
 const LATE: u32 = 2;
 
-/// Longer than a follower keeps what it cannot pass on to its leader, as servers are mostly set up (`syncLimit` and
-/// `initLimit`, in ticks): it is done when the follower has joined the leader again.
+/// The delay of the last search. It is longer than a follower with a common configuration (`syncLimit` and
+/// `initLimit`, in ticks) keeps requests that it cannot forward to its leader; they are carried out when the
+/// follower has joined the leader again.
 const VERY_LATE: Duration = Duration::from_secs(45);
 
-/// The part of a session timeout for which a late sweep waits for others to join it.
+/// The divisor of the session timeout that gives how long a late sweep waits for others to join it.
 const GATHERING: u32 = 8;
 
 /// A node that may exist, or may come to exist.
 #[derive(Debug)]
 pub(super) struct Lost {
-    /// By which its name begins.
+    /// The prefix of its name.
     id: String,
-    /// When to look for it.
+    /// When to search for it.
     at: Instant,
     look: Look,
 }
 
-/// How often it was looked for, and not found.
+/// Which search is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     First,
@@ -42,19 +44,19 @@ enum Look {
 }
 
 impl Lost {
-    /// Its create was sent.
+    /// A node whose create was sent.
     pub(super) fn new(id: String) -> Self {
         Self { id, at: Instant::now(), look: Look::First }
     }
 
-    /// It was looked for and not found. Its create may still be on its way: a server that the client has left passes it
-    /// on for as long as it keeps the connection, which is the session timeout; and it counts if the client has asked
-    /// that server again to take the session.
+    /// A node that was searched for and not found. Its create may still be on its way: a server that the client has
+    /// left forwards it for as long as it keeps the connection, which is the session timeout. The create takes
+    /// effect if the client has asked that same server again to resume the session.
     pub(super) fn not_found(id: String, session: &Session) -> Self {
         Self { id, at: Instant::now() + session.timeout() * LATE, look: Look::Late }
     }
 
-    /// What to do if it is not found; `None` if that was the last time.
+    /// Returns the next search after one without a result; `None` if that was the last.
     fn next(&self, session: &Session) -> Option<Self> {
         match self.look {
             Look::First => Some(Self::not_found(self.id.clone(), session)),
@@ -66,8 +68,8 @@ impl Lost {
     }
 }
 
-/// Sweeps until nothing that was posted is left to look for, or the session is over. One look serves everything that was
-/// posted by then: what it costs is independent of how many creates were lost.
+/// Sweeps until there is nothing left to search for, or the session is over. One search serves everything that was
+/// posted by then, so its cost does not depend on how many creates were lost.
 pub(super) async fn sweep(
     session: Arc<Session>,
     parent: Arc<str>,
@@ -109,15 +111,16 @@ pub(super) async fn sweep(
 }
 
 impl Lost {
-    /// When it is looked for, if nothing else is sooner.
+    /// When it is searched for, unless an earlier search takes it along.
     fn due(&self, session_timeout: Duration) -> Instant {
         if self.look == Look::First { self.at } else { self.at + session_timeout / GATHERING }
     }
 }
 
-/// What came of a look.
+/// The outcome of a search.
 enum Outcome {
-    /// Whatever was found is removed, or cannot be. These were not found, and are to be looked for again.
+    /// Whatever was found has been removed, or cannot be. These nodes were not found, and must be searched for
+    /// again.
     Done(Vec<Lost>),
     /// The servers were not reached.
     Again(Vec<Lost>),
@@ -142,7 +145,7 @@ async fn look_for(session: &Session, parent: &str, due: Vec<Lost>) -> Outcome {
     Outcome::Done(missing.filter_map(|lost| lost.next(session)).collect())
 }
 
-/// Returns whether that is done with.
+/// Returns whether the node needs no further attempt.
 async fn remove(session: &Session, parent: &str, name: &str) -> bool {
     let path = format!("{parent}/{name}");
     let outcome: Result<(), zk::Error> = session.delete(&path).await;

@@ -1,8 +1,8 @@
-//! One of the writes that are done together.
+//! One of the writes in a transaction.
 
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
-/// A part of a transaction. Paths are full.
+/// An operation of a transaction. Paths are full.
 #[derive(Debug)]
 pub(crate) enum Write<'a> {
     Check { path: &'a str, version: Option<i32> },
