@@ -1,4 +1,4 @@
-//! The builders of servers and clusters: the same settings for both.
+//! The builders of servers and clusters, which share their settings.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,17 +8,17 @@ use super::cluster::{self, TestingCluster};
 use super::server::{Ready, TestingServer};
 use super::settings::Settings;
 
-/// A server that finds its port taken is laid out anew on another one that often.
+/// How often a server that finds its port taken is set up again with another one.
 const PORT_ATTEMPTS: usize = 10;
 
-/// Settings for a [`TestingServer`].
+/// Configures and starts a [`TestingServer`].
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder starts nothing before `start`"]
 pub struct TestingServerBuilder {
     settings: Settings,
 }
 
-/// Settings for a [`TestingCluster`], the same for each of its servers.
+/// Configures and starts a [`TestingCluster`]. All of its servers have the same settings.
 #[derive(Clone, Debug)]
 #[must_use = "a builder starts nothing before `start`"]
 pub struct TestingClusterBuilder {
@@ -29,39 +29,41 @@ pub struct TestingClusterBuilder {
 
 macro_rules! setters {
     () => {
-        /// The server's unit of time, in whole milliseconds; 100 ms by default.
+        /// Sets the server's unit of time, in whole milliseconds. 100 ms by default.
         ///
-        /// Session timeouts are rounded up to it, and unless
-        /// [`session_timeout_bounds`](Self::session_timeout_bounds) says otherwise no session can be shorter than two
-        /// ticks.
+        /// Session timeouts are rounded up to a multiple of it. No session timeout can be shorter than two ticks,
+        /// unless [`session_timeout_bounds`](Self::session_timeout_bounds) says otherwise.
         pub fn tick_time(mut self, tick: Duration) -> Self {
             self.settings.tick_time = tick;
             self
         }
 
-        /// The shortest and the longest session timeout that the server grants, in whole milliseconds; a client that
-        /// asks for another gets the nearest. Two ticks and a minute (or 20 ticks, if that is more) by default.
+        /// Sets the shortest and the longest session timeout that the server grants, in whole milliseconds; a
+        /// client that asks for another gets the nearest. By default two ticks, and a minute (or 20 ticks, if that
+        /// is more).
         pub fn session_timeout_bounds(mut self, shortest: Duration, longest: Duration) -> Self {
             self.settings.session_timeout_bounds = Some((shortest, longest));
             self
         }
 
-        /// A line `key=value` of zoo.cfg. Replaces the line of this module, if there is one, except for keys that have a
-        /// method of their own here and those of ports and folders, which are refused at the start.
+        /// Adds a line `key=value` to zoo.cfg. It replaces the line that this module writes for that key, if any.
+        /// Keys that have a method of their own here, and those of ports and folders, are rejected at the start.
         pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
             self.settings.properties.push((key.into(), value.into()));
             self
         }
 
-        /// A system property of the server's JVM (`-Dkey=value`), such as `znode.container.checkIntervalMs`: after how
-        /// many milliseconds the server looks again for empty containers to remove (a minute by default).
+        /// Sets a system property of the server's JVM (`-Dkey=value`). An example is
+        /// `znode.container.checkIntervalMs`: after how many milliseconds the server looks again for empty
+        /// containers to remove (a minute by default).
         pub fn system_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
             self.settings.system_properties.push((key.into(), value.into()));
             self
         }
 
-        /// The class path of the server, as `java -cp` takes it (`/folder/*` is all jars of a folder), instead of the one
-        /// that is [found](super#which-zookeeper). For tests against other versions.
+        /// Sets the class path of the server, in the form of `java -cp` (`/folder/*` stands for all jars of a
+        /// folder), instead of the one that is [found](super#which-zookeeper). Use it to test against other
+        /// versions.
         pub fn class_path(mut self, class_path: impl Into<OsString>) -> Self {
             self.settings.class_path = Some(class_path.into());
             self
@@ -72,14 +74,14 @@ macro_rules! setters {
 impl TestingServerBuilder {
     setters!();
 
-    /// Starts the server and waits until it serves clients, some tenths of a second.
+    /// Starts the server and waits until it serves clients, which takes some tenths of a second.
     ///
     /// # Errors
     ///
-    /// - `InvalidInput` for settings that make no sense, before anything is started,
-    /// - `NotFound` if there is no ZooKeeper or no Java; the message tells where they were looked for,
-    /// - if the server ended at once; the message has the end of its log,
-    /// - `TimedOut` if it does not serve after a minute; likewise.
+    /// - `InvalidInput` for invalid settings, before anything is started,
+    /// - `NotFound` if there is no ZooKeeper or no Java; the message lists where they were looked for,
+    /// - if the server ended immediately; the message contains the end of its log,
+    /// - `TimedOut` if it does not serve within a minute; likewise with the end of its log.
     pub async fn start(self) -> io::Result<TestingServer> {
         let mut attempt = 1;
         loop {
@@ -107,7 +109,7 @@ impl TestingClusterBuilder {
         self
     }
 
-    /// Starts all servers at once and waits until each of them serves clients, about a second.
+    /// Starts all servers at once and waits until each of them serves clients, which takes about a second.
     ///
     /// # Errors
     ///

@@ -22,10 +22,11 @@ const LARGEST: usize = 255;
 
 /// A real ZooKeeper ensemble on 127.0.0.1, for tests.
 ///
-/// Each server has ports and data of its own and keeps them over restarts. Dropping the cluster ends and removes all of
-/// it, as dropping a [`TestingServer`] does.
+/// Each server has its own ports and data, and keeps them over restarts. Dropping the cluster stops all servers and
+/// removes their data, as dropping a [`TestingServer`] does.
 ///
-/// Methods that take the `index` of a server (from 0, as in [`servers`](Self::servers)) panic if there is none with it.
+/// Methods that take the `index` of a server (from 0, as in [`servers`](Self::servers)) panic if there is no such
+/// server.
 ///
 /// ```no_run
 /// # async fn example() -> std::io::Result<()> {
@@ -43,7 +44,7 @@ const LARGEST: usize = 255;
 #[must_use = "if unused, the servers are stopped at once"]
 pub struct TestingCluster {
     servers: Vec<TestingServer>,
-    /// What the servers talk through, if they can be isolated.
+    /// The proxies between the servers, if the servers can be isolated.
     links: Option<Links>,
 }
 
@@ -80,7 +81,7 @@ pub(super) async fn start(
 }
 
 impl TestingCluster {
-    /// Starts `size` servers with the default settings, see [`TestingClusterBuilder`].
+    /// Starts `size` servers with the default settings. See [`TestingClusterBuilder`].
     ///
     /// # Errors
     ///
@@ -89,29 +90,30 @@ impl TestingCluster {
         Self::builder(size).start().await
     }
 
-    /// Settings for `size` servers.
+    /// Returns a builder for `size` servers.
     pub fn builder(size: usize) -> TestingClusterBuilder {
         TestingClusterBuilder::new(size)
     }
 
-    /// What a client connects to: host and port of each server, separated by commas.
+    /// Returns the connect string for clients: host and port of each server, separated by commas.
     pub fn connect_string(&self) -> String {
         self.servers.iter().map(TestingServer::connect_string).collect::<Vec<_>>().join(",")
     }
 
-    /// All servers, running or not.
+    /// Returns all servers, running or not.
     pub fn servers(&self) -> &[TestingServer] {
         &self.servers
     }
 
-    /// The index of the server that leads. Waits until there is exactly one and a majority of all servers has joined it.
+    /// Returns the index of the leader. Waits until there is exactly one, and a majority of all servers has joined
+    /// it.
     ///
-    /// After a leader was killed it takes about a second, after it was paused some more: the others give it up when they
-    /// have heard nothing of it for two seconds.
+    /// This takes about a second after a leader was killed. After a leader was paused it takes longer, since the
+    /// others give it up only when they have not heard from it for two seconds.
     ///
     /// # Errors
     ///
-    /// `TimedOut` if there is none within 30 seconds, for example because the majority is stopped or paused.
+    /// `TimedOut` if there is no leader within 30 seconds, for example because the majority is stopped or paused.
     pub async fn leader(&self) -> io::Result<usize> {
         let started = Instant::now();
         loop {
@@ -152,7 +154,7 @@ impl TestingCluster {
         }
     }
 
-    /// [Stops](TestingServer::stop) one server in good order.
+    /// [Stops](TestingServer::stop) one server gracefully.
     ///
     /// # Errors
     ///
@@ -170,10 +172,10 @@ impl TestingCluster {
         self.servers[index].kill().await
     }
 
-    /// Starts one server again on the same ports and data; first stops it if it is running.
+    /// Starts one server again on the same ports and data. Stops it first if it is running.
     ///
-    /// Waits until it serves clients. If no majority of all servers is running, as this one cannot serve then, waits only
-    /// until it answers questions: so a cluster that was stopped altogether is started server by server.
+    /// Waits until the server serves clients. If no majority of all servers is running, so that it cannot serve,
+    /// waits only until it answers four-letter words. So you can start a stopped cluster server by server.
     ///
     /// # Errors
     ///
@@ -204,9 +206,9 @@ impl TestingCluster {
         self.servers[index].resume()
     }
 
-    /// Cuts one server off from all others, in both directions and without a word: clients still reach it. A follower
-    /// goes on to serve reads until it gives the leader up, after two seconds; a leader goes on about as long, and the
-    /// others may then take a minute to agree on the next.
+    /// Cuts one server off from all others, in both directions and without closing connections. Clients still reach
+    /// it. A follower continues to serve reads until it gives the leader up, after two seconds. A leader continues
+    /// for about as long; the others may then take a minute to agree on the next one.
     ///
     /// # Panics
     ///
@@ -215,7 +217,7 @@ impl TestingCluster {
         self.set_traffic(index, Traffic::black_hole());
     }
 
-    /// Lets an [isolated](Self::isolate) server reach the others again.
+    /// Reconnects an [isolated](Self::isolate) server to the others.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! What a server is started with: zoo.cfg and the JVM's arguments.
+//! The command line of a server: zoo.cfg and the JVM's arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::settings::{Settings, invalid};
 
-/// Small and quick to start: two seconds of optimising compiler and parallel collectors are wasted on a test.
+/// Small and quick to start: the optimising compiler and parallel collectors would cost each test two seconds.
 const JVM: [&str; 4] = [
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -17,9 +17,10 @@ const JVM: [&str; 4] = [
     "-XX:-UsePerfData",
 ];
 
-/// How long a member may take to find a leader and to get its data.
+/// How long a member may take to find a leader and to load its data.
 const JOIN_LIMIT: Duration = Duration::from_secs(10);
-/// After how long without a sign leader and follower give each other up: a paused leader is replaced after it.
+/// After this long without a sign of life, leader and followers give each other up, so a paused leader is replaced
+/// after it.
 const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The ports on which the members of a cluster talk to each other.
@@ -29,7 +30,7 @@ pub(super) struct Member {
     pub(super) election_port: u16,
 }
 
-/// The text of zoo.cfg. `members` is empty for a single server.
+/// Returns the text of zoo.cfg. `members` is empty for a single server.
 pub(super) fn zoo_cfg(settings: &Settings, data: &Path, port: u16, members: &[Member]) -> io::Result<String> {
     let data = data
         .to_str()
@@ -51,9 +52,9 @@ pub(super) fn zoo_cfg(settings: &Settings, data: &Path, port: u16, members: &[Me
     set("maxClientCnxns", "0");
     set("admin.enableServer", "false");
     set("4lw.commands.whitelist", "*");
-    // Kilobytes; 64 megabytes by default, for each server of each test.
+    // In kilobytes. The default is 64 megabytes, for each server of each test.
     set("preAllocSize", "64");
-    // What was written survives a kill also without; only a crash of the machine would lose it.
+    // Without it, writes still survive a kill; only a crash of the machine would lose them.
     set("forceSync", "no");
     if !members.is_empty() {
         set("initLimit", &ticks(JOIN_LIMIT));
@@ -63,14 +64,14 @@ pub(super) fn zoo_cfg(settings: &Settings, data: &Path, port: u16, members: &[Me
         let Member { quorum_port, election_port } = member;
         set(&format!("server.{}", index + 1), &format!("127.0.0.1:{quorum_port}:{election_port}"));
     }
-    // Last, as the last line of a key counts.
+    // Last, since the last line of a key takes effect.
     for (key, value) in &settings.properties {
         set(key, value);
     }
     Ok(text)
 }
 
-/// The arguments of `java`.
+/// Returns the arguments of `java`.
 pub(super) fn arguments(
     settings: &Settings,
     class_path: &OsStr,

@@ -1,4 +1,4 @@
-//! ZooKeeper's four-letter words: questions over a plain connection.
+//! ZooKeeper's four-letter words: commands over a plain connection.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time;
 
-/// Asks the server at `port` and returns its whole answer.
+/// Sends a command to the server at `port`, and returns its whole answer.
 pub(super) async fn ask(port: u16, word: &str, patience: Duration) -> io::Result<String> {
     if word.len() != 4 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return Err(io::Error::new(
@@ -40,22 +40,24 @@ pub(super) async fn ask(port: u16, word: &str, patience: Duration) -> io::Result
     }
 }
 
-/// `Mode` of `srvr`: "standalone", "leader" or "follower"; none while the server has no quorum.
+/// Returns the `Mode` in the answer to `srvr`: "standalone", "leader" or "follower"; `None` while the server has no
+/// quorum.
 pub(super) fn mode(srvr: &str) -> Option<&str> {
     after(srvr, "Mode: ")
 }
 
-/// Packets that the server received, out of `srvr`.
+/// Returns the number of packets that the server has received, from the answer to `srvr`.
 pub(super) fn packets_received(srvr: &str) -> io::Result<u64> {
     number(after(srvr, "Received: "), srvr)
 }
 
-/// Watches of all connections, out of `mntr`. `wchs` has a count too, but leaves out those of children.
+/// Returns the number of watches of all connections, from the answer to `mntr`. `wchs` has a count too, but leaves
+/// out watches on children.
 pub(super) fn watch_count(mntr: &str) -> io::Result<u64> {
     number(after(mntr, "zk_watch_count\t"), mntr)
 }
 
-/// Packets received of the connection with this session, out of `cons`.
+/// Returns the number of packets received on the connection of this session, from the answer to `cons`.
 pub(super) fn session_packets(cons: &str, session: i64) -> io::Result<u64> {
     let id = format!("0x{session:x}");
     for line in cons.lines() {

@@ -1,21 +1,21 @@
-//! Finding Java and ZooKeeper's jars.
+//! Finds Java and ZooKeeper's jars.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Debian's packages. The manifest of the first names all others it needs, except for a log output.
+/// Debian's packages. The manifest of the first names all others that it needs, except for a log backend.
 const DEBIAN: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
 
 const WAYS_OUT: &str = "set ZK_CLASSPATH to a class path, or ZOOKEEPER_HOME to an unpacked ZooKeeper (or a folder of jars), or \
     install Debian's packages libzookeeper-java and libslf4j-java, or run under zk-docker/with-zookeeper";
 
-/// Looks up an environment variable; one that is empty counts as not set.
+/// Reads an environment variable. An empty one counts as not set.
 pub(super) fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The class path to use when the builder was not given one.
+/// Returns the class path to use if the builder was not given one.
 pub(super) fn class_path(environment: impl Fn(&str) -> Option<OsString>) -> io::Result<OsString> {
     class_path_or(environment, &DEBIAN.map(Path::new))
 }
@@ -37,7 +37,7 @@ fn class_path_or(environment: impl Fn(&str) -> Option<OsString>, packaged: &[&Pa
     Err(not_found(&format!("found no ZooKeeper server to start: {WAYS_OUT}")))
 }
 
-/// The jars of a binary distribution (`lib`, and the folder itself before 3.5), or of a plain folder.
+/// Returns the jars of a binary distribution (`lib`, and the folder itself before 3.5), or of a plain folder.
 fn distribution(home: &Path) -> Option<OsString> {
     let folders = [home.join("lib"), home.to_owned()];
     if !folders.iter().any(|folder| has_zookeeper(folder)) {
@@ -59,7 +59,7 @@ fn join(parts: &[impl AsRef<OsStr>]) -> io::Result<OsString> {
     std::env::join_paths(parts).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 
-/// The `java` to run.
+/// Returns the `java` to run.
 pub(super) fn java(environment: impl Fn(&str) -> Option<OsString>) -> io::Result<PathBuf> {
     if let Some(home) = environment("JAVA_HOME") {
         let java = Path::new(&home).join("bin/java");

@@ -1,4 +1,4 @@
-//! Ending a session at the server.
+//! Ends a session at the server.
 
 use std::io;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::client::Client;
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After what time without a sign of the end it is asked again.
+/// After this long without a sign of the end, the server is asked again.
 const HANG_UP: Duration = Duration::from_millis(500);
 
-/// Ends the present session of a client at the server, as if it had expired there: its ephemeral nodes are
-/// gone when this returns, and the client learns of it when it next hears from the server.
+/// Ends the current session of a client at the server, as if it had expired there. Its ephemeral nodes are gone
+/// when this returns; the client learns of it when it next hears from the server.
 ///
-/// Unlike Curator's `KillSession`, which only makes the client believe it.
+/// Curator's `KillSession` is different: it only makes the client believe that its session has expired.
 ///
-/// Only for servers without encryption.
+/// This works only with servers that accept unencrypted connections.
 ///
 /// # Errors
-/// When the client has no session, when its session is adopted so that its servers are not known, and when no
-/// server can be reached or none knows the session.
+/// If the client has no session; if its session is adopted, so that its servers are not known; or if no server can
+/// be reached or none knows the session.
 ///
 /// ```no_run
 /// use zk_recipes::Client;
@@ -48,7 +48,7 @@ pub async fn kill_session(client: &Client) -> io::Result<()> {
     kill(&servers, session).await
 }
 
-/// Ends a session at one of these servers, of whatever client.
+/// Ends a session of any client at one of these servers.
 pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
     let hosts = servers.join(",");
     let killing = async {
@@ -57,7 +57,7 @@ pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
                 format!("{hosts} knows no session {session:#x} with the password that it should have");
             return Err(io::Error::new(io::ErrorKind::NotFound, reason));
         }
-        // The client may take its session back before the end of it is carried out: then once more.
+        // The client may resume its session before the end is carried out; so repeat.
         while end(servers, session).await? {}
         Ok(())
     };
@@ -69,20 +69,21 @@ pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
 /// Attaches to a session and ends it. Returns whether the server knew the session.
 async fn end(servers: &[String], session: i64) -> io::Result<bool> {
     let mut server = connect_to_any(servers).await?;
-    // Both requests in one packet: the session is ended before the client can take it back.
+    // Both requests in one packet: the session is ended before the client can resume it.
     let mut requests = Vec::new();
     put_frame(&mut requests, &connect_request(session));
     put_frame(&mut requests, &close_session_request());
     server.write_all(&requests).await?;
     let response = match read_frame(&mut server).await {
         Ok(response) => response,
-        // A client that attached to the same session after us made the server hang up on us.
+        // The server closed our connection because a client attached to the same session after us.
         Err(error) if error.kind() != io::ErrorKind::TimedOut => return Ok(true),
         Err(error) => return Err(error),
     };
-    // Protocol version and timeout stand before it; zero means that the session is over.
+    // Protocol version and timeout come first; zero means that the session is over.
     let known = response.get(8..16).is_some_and(|session| session != [0; 8]);
-    // The server hangs up when the session has ended; but not on us if the client has taken it back meanwhile.
+    // The server closes the connection when the session has ended, but not ours if the client has resumed it
+    // meanwhile.
     let _ = tokio::time::timeout(HANG_UP, server.read_to_end(&mut Vec::new())).await;
     Ok(known)
 }
@@ -120,7 +121,7 @@ fn close_session_request() -> Vec<u8> {
     [XID.to_be_bytes(), CLOSE_SESSION.to_be_bytes()].concat()
 }
 
-/// The password that a ZooKeeper server gives a session: 16 bytes of `java.util.Random`, seeded with the
+/// Computes the password that a ZooKeeper server gives a session: 16 bytes of `java.util.Random`, seeded with the
 /// session's id and a constant that is the same in every server (`ZooKeeperServer.generatePasswd`).
 fn password(session: i64) -> [u8; 16] {
     const SERVER_CONSTANT: i64 = 0xB341_5C00;

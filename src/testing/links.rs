@@ -1,11 +1,11 @@
-//! What the servers of a cluster talk through.
+//! The proxies between the servers of a cluster.
 
 use std::io;
 
 use super::config::Member;
 use super::fault_proxy::{FaultProxy, Traffic};
 
-/// A way for each server to each other one, with a proxy on it for each port.
+/// A link from each server to each other one, with a proxy for each port.
 #[derive(Debug)]
 pub(super) struct Links(Vec<Link>);
 
@@ -30,7 +30,7 @@ impl Links {
         Ok(Self(links))
     }
 
-    /// The ports at which one server finds the others.
+    /// Returns the ports at which one server finds the others.
     pub(super) fn seen_by(&self, server: usize, members: &[Member]) -> Vec<Member> {
         let mut seen = members.to_vec();
         for link in self.0.iter().filter(|link| link.from == server) {
@@ -39,7 +39,7 @@ impl Links {
         seen
     }
 
-    /// How the traffic fares between one server and all others.
+    /// Sets the traffic between one server and all others.
     pub(super) fn set_traffic(&self, server: usize, traffic: Traffic) {
         for link in self.0.iter().filter(|link| link.from == server || link.to == server) {
             link.quorum.set_traffic(traffic);

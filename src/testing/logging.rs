@@ -1,7 +1,7 @@
-//! Log settings, so that a failed start leaves its reason in the log and a good one leaves little.
+//! Log settings: a failed start logs its reason, a good one logs little.
 //!
-//! ZooKeeper's releases bring log4j 1, logback or log4j 2, and Debian's package brings none. log4j 1 says nothing and
-//! logback says everything unless it finds a file.
+//! ZooKeeper's releases contain log4j 1, logback or log4j 2, and Debian's package none. Without a file, log4j 1
+//! logs nothing and logback logs everything.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,7 +24,7 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d %-5p %c{1} - %m%n
 ";
 
-/// Writes the files into `directory` and returns the JVM's arguments that name them.
+/// Writes the files into `directory`, and returns the JVM's arguments that name them.
 pub(super) fn quiet(directory: &Path) -> io::Result<Vec<OsString>> {
     let logback = directory.join("logback.xml");
     let log4j_1 = directory.join("log4j.properties");

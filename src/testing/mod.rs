@@ -1,4 +1,5 @@
-//! Real ZooKeeper servers for tests: start, stop, kill, pause and inspect them, and let the network to them fail.
+//! Real ZooKeeper servers for tests. Start, stop, kill, pause and inspect them, and simulate failures of their
+//! network.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -18,29 +19,30 @@
 //! # } // dropped: killed, and its data removed
 //! ```
 //!
-//! A [`TestingServer`] is one server, a [`TestingCluster`] an ensemble of several. Both are quick (a tick of 100 ms, so that
-//! sessions may be as short as 200 ms, and no waiting for the disk) and reachable from this machine only. They need
-//! `/bin/sh` and signals, that is a Unix, and a tokio runtime with time and I/O enabled whose clock is not paused.
+//! A [`TestingServer`] is one server, a [`TestingCluster`] an ensemble of several. Both are fast: a tick is 100 ms,
+//! so sessions can be as short as 200 ms, and writes do not wait for the disk. They can be reached from this
+//! machine only. They need a Unix, with `/bin/sh` and signals, and a tokio runtime with time and I/O enabled whose
+//! clock is not paused.
 //!
-//! A [`FaultProxy`] stands between clients and a server, and lets their network fail: it cuts and refuses connections,
-//! delays and withholds what is sent, and loses single requests and replies.
+//! A [`FaultProxy`] between clients and a server simulates network failures: it cuts and refuses connections,
+//! delays and withholds traffic, and loses single requests and replies.
 //!
 //! # Which ZooKeeper
 //!
-//! Versions 3.8 and 3.9 are tested. The class path is the first of
+//! Versions 3.8 and 3.9 are tested. The class path is the first of these that is set or found:
 //!
 //! 1. the builder's `class_path`,
 //! 2. the environment variable `ZK_CLASSPATH`,
 //! 3. the jars in `lib` of the folder in the environment variable `ZOOKEEPER_HOME`, and those in the folder itself,
 //! 4. Debian's packages `libzookeeper-java` and `libslf4j-java`.
 //!
-//! `java` is that of `JAVA_HOME`, if set, or else that of `PATH`.
+//! `java` is taken from `JAVA_HOME` if that is set, and otherwise from `PATH`.
 //!
 //! # Nothing is left behind
 //!
-//! A server ends with the value that stands for it, also after a panic. Each is watched by a small shell process that
-//! notices when the process that started it is gone, for whatever reason, and then kills the server and removes its data.
-//! Only the data of a server that was stopped at that moment stay in the temporary folder.
+//! A server ends when its value is dropped, also in a panic. A small shell process watches each server: when the
+//! process that started the server is gone, for whatever reason, it kills the server and removes its data. Only the
+//! data of a server that was stopped at that moment stays in the temporary folder.
 
 mod builder;
 mod cluster;

@@ -6,17 +6,18 @@ use std::ops::Range;
 
 use parking_lot::Mutex;
 
-/// Below it are the ports of well-known services.
+/// The ports of well-known services are below it.
 const LOWEST: u16 = 10_000;
-/// Where most systems begin to number outgoing connections; some begin higher.
+/// The first port that most systems use for outgoing connections; some begin higher.
 const EPHEMERAL: u16 = 32_768;
-/// Fewer ports than that are not worth a range of their own.
+/// The minimum size of the range of ports.
 const ENOUGH: u16 = 2_000;
 
-/// A port of 127.0.0.1 that stays ours, also while no server listens on it.
+/// A port of 127.0.0.1 that stays reserved, even while no server listens on it.
 ///
-/// No other port of this process is equal to it, and none handed out by this module in another process: the UDP port of
-/// the same number is the token, which a kernel takes back whatever way a process ends.
+/// It differs from all other ports of this process, and from those that this module has reserved in other
+/// processes: the UDP port of the same number serves as a token, which the kernel takes back however a process
+/// ends.
 #[derive(Debug)]
 pub(super) struct Port {
     number: u16,
@@ -44,8 +45,9 @@ impl Port {
     }
 }
 
-/// The next number after the last one handed out: a port of a dropped server does not come back until all others were
-/// used, so that a client of the old server does not find itself at a new one. Begins anywhere, as other processes do.
+/// Returns the number after the last one. A port of a dropped server is not used again until all others were, so
+/// that a client of the old server does not connect to a new one. The first number is random, since other processes
+/// do the same.
 fn next(range: &Range<u16>) -> u16 {
     static LAST: Mutex<Option<u16>> = Mutex::new(None);
     let mut last = LAST.lock();
@@ -58,8 +60,9 @@ fn next(range: &Range<u16>) -> u16 {
     number
 }
 
-/// Ports that no outgoing connection gets. A client that keeps trying to reach a stopped server on a port of the
-/// ephemeral range sooner or later gets that very port, and is then connected to itself.
+/// Returns a range of ports that no outgoing connection gets. A client that keeps trying to reach a stopped server
+/// on a port of the ephemeral range sooner or later gets that very port for itself, and is then connected to
+/// itself.
 fn range() -> Range<u16> {
     let settings = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let ephemeral = settings.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(EPHEMERAL);

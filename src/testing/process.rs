@@ -13,17 +13,18 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::{oneshot, watch};
 
-/// How long a drop waits for a killed JVM to be gone.
+/// How long a drop waits until a killed JVM is gone.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a freeze may take, on a machine that is busy with other things.
+/// How long a freeze may take, on a busy machine.
 const FREEZE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Arguments: directory, log file, command.
 ///
-/// The guard's `read` ends when the other end of the pipe is closed, and a kernel closes it whatever way our process
-/// ends. Only then is the directory removed here; otherwise its owner does that. The guard ignores TERM before it kills,
-/// so that the TERM it gets after the server's end never hides that it was the guard who ended it.
+/// The guard's `read` ends when the other end of the pipe is closed, which the kernel does however our process
+/// ends. The directory is removed here only in that case; otherwise its owner removes it. The guard ignores TERM
+/// before it kills, so that the TERM that it gets after the server's end does not hide that the guard ended the
+/// server.
 const WATCHDOG: &str = r#"
 directory=$1 log=$2
 shift 2
@@ -41,17 +42,18 @@ wait $guard && rm -rf "$directory"
 exit $status
 "#;
 
-/// A running JVM. Killed when dropped.
+/// A running JVM. Dropping it kills the JVM.
 #[derive(Debug)]
 pub(super) struct Process {
     pid: Pid,
     exit: watch::Receiver<Option<ExitStatus>>,
-    /// The guard's pipe: never written to, only held open.
+    /// The guard's pipe. Never written to, only held open.
     _lifeline: ChildStdin,
 }
 
 impl Process {
-    /// Starts `program` with its output in `log`. `directory` is removed if this process ends without ending the JVM.
+    /// Starts `program`, with its output in `log`. `directory` is removed if this process ends without ending the
+    /// JVM.
     pub(super) async fn spawn(
         directory: &Path,
         log: &Path,
@@ -65,10 +67,10 @@ impl Process {
             .arg(log)
             .arg(program)
             .args(arguments);
-        // A group of its own: Ctrl-C in a terminal must reach the tests only, they end the rest.
+        // In a group of its own: Ctrl-C in a terminal must reach the tests only, which end the rest.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
 
-        // A thread rather than tokio's child: it reaps whatever happens to the runtime.
+        // A thread rather than tokio's child: it reaps the process whatever happens to the runtime.
         let (send, receive) = oneshot::channel();
         thread::Builder::new().name("zookeeper-reaper".into()).spawn(move || {
             let mut child = match command.spawn() {
@@ -76,7 +78,8 @@ impl Process {
                 Err(error) => return drop(send.send(Err(error))),
             };
             let (exited, exit) = watch::channel(None);
-            // Nobody takes it if the future was dropped. That closes the lifeline, and the watchdog cleans up.
+            // If the future was dropped, no one receives this. That closes the lifeline, and the watchdog cleans
+            // up.
             drop(send.send(Started::of(&mut child, exit)));
             if let Ok(status) = child.wait() {
                 exited.send_replace(Some(status));
@@ -92,17 +95,17 @@ impl Process {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// How the JVM ended, if it did.
+    /// Returns how the JVM ended, if it has.
     pub(super) fn exit_status(&self) -> Option<ExitStatus> {
         *self.exit.borrow()
     }
 
     pub(super) fn is_running(&self) -> bool {
-        // A closed channel without a status: the thread could not wait, so there is nobody to wait for.
+        // A closed channel without a status means that the thread could not wait for the process.
         self.exit_status().is_none() && self.exit.has_changed().is_ok()
     }
 
-    /// Without effect on a JVM that ends at this moment.
+    /// Has no effect on a JVM that is just ending.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
         match kill_process(self.pid, signal) {
             Err(error) if error != Errno::SRCH => Err(error.into()),
@@ -110,8 +113,8 @@ impl Process {
         }
     }
 
-    /// Stops all threads. A signal alone has reached none of them when it is sent, so that the JVM would go on to answer
-    /// for a moment; where the system has no `/proc` to tell, this is how it is.
+    /// Stops all threads. When a signal has been sent, it has not stopped any thread yet, so the JVM would answer
+    /// for a moment longer. That is the behaviour on systems without `/proc`.
     pub(super) fn freeze(&self) -> io::Result<()> {
         self.signal(Signal::STOP)?;
         let limit = Instant::now() + FREEZE_PATIENCE;
@@ -131,20 +134,21 @@ impl Process {
     fn is_frozen(&self) -> bool {
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return true };
         threads.flatten().all(|thread| {
-            // "7 (a name) T …", where R, S and D are not stopped. A thread that ended meanwhile has no file.
+            // The format is "7 (a name) T …", where R, S and D are not stopped. A thread that has ended meanwhile
+            // has no file.
             let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
             !stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with(['R', 'S', 'D']))
         })
     }
 
-    /// Waits until the JVM has ended and is reaped.
+    /// Waits until the JVM has ended and has been reaped.
     pub(super) async fn ended(&self) {
         let _ = self.exit.clone().wait_for(Option::is_some).await;
     }
 }
 
-/// A process on its way out of the thread that started it. Unlike a [`Process`] it does not wait when it is dropped, as
-/// that may happen in the very thread it would wait for.
+/// A process that its starting thread hands over. Unlike a [`Process`], it does not wait when it is dropped: that
+/// may happen in the very thread that it would wait for.
 struct Started {
     pid: Pid,
     exit: watch::Receiver<Option<ExitStatus>>,

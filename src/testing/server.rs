@@ -26,14 +26,14 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Lines of the log that an error quotes.
+/// How many lines of the log an error quotes.
 const LOG_TAIL: usize = 30;
 
 /// A real ZooKeeper server on 127.0.0.1, for tests.
 ///
 /// It has a port and a temporary data folder of its own. Dropping it kills the server, waits for its end (some
-/// milliseconds, at most two seconds) and removes the data; this needs no runtime. The server also ends, and its data
-/// are removed, when the process that started it ends in any other way, even by SIGKILL.
+/// milliseconds, at most two seconds) and removes the data; this needs no runtime. If the process that started the
+/// server ends in any other way, even by SIGKILL, the server also ends and its data is removed.
 ///
 /// See the [module](super) for an example.
 #[must_use = "if unused, the server is stopped at once"]
@@ -48,18 +48,18 @@ pub struct TestingServer {
     directory: TempDir,
 }
 
-/// What the end of a start is.
+/// What a start waits for.
 #[derive(Clone, Copy)]
 pub(super) enum Ready {
-    /// Serves clients.
+    /// The server serves clients.
     Serving,
-    /// Answers questions, perhaps by saying that it has no quorum yet.
+    /// The server answers four-letter words, possibly with the reply that it has no quorum yet.
     Answering,
 }
 
-/// The part of a cluster that a server is told about.
+/// What a server knows about its cluster.
 pub(super) struct Membership {
-    /// From 1.
+    /// Starts at 1.
     pub(super) id: usize,
     pub(super) members: Vec<Member>,
     /// Reserved for as long as the server lives.
@@ -67,7 +67,7 @@ pub(super) struct Membership {
 }
 
 impl TestingServer {
-    /// Starts a server with the default settings, see [`TestingServerBuilder`].
+    /// Starts a server with the default settings. See [`TestingServerBuilder`].
     ///
     /// # Errors
     ///
@@ -76,12 +76,12 @@ impl TestingServer {
         Self::builder().start().await
     }
 
-    /// Settings for a server.
+    /// Returns a builder for a server.
     pub fn builder() -> TestingServerBuilder {
         TestingServerBuilder::default()
     }
 
-    /// Lays out a server that is not running yet.
+    /// Sets up a server without starting it.
     pub(super) fn prepare(settings: &Settings, membership: Option<Membership>) -> io::Result<Self> {
         settings.check()?;
         let java = jars::java(jars::environment)?;
@@ -114,7 +114,7 @@ impl TestingServer {
         })
     }
 
-    /// Starts the process, without waiting for it to serve.
+    /// Starts the process, without waiting until it serves.
     pub(super) async fn launch(&mut self) -> io::Result<()> {
         let process = Process::spawn(self.directory.path(), &self.log(), &self.java, &self.arguments).await?;
         tracing::debug!(port = self.port(), pid = process.pid(), "started a ZooKeeper server");
@@ -123,10 +123,10 @@ impl TestingServer {
         Ok(())
     }
 
-    /// Waits until the launched server is ready. The error of one that found its port taken is `AddrInUse`.
+    /// Waits until the launched server is ready. The error for a server that found its port taken is `AddrInUse`.
     pub(super) async fn wait_until(&self, ready: Ready) -> io::Result<()> {
         let started = Instant::now();
-        // A server that has only just opened its port may lose a question. Ask again soon, but give a slow machine time.
+        // A server that has only just opened its port may lose a command. Retry soon, but give a slow machine time.
         let mut patience = Duration::from_millis(100);
         loop {
             let status = self.process.as_ref().map(Process::exit_status);
@@ -157,7 +157,7 @@ impl TestingServer {
         let log = fs::read(self.log()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let kind = if log.contains("java.net.BindException") { io::ErrorKind::AddrInUse } else { kind };
-        // Stack frames would push the reason out of the tail.
+        // Stack frames would push the reason out of the quoted lines.
         let lines: Vec<_> =
             log.lines().filter(|line| !line.starts_with("\tat ") && !line.is_empty()).collect();
         let tail = lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n  ");
@@ -170,17 +170,18 @@ impl TestingServer {
         )
     }
 
-    /// What a client connects to: "127.0.0.1:" and the port. Stays the same over restarts.
+    /// Returns the connect string for clients: "127.0.0.1:" and the port. It stays the same over restarts.
     pub fn connect_string(&self) -> String {
         format!("127.0.0.1:{}", self.port())
     }
 
-    /// The TCP port for clients, on 127.0.0.1. Stays the same over restarts.
+    /// Returns the TCP port for clients, on 127.0.0.1. It stays the same over restarts.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// The folder with the server's snapshots and transaction logs, removed when this is dropped.
+    /// Returns the folder with the server's snapshots and transaction logs. It is removed when the server is
+    /// dropped.
     pub fn data_dir(&self) -> PathBuf {
         data_dir(&self.directory)
     }
@@ -189,12 +190,12 @@ impl TestingServer {
         self.directory.path().join("server.log")
     }
 
-    /// The process id of the server's JVM, none while it is not running.
+    /// Returns the process id of the server's JVM; `None` while it is not running.
     pub fn pid(&self) -> Option<u32> {
         self.running().ok().map(Process::pid)
     }
 
-    /// Whether the server's process exists; also true while it is [paused](Self::pause).
+    /// Returns whether the server's process exists; also true while it is [paused](Self::pause).
     pub fn is_running(&self) -> bool {
         self.running().is_ok()
     }
@@ -215,12 +216,14 @@ impl TestingServer {
         })
     }
 
-    /// Stops the server in good order (SIGTERM) and waits for its end, about a third of a second. Port and data are kept
-    /// for [`restart`](Self::restart). Nothing happens if it is not running; a paused one is woken to end.
+    /// Stops the server gracefully (SIGTERM) and waits for its end, which takes about a third of a second. Port and
+    /// data are kept for [`restart`](Self::restart). Does nothing if the server is not running. A paused server is
+    /// resumed so that it can end.
     ///
     /// # Errors
     ///
-    /// `TimedOut` if it had not ended after ten seconds; it was killed then. Also if the system refuses the signal.
+    /// `TimedOut` if the server had not ended after ten seconds; it was killed then. Also if the system refuses the
+    /// signal.
     pub async fn stop(&mut self) -> io::Result<()> {
         let Some(process) = self.process.as_ref().filter(|process| process.is_running()) else {
             return Ok(());
@@ -241,8 +244,8 @@ impl TestingServer {
         Ok(())
     }
 
-    /// Kills the server (SIGKILL) and waits for its end, some milliseconds. Port and data are kept for
-    /// [`restart`](Self::restart). Nothing happens if it is not running.
+    /// Kills the server (SIGKILL) and waits for its end, which takes some milliseconds. Port and data are kept for
+    /// [`restart`](Self::restart). Does nothing if the server is not running.
     ///
     /// # Errors
     ///
@@ -257,8 +260,8 @@ impl TestingServer {
         Ok(())
     }
 
-    /// Starts the server again on the same port and data, and waits until it serves clients; first
-    /// [stops](Self::stop) it if it is running.
+    /// Starts the server again on the same port and data, and waits until it serves clients. [Stops](Self::stop) it
+    /// first if it is running.
     ///
     /// # Errors
     ///
@@ -273,23 +276,24 @@ impl TestingServer {
         self.wait_until(ready).await
     }
 
-    /// Freezes the server (SIGSTOP): connections stay open, and new ones are accepted by the system, but nobody answers.
-    /// For its clients this is a black hole.
+    /// Freezes the server (SIGSTOP): connections stay open, and the system accepts new ones, but nothing is
+    /// answered. To clients, the server is a black hole.
     ///
-    /// Blocks until all threads have stopped, some milliseconds; what is asked after that stays unanswered until
-    /// [`resume`](Self::resume). An answer that the server gave before may still be on its way. (Only Linux tells when they
-    /// have stopped. Elsewhere the server may answer for a moment longer.)
+    /// Blocks until all threads have stopped, which takes some milliseconds. Later requests are not answered until
+    /// [`resume`](Self::resume); an earlier answer may still be in transit. Only Linux reports when the threads
+    /// have stopped. On other systems the server may answer for a moment longer.
     ///
     /// # Errors
     ///
-    /// `NotConnected` if the server is not running, `TimedOut` if it did not stop within five seconds; it runs on then.
+    /// `NotConnected` if the server is not running; `TimedOut` if it did not stop within five seconds, in which
+    /// case it continues to run.
     pub fn pause(&self) -> io::Result<()> {
         self.running()?.freeze()?;
         self.paused.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Wakes the server from a [pause](Self::pause) (SIGCONT).
+    /// Resumes the server after a [pause](Self::pause) (SIGCONT).
     ///
     /// # Errors
     ///
@@ -300,23 +304,23 @@ impl TestingServer {
         Ok(())
     }
 
-    /// Asks one of ZooKeeper's
-    /// [four-letter words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html#sc_4lw) (`srvr`, `mntr`, `cons`,
-    /// `wchp`, `dump`, …), all of which are allowed, and returns the answer as it is.
+    /// Sends one of ZooKeeper's [four-letter
+    /// words](https://zookeeper.apache.org/doc/current/zookeeperAdmin.html#sc_4lw) (`srvr`, `mntr`, `cons`, `wchp`,
+    /// `dump`, …), all of which are enabled, and returns the answer unchanged.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `word` is not four lower case letters, `TimedOut` without an answer within five seconds (a
-    /// paused server), `UnexpectedEof` if the server does not know the word, and those of the connection
+    /// `InvalidInput` if `word` is not four lower-case letters; `TimedOut` without an answer within five seconds (a
+    /// paused server); `UnexpectedEof` if the server does not know the word; and the errors of the connection
     /// (`ConnectionRefused` for a stopped server).
     pub async fn four_letter_word(&self, word: &str) -> io::Result<String> {
         four_letter::ask(self.port(), word, ANSWER_PATIENCE).await
     }
 
-    /// How many packets the server has received from all its clients since it was started.
+    /// Returns how many packets the server has received from all its clients since it was started.
     ///
-    /// Pings count, and each four-letter word counts as one: two calls in a row differ by one if nobody else did
-    /// anything. [`session_packets`](Self::session_packets) looks at one client only.
+    /// Pings count, and each four-letter word counts as one packet: two successive calls differ by one if there was
+    /// no other traffic. [`session_packets`](Self::session_packets) counts one client only.
     ///
     /// # Errors
     ///
@@ -325,10 +329,10 @@ impl TestingServer {
         four_letter::packets_received(&self.four_letter_word("srvr").await?)
     }
 
-    /// How many packets the server has received on the present connection of a session, pings included.
+    /// Returns how many packets the server has received on the current connection of a session, pings included.
     ///
-    /// The packet that connects counts as well, and `zookeeper-client` sends a ping right after it. Other clients and
-    /// four-letter words do not count. After a reconnect the count begins anew.
+    /// The packet that connects counts as well, and `zookeeper-client` sends a ping right after it. Other clients
+    /// and four-letter words do not count. A reconnect resets the count.
     ///
     /// # Errors
     ///
@@ -337,21 +341,23 @@ impl TestingServer {
         four_letter::session_packets(&self.four_letter_word("cons").await?, session_id)
     }
 
-    /// Ends a session, whichever library its client uses; otherwise as
-    /// [`testing::kill_session`](super::kill_session()) does it for a [`Client`](crate::Client).
+    /// Ends a session of a client of any library. Otherwise it is like
+    /// [`testing::kill_session`](super::kill_session()), which ends the session of a [`Client`](crate::Client).
     ///
     /// # Errors
     ///
-    /// `NotFound` if the server knows no such session, `TimedOut` without an answer, and those of the connection.
+    /// `NotFound` if the server does not know the session; `TimedOut` without an answer; and the errors of the
+    /// connection.
     pub async fn kill_session(&self, session_id: i64) -> io::Result<()> {
         kill_session::kill(&[self.connect_string()], session_id).await
     }
 
-    /// How many watches the clients of this server have set (`zk_watch_count` of `mntr`; `wchs` leaves out those of
-    /// children).
+    /// Returns how many watches the clients of this server have set (`zk_watch_count` of `mntr`; `wchs` leaves out
+    /// watches on children).
     ///
-    /// One session's watches of one path count at most twice: one for the node, be it for its existence or its data, and
-    /// one for its children. A persistent watch counts as one or two, depending on its mode and on ZooKeeper's version.
+    /// The watches of one session on one path count at most twice: once for the node, for its existence or its
+    /// data, and once for its children. A persistent watch counts once or twice, depending on its mode and on
+    /// ZooKeeper's version.
     ///
     /// # Errors
     ///

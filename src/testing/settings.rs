@@ -1,4 +1,4 @@
-//! What a builder was told, checked before anything starts.
+//! The settings of a builder, checked before anything starts.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 const DEFAULT_TICK: Duration = Duration::from_millis(100);
 const DEFAULT_LONGEST_SESSION: Duration = Duration::from_secs(60);
 
-/// zoo.cfg keys that this module writes, and the way to set them.
+/// The zoo.cfg keys that this module writes, and how to set them.
 const OWN_KEYS: [(&str, &str); 6] = [
     ("tickTime", "use `tick_time`"),
     ("minSessionTimeout", "use `session_timeout_bounds`"),
@@ -40,7 +40,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The shortest and the longest session timeout that a server grants.
+    /// Returns the shortest and the longest session timeout that a server grants.
     pub(super) fn session_timeouts(&self) -> (Duration, Duration) {
         self.session_timeout_bounds
             .unwrap_or_else(|| (self.tick_time * 2, DEFAULT_LONGEST_SESSION.max(self.tick_time * 20)))
@@ -48,7 +48,7 @@ impl Settings {
 
     pub(super) fn check(&self) -> io::Result<()> {
         check_duration("tick_time", self.tick_time)?;
-        // The bounds that follow from a tick are multiples of it.
+        // The default bounds are multiples of the tick.
         check_duration("tick_time, times 20,", self.tick_time.saturating_mul(20))?;
         let (shortest, longest) = self.session_timeouts();
         check_duration("the lower bound of session timeouts", shortest)?;
@@ -72,7 +72,7 @@ impl Settings {
 }
 
 impl fmt::Debug for Settings {
-    /// Names of properties only: their values may be passwords of key stores.
+    /// Shows only the names of properties: the values may be passwords of key stores.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |pairs: &[(String, String)]| pairs.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
         f.debug_struct("Settings")
@@ -85,7 +85,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Milliseconds as ZooKeeper reads them: more than zero, less than 2^31.
+/// Checks for milliseconds that ZooKeeper can read: more than zero, less than 2^31.
 fn check_duration(name: &str, duration: Duration) -> io::Result<()> {
     match i32::try_from(duration.as_millis()) {
         Ok(1..) => Ok(()),

@@ -15,13 +15,13 @@ use super::link::{Cut, Item, Link, Queue, link};
 use super::request::Request;
 use super::traffic::{Direction, Traffic};
 
-/// What those who hold a handle share with the task that forwards.
+/// The state that handles share with the task that forwards.
 pub(super) struct Connection {
     traffic: watch::Sender<Traffic>,
     pub(super) cut: CancellationToken,
-    /// The interceptions that have found their request on it, by its xid.
+    /// The interceptions whose request has come on this connection, with its xid.
     intercepted: Mutex<Vec<(i32, Arc<Interception>)>>,
-    /// The xids of requests in place of pings that have no reply yet.
+    /// The xids of requests in place of pings that have not been answered.
     pinged: Mutex<Vec<i32>>,
 }
 
@@ -43,7 +43,7 @@ impl Connection {
         *self.traffic.borrow()
     }
 
-    /// Forwards until both sides have closed, or the connection is cut. Afterwards its sockets are closed.
+    /// Forwards until both sides have closed or the connection is cut, and then closes its sockets.
     pub(super) async fn run(&self, client: TcpStream, shared: &Shared) -> Option<Arc<Interception>> {
         tokio::select! {
             biased;
@@ -55,13 +55,13 @@ impl Connection {
         }
     }
 
-    /// To be called when it has ended.
+    /// To be called after the connection has ended.
     pub(super) fn take_intercepted(&self) -> Vec<Arc<Interception>> {
         self.intercepted.lock().drain(..).map(|(_, interception)| interception).collect()
     }
 
     async fn forward(&self, client: TcpStream, shared: &Shared) -> Result<(), Cut> {
-        // Frames are small and must not wait for each other. That it fails is for the reader to notice.
+        // Frames are small and must not wait for each other. The reader notices a failure.
         let _ = client.set_nodelay(true);
         let (from_client, to_client) = client.into_split();
         let (requests, mut link_to_server) = link(Direction::ToServer, self.traffic.subscribe());
@@ -75,7 +75,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The side of the server. It hears of a client only when traffic passes to it.
+    /// The server's side. The server sees a client only when traffic passes to it.
     async fn serve(&self, link: &mut Link, replies: Queue, shared: &Shared) -> Result<(), Cut> {
         link.pass(Instant::now(), 0).await;
         let Ok(server) = TcpStream::connect(&shared.server).await else {
@@ -145,19 +145,19 @@ impl Connection {
         }
     }
 
-    /// Whether the reply with this xid is to a ping, or to what takes its place.
+    /// Whether the reply with this xid belongs to a ping, or to a request in place of one.
     fn take_pinged(&self, xid: i32) -> bool {
         let mut pinged = self.pinged.lock();
         let found = pinged.iter().position(|pinged| *pinged == xid);
         found.map(|index| pinged.swap_remove(index)).is_some()
     }
 
-    /// What befalls the reply with this xid.
+    /// Returns the interception of the reply with this xid.
     fn intercepted_by(&self, xid: i32) -> Option<Arc<Interception>> {
         let mut intercepted = self.intercepted.lock();
         intercepted.retain(|(_, interception)| !interception.over.is_cancelled());
         let (_, interception) = intercepted.iter().find(|(intercepted, _)| *intercepted == xid)?;
-        // One that holds has happened now; xids of pings come again.
+        // An interception that holds its reply has happened now; xids of pings come again.
         let interception = interception.clone();
         if interception.fate == Fate::HoldReply {
             intercepted.retain(|(intercepted, _)| *intercepted != xid);

@@ -1,4 +1,4 @@
-//! Where clients come in.
+//! The port on which clients connect.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,20 +14,20 @@ use tokio::time;
 
 use crate::testing::ports::Port;
 
-/// The system is short of something, such as file descriptors.
+/// The pause after a failed accept: the system is short of something, such as file descriptors.
 const RECOVERY: Duration = Duration::from_millis(10);
 
 /// A port on which connections are accepted or refused.
 pub(super) struct Door {
     port: Port,
     runtime: Handle,
-    /// None while connections are refused.
+    /// `None` while connections are refused.
     listener: Mutex<Option<TcpListener>>,
     opened: Notify,
 }
 
 impl Door {
-    /// Of the runtime that it is called on.
+    /// Opens a port, on the runtime that this is called on.
     pub(super) fn open() -> io::Result<Self> {
         let port = Port::reserve()?;
         let listener = Mutex::new(Some(listen(&port)?));
@@ -38,7 +38,7 @@ impl Door {
         self.port.number()
     }
 
-    /// From now on connections are refused.
+    /// Refuses connections from now on.
     pub(super) fn close(&self) {
         *self.listener.lock() = None;
     }
@@ -53,7 +53,7 @@ impl Door {
         Ok(())
     }
 
-    /// The next connection. For one task only.
+    /// Returns the next connection. For use by one task only.
     pub(super) async fn next(&self) -> TcpStream {
         loop {
             tokio::select! {

@@ -1,4 +1,5 @@
-//! ZooKeeper's framing: four bytes of length, then as many bytes. The first frame of either side is the handshake.
+//! ZooKeeper's framing: four bytes of length, then as many bytes. The first frame in each direction is the
+//! handshake.
 
 use std::io;
 
@@ -6,13 +7,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::request::Request;
 
-/// Longer ones are no frames. ZooKeeper itself takes no more than a megabyte, by default.
+/// Anything longer is not a frame: ZooKeeper itself accepts a megabyte at most, by default.
 const LONGEST: usize = 64 << 20;
 const LENGTH: usize = 4;
-/// How much is read at once, at most.
+/// The maximum number of bytes in one read.
 const CHUNK: usize = 64 << 10;
 
-/// Takes a stream to pieces.
+/// Splits a stream into frames.
 pub(super) struct Frames<R> {
     source: R,
     buffer: Vec<u8>,
@@ -23,14 +24,14 @@ pub(super) struct Frames<R> {
 enum Before {
     Handshake,
     Message,
-    /// Something else than ZooKeeper's protocol: TLS, or a four-letter word.
+    /// A protocol other than ZooKeeper's: TLS, or a four-letter word.
     Unknown,
 }
 
 /// A frame with its length, or some bytes of another protocol.
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
-    /// Neither the handshake nor something unknown.
+    /// Whether it is neither the handshake nor of an unknown protocol.
     is_message: bool,
 }
 
@@ -39,12 +40,12 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Self { source, buffer: Vec::new(), before: Before::Handshake }
     }
 
-    /// Of another protocol than ZooKeeper's.
+    /// Reads a protocol other than ZooKeeper's.
     pub(super) fn opaque(source: R) -> Self {
         Self { source, buffer: Vec::new(), before: Before::Unknown }
     }
 
-    /// The next piece, none at the end. Cancel safe.
+    /// Returns the next piece; `None` at the end. Cancel safe.
     pub(super) async fn next(&mut self) -> io::Result<Option<Piece>> {
         loop {
             if let Some(piece) = self.take() {
@@ -52,7 +53,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             }
             self.buffer.reserve(CHUNK);
             if self.source.read_buf(&mut self.buffer).await? == 0 {
-                // Perhaps a part of a frame.
+                // The rest may be part of a frame.
                 self.before = Before::Unknown;
                 return Ok(self.take());
             }
@@ -83,12 +84,12 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 }
 
 impl Piece {
-    /// By which a reply is matched with its request; negative for pings, notifications and the like.
+    /// Returns the xid, which matches a reply with its request; negative for pings, notifications and the like.
     pub(super) fn xid(&self) -> Option<i32> {
         self.number_at(LENGTH)
     }
 
-    /// What it asks for.
+    /// Returns the kind of the request.
     pub(super) fn request(&self) -> Option<Request> {
         let opcode = self.number_at(LENGTH + 4)?;
         Some(Request::of(opcode).with_body(self.bytes.get(LENGTH + 8..).unwrap_or_default()))
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     async fn pieces(parts: &[&[u8]]) -> Vec<(Vec<u8>, Option<i32>, Option<Request>)> {
-        // Comes byte by byte.
+        // Arrives byte by byte.
         let (mut writing, reading) = duplex(1);
         let mut frames = Frames::new(reading);
         let mut pieces = Vec::new();

@@ -1,4 +1,4 @@
-//! What befalls single requests.
+//! The interception of single requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,21 +8,22 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::request::Request;
 
-/// What befalls a request, see [`FaultProxy::intercept`](super::FaultProxy::intercept).
+/// What happens to an intercepted request. See [`FaultProxy::intercept`](super::FaultProxy::intercept).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It does not reach the server: the connection is cut instead.
+    /// The request does not reach the server: the connection is cut instead.
     LoseRequest,
-    /// The server gets it and replies, but the client does not get the reply: the connection is cut instead.
+    /// The server receives the request and replies, but the client does not get the reply: the connection is cut
+    /// instead.
     LoseReply,
-    /// The server gets it and replies, but the reply, and everything that follows to that client on that connection, is
-    /// held back until the [`Intercepted`] is [released](Intercepted::release).
+    /// The server receives the request and replies, but the proxy holds back the reply, and everything that follows
+    /// it to the client on that connection, until the [`Intercepted`] is [released](Intercepted::release).
     HoldReply,
 }
 
-/// A request that is, or is going to be, intercepted, see [`FaultProxy::intercept`](super::FaultProxy::intercept).
+/// A pending or completed interception of a request. See [`FaultProxy::intercept`](super::FaultProxy::intercept).
 ///
-/// Dropped, it is called off if it has not happened yet, and what it holds back is released.
+/// Dropping this cancels the interception if it has not happened yet, and releases what it holds back.
 #[derive(Debug)]
 #[must_use = "an interception is called off when this is dropped"]
 pub struct Intercepted {
@@ -30,42 +31,44 @@ pub struct Intercepted {
     _over: DropGuard,
 }
 
-/// What the proxy knows of it.
+/// The state of an interception that the proxy uses.
 #[derive(Debug)]
 pub(super) struct Interception {
     which: Which,
     pub(super) fate: Fate,
     pub(super) happened: CancellationToken,
-    /// Called off, or released.
+    /// Cancelled or released.
     pub(super) over: CancellationToken,
 }
 
-/// Which request it is for.
+/// Selects the request.
 #[derive(Debug)]
 pub(super) enum Which {
-    /// The next one of a kind.
+    /// The next request of a kind.
     Next(Request),
-    /// The one before which this many come.
+    /// The request that comes after this many others.
     After(AtomicUsize),
 }
 
-/// Those that wait for their request, the oldest first.
+/// The interceptions that wait for their request, oldest first.
 #[derive(Default)]
 pub(super) struct Interceptions(Mutex<Vec<Arc<Interception>>>);
 
 impl Intercepted {
-    /// Waits until it has happened: a lost connection is cut, a reply to hold is with the proxy. Returns at once
-    /// afterwards. Cancel safe. Never returns when the proxy is dropped before.
+    /// Waits until the interception has happened: for a lost request or reply, the connection is cut; for a held
+    /// reply, the proxy has it. Returns immediately afterwards. Cancel safe. Never returns if the proxy is dropped
+    /// before that.
     pub async fn happened(&self) {
         self.interception.happened.cancelled().await;
     }
 
-    /// Calls it off if it has not happened yet, and lets go what it holds back. The same as dropping it.
+    /// Cancels the interception if it has not happened yet, and releases what it holds back. Equivalent to dropping
+    /// it.
     pub fn release(self) {}
 }
 
 impl Which {
-    /// Whether it is this request. A ping counts for none.
+    /// Whether this is the request. Pings are not counted.
     fn is(&self, request: Request) -> bool {
         match self {
             Self::Next(kind) => kind.normal() == request,
@@ -89,17 +92,17 @@ impl Interceptions {
         Intercepted { _over: interception.over.clone().drop_guard(), interception }
     }
 
-    /// The one for this request: no other request gets it, unless it is given back.
+    /// Takes the interception for this request. No other request gets it, unless it is given back.
     pub(super) fn take(&self, request: Request) -> Option<Arc<Interception>> {
         let mut waiting = self.0.lock();
         waiting.retain(|interception| !interception.over.is_cancelled());
-        // Each has its look, since each counts.
+        // Each is checked, since each counts.
         let fitting: Vec<bool> = waiting.iter().map(|interception| interception.which.is(request)).collect();
         let index = fitting.iter().position(|fits| *fits)?;
         Some(waiting.remove(index))
     }
 
-    /// Waits for another request, as the connection of the first ended before it had happened.
+    /// Makes an interception wait for another request, if its connection ended before it had happened.
     pub(super) fn give_back(&self, interception: Arc<Interception>) {
         if !interception.happened.is_cancelled() {
             self.0.lock().insert(0, interception);

@@ -1,4 +1,4 @@
-//! One direction of a connection: what is on its way, in order.
+//! One direction of a connection: what is in transit, in order.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tokio::time::{self, Instant};
 use super::interception::Interception;
 use super::traffic::{Direction, Traffic};
 
-/// Something that is on its way.
+/// Something in transit.
 pub(super) enum Item {
     Bytes(Vec<u8>),
-    /// What follows waits until the interception is over.
+    /// Whatever follows waits until the interception is over.
     Hold(Arc<Interception>),
     /// Nothing follows: the sender has closed its socket.
     End,
@@ -22,20 +22,20 @@ pub(super) enum Item {
 
 /// Why both directions end.
 pub(super) enum Cut {
-    /// One side is gone altogether.
+    /// One side is gone.
     Reset,
     Intercepted(Arc<Interception>),
 }
 
-/// Where things set out.
+/// The sending end.
 pub(super) struct Queue(mpsc::UnboundedSender<(Instant, Item)>);
 
-/// Where they arrive.
+/// The receiving end.
 pub(super) struct Link {
     items: mpsc::UnboundedReceiver<(Instant, Item)>,
     direction: Direction,
     traffic: watch::Receiver<Traffic>,
-    /// Nothing more is sent before: it is busy with what was sent last, or was a black hole until then.
+    /// Nothing more is sent before: the link is still sending earlier bytes, or was a black hole until then.
     free_at: Instant,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn link(direction: Direction, traffic: watch::Receiver<Traffic>) -> (
 
 impl Queue {
     pub(super) fn push(&self, item: Item) {
-        // Nobody receives: the connection is ending.
+        // An error means that there is no receiver, because the connection is ending.
         let _ = self.0.send((Instant::now(), item));
     }
 }
@@ -58,7 +58,7 @@ impl Link {
             match item {
                 Item::Bytes(bytes) => {
                     self.pass(since, bytes.len()).await;
-                    // An error means that the target is gone. It is for the other direction to tell so.
+                    // An error means that the target is gone, which the other direction reports.
                     let _ = target.write_all(&bytes).await;
                 }
                 Item::Hold(interception) => interception.over.cancelled().await,
@@ -76,7 +76,8 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until so many bytes, on their way since then, have arrived. New traffic applies to them as well.
+    /// Waits until `bytes` bytes, in transit since `since`, have arrived. Changes of the traffic apply to them as
+    /// well.
     pub(super) async fn pass(&mut self, since: Instant, bytes: usize) {
         loop {
             let flow = self.traffic.borrow_and_update().flow(self.direction);
@@ -108,7 +109,7 @@ impl Link {
 
 async fn changed(traffic: &mut watch::Receiver<Traffic>) {
     if traffic.changed().await.is_err() {
-        // Nobody can change it any more.
+        // No one can change it any more.
         std::future::pending::<()>().await;
     }
 }

@@ -1,4 +1,4 @@
-//! What the proxy has seen.
+//! The requests and replies that the proxy has seen.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

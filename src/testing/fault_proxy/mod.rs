@@ -1,4 +1,4 @@
-//! A proxy before a server, by which a test lets the network fail.
+//! A proxy in front of a server, with which a test simulates network failures.
 
 mod connection;
 mod door;
@@ -30,12 +30,18 @@ pub use self::interception::{Fate, Intercepted};
 pub use self::request::Request;
 pub use self::traffic::Traffic;
 
-/// A TCP proxy before one ZooKeeper server, on a port of 127.0.0.1, by which a test lets the network fail.
+/// A TCP proxy in front of one ZooKeeper server, on a port of 127.0.0.1, with which a test simulates network
+/// failures.
 ///
-/// It forwards the [traffic](Traffic) of any number of connections, or delays or withholds it, in both directions or
-/// one; it [cuts](Self::cut) and [refuses](Self::refuse_connections) connections; it [loses](Fate) single requests and
-/// replies, and notes what is requested. What is not ZooKeeper's protocol (TLS, four-letter words) is forwarded as well,
-/// but not understood: it is neither noted nor intercepted.
+/// For any number of connections, the proxy
+///
+/// - forwards, delays or withholds [traffic](Traffic), in one direction or both,
+/// - [cuts](Self::cut) and [refuses](Self::refuse_connections) connections,
+/// - [loses](Fate) single requests and replies,
+/// - records the requests.
+///
+/// It also forwards other protocols (TLS, four-letter words), but does not parse them: they are neither recorded
+/// nor intercepted.
 ///
 /// Dropping the proxy closes its connections and refuses new ones.
 ///
@@ -64,12 +70,12 @@ pub struct FaultProxy {
     _stop: DropGuard,
 }
 
-/// A connection through a [`FaultProxy`], see [`FaultProxy::connections`].
+/// A connection through a [`FaultProxy`]. See [`FaultProxy::connections`].
 ///
-/// It may have ended meanwhile; nothing has an effect then.
+/// If the connection has ended, the methods have no effect.
 pub struct ProxiedConnection(Arc<Connection>);
 
-/// What the tasks of the proxy know.
+/// The state that the tasks of the proxy share.
 struct Shared {
     server: String,
     protocol: Protocol,
@@ -79,7 +85,7 @@ struct Shared {
     log: Log,
 }
 
-/// What is spoken on the connections.
+/// The protocol of the connections.
 enum Protocol {
     OfClients,
     Other,
@@ -95,14 +101,14 @@ impl Protocol {
 }
 
 struct Connections {
-    /// Of those to come.
+    /// The traffic of connections to come.
     traffic: Traffic,
-    /// The oldest first.
+    /// The current connections, oldest first.
     present: Vec<Arc<Connection>>,
 }
 
 impl FaultProxy {
-    /// Starts a proxy before a server. The server may be stopped and restarted behind it.
+    /// Starts a proxy in front of a server. You can stop and restart the server behind it.
     ///
     /// # Errors
     ///
@@ -111,8 +117,8 @@ impl FaultProxy {
         Self::start_before(server.connect_string()).await
     }
 
-    /// Starts a proxy before any server, given as host and port: "127.0.0.1:2181". It is not contacted until a client
-    /// connects.
+    /// Starts a proxy in front of any server, given as host and port: "127.0.0.1:2181". The server is not contacted
+    /// until a client connects.
     ///
     /// # Errors
     ///
@@ -121,7 +127,7 @@ impl FaultProxy {
         Self::start_with(address.into(), Protocol::OfClients)
     }
 
-    /// One that does not understand what it forwards.
+    /// Starts a proxy that does not parse what it forwards.
     pub(super) fn start_opaque(address: String) -> io::Result<Self> {
         Self::start_with(address, Protocol::Other)
     }
@@ -140,7 +146,7 @@ impl FaultProxy {
         Ok(Self { shared, _stop: stopped.drop_guard() })
     }
 
-    /// What a client connects to instead of the server: "127.0.0.1:" and the port.
+    /// Returns the connect string for clients, in place of the server's: "127.0.0.1:" and the port.
     pub fn connect_string(&self) -> String {
         format!("127.0.0.1:{}", self.port())
     }
@@ -149,8 +155,7 @@ impl FaultProxy {
         self.shared.door.port()
     }
 
-    /// How traffic fares from now on, on the present connections and on those to come. It applies to what is on its way
-    /// as well.
+    /// Sets the traffic of the current connections and of those to come. It applies to bytes in transit as well.
     pub fn set_traffic(&self, traffic: Traffic) {
         let mut connections = self.shared.connections.lock();
         connections.traffic = traffic;
@@ -159,25 +164,25 @@ impl FaultProxy {
         }
     }
 
-    /// The present connections, the oldest first: those which neither have been cut nor closed on both sides.
+    /// Returns the current connections, oldest first: those that have neither been cut nor closed on both sides.
     pub fn connections(&self) -> Vec<ProxiedConnection> {
         let connections = self.shared.connections.lock();
         let present = connections.present.iter().filter(|connection| !connection.cut.is_cancelled());
         present.cloned().map(ProxiedConnection).collect()
     }
 
-    /// Closes the present connections on both sides, whatever the traffic. What was on its way is lost.
+    /// Closes the current connections on both sides, whatever the traffic. Bytes in transit are lost.
     pub fn cut(&self) {
         for connection in self.connections() {
             connection.cut();
         }
     }
 
-    /// Whether new connections are refused, as by a stopped server. The present ones stay.
+    /// Sets whether new connections are refused, as by a stopped server. Current connections stay.
     ///
     /// # Errors
     ///
-    /// If they are to be accepted again, but the system does not give the port.
+    /// If connections are to be accepted again, but the system does not provide the port.
     pub fn refuse_connections(&self, refuse: bool) -> io::Result<()> {
         if refuse {
             self.shared.door.close();
@@ -186,51 +191,53 @@ impl FaultProxy {
         self.shared.door.reopen()
     }
 
-    /// Intercepts one request: the next one of a kind, on whichever connection it comes. Of several interceptions of the
-    /// same kind each waits for a request of its own.
+    /// Intercepts one request: the next one of a kind, on any connection. If you add several interceptions of the
+    /// same kind, each waits for a request of its own.
     ///
-    /// Requests sent before a lost one still get to the server, and replies given before a lost one to the client. If the
-    /// connection ends in another way before it has happened, the next request of the kind is intercepted.
+    /// Requests sent before a lost request still reach the server, and replies sent before a lost reply still reach
+    /// the client. If the connection ends in another way before the interception has happened, the next request of
+    /// the kind is intercepted.
     pub fn intercept(&self, request: Request, fate: Fate) -> Intercepted {
         self.shared.interceptions.add(Which::Next(request), fate)
     }
 
-    /// The same for the request before which this many others come from now on, of whatever kind, pings left out: 0 for
-    /// the next one.
+    /// Intercepts the request that comes after `requests` others of any kind, counted from now on and without
+    /// pings: 0 for the next one.
     pub fn intercept_after(&self, requests: usize, fate: Fate) -> Intercepted {
         self.shared.interceptions.add(Which::After(requests.into()), fate)
     }
 
-    /// The requests of all clients since the last call, as they came in, without pings; whether or not they have got
-    /// to the server.
+    /// Returns the requests of all clients since the last call, in the order of their arrival and without pings,
+    /// whether or not they have reached the server.
     pub fn take_requests(&self) -> Vec<Request> {
         self.shared.log.take_requests()
     }
 
-    /// The number of requests since the last [`take_requests`](Self::take_requests).
+    /// Returns the number of requests since the last [`take_requests`](Self::take_requests).
     pub fn requests_seen(&self) -> usize {
         self.shared.log.requests()
     }
 
-    /// The number of pings that clients have sent so far, and of the looks at `/` that this library sends in their place.
+    /// Returns the number of pings that clients have sent so far, including the reads of `/` that this library
+    /// sends in their place.
     pub fn pings_seen(&self) -> usize {
         self.shared.log.pings()
     }
 
-    /// The number of replies that the server has given so far, without those to pings; whether or not they have got to
-    /// the client.
+    /// Returns the number of replies that the server has sent so far, without those to pings, whether or not they
+    /// have reached the client.
     pub fn replies_seen(&self) -> usize {
         self.shared.log.replies()
     }
 }
 
 impl ProxiedConnection {
-    /// How its traffic fares from now on, until [`FaultProxy::set_traffic`] says otherwise for all.
+    /// Sets the traffic of this connection, until [`FaultProxy::set_traffic`] sets it for all.
     pub fn set_traffic(&self, traffic: Traffic) {
         self.0.set_traffic(traffic);
     }
 
-    /// Closes it on both sides, as [`FaultProxy::cut`].
+    /// Closes the connection on both sides, like [`FaultProxy::cut`].
     pub fn cut(&self) {
         self.0.cut.cancel();
     }
@@ -259,7 +266,7 @@ impl fmt::Debug for ProxiedConnection {
 }
 
 async fn accept(shared: Arc<Shared>) {
-    // Ends with this task.
+    // The forwarding tasks end with this task.
     let mut forwarding = JoinSet::new();
     loop {
         tokio::select! {

@@ -3,27 +3,29 @@
 /// The kind of a request of ZooKeeper's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
-    /// Any create: of a plain node, a container, or one with a time to live; with or without its `Stat` in the reply.
+    /// Any create: of a plain node, a container, or a node with a time to live; with or without its `Stat` in the
+    /// reply.
     Create,
     /// A delete.
     Delete,
-    /// A look whether a node exists, perhaps with a watch.
+    /// A check whether a node exists, possibly with a watch.
     Exists,
-    /// A read of a node's data, perhaps with a watch.
+    /// A read of a node's data, possibly with a watch.
     GetData,
     /// A write of a node's data.
     SetData,
-    /// A list of a node's children, with or without the node's `Stat`, perhaps with a watch.
+    /// A list of a node's children, with or without the node's `Stat`, possibly with a watch.
     GetChildren,
     /// A sync with the leader.
     Sync,
-    /// Several changes at once.
+    /// A transaction of several operations.
     Multi,
-    /// The transaction by which this library has a session confirmed: it only checks that `/` exists.
+    /// The transaction with which this library confirms a session: it only checks that `/` exists.
     Confirm,
     /// The removal of watches.
     RemoveWatches,
-    /// Any other, by its opcode: −11 ends the session, for instance. The opcode of a kind above means that kind.
+    /// Any other request, by its opcode; for instance, −11 ends the session. An opcode of one of the kinds above is
+    /// equivalent to that kind.
     Other(i32),
 }
 
@@ -31,11 +33,11 @@ pub enum Request {
 const CHECK_OF_ROOT: &[u8] =
     b"\0\0\0\x0d\0\xff\xff\xff\xff\0\0\0\x01/\xff\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff";
 
-/// A path, and no watch.
+/// A path without a watch.
 const LOOK_AT_ROOT: &[u8] = b"\0\0\0\x01/\0";
 
 impl Request {
-    /// Or what this library sends in place of one, a look at `/`.
+    /// A ping, or the read of `/` that this library sends in place of one.
     pub(super) const PING: Self = Self::Other(11);
 
     pub(super) fn of(opcode: i32) -> Self {
@@ -53,7 +55,7 @@ impl Request {
         }
     }
 
-    /// What the bytes behind the opcode tell about the kind.
+    /// Refines the kind by the bytes that follow the opcode.
     pub(super) fn with_body(self, body: &[u8]) -> Self {
         match self {
             Self::Multi if body == CHECK_OF_ROOT => Self::Confirm,
@@ -62,7 +64,7 @@ impl Request {
         }
     }
 
-    /// The one value for what several could stand for.
+    /// Returns the one value for what several values can stand for.
     pub(super) fn normal(self) -> Self {
         match self {
             Self::Other(opcode) => Self::of(opcode),

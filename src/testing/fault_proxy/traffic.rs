@@ -1,8 +1,8 @@
-//! How the traffic of a connection fares.
+//! How the traffic of a connection passes.
 
 use std::time::Duration;
 
-/// How the traffic of a connection fares between a client and the server, each direction by itself.
+/// How traffic passes between a client and the server, separately for each direction.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Traffic {
     pub(super) to_client: Flow,
 }
 
-/// How one direction fares.
+/// How traffic passes in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) passes: bool,
@@ -34,54 +34,54 @@ pub(super) enum Direction {
 }
 
 impl Traffic {
-    /// Everything passes at once.
+    /// Everything passes immediately.
     pub const fn pass() -> Self {
         let flow = Flow { passes: true, delay: Duration::ZERO, bandwidth: None };
         Self { to_server: flow, to_client: flow }
     }
 
-    /// Nothing passes and nothing is closed, as if every packet were dropped: neither side hears anything of the other,
-    /// not even that it has closed its socket. A new connection is accepted, but that is all.
+    /// Nothing passes and nothing is closed, as if every packet were dropped: neither side receives anything from
+    /// the other, not even that it has closed its socket. New connections are accepted, but nothing more.
     ///
-    /// What was held is delivered when the traffic passes again, as TCP would send it again.
+    /// Withheld bytes are delivered when traffic passes again, as TCP would retransmit them.
     pub const fn black_hole() -> Self {
         Self { to_server: Self::black_hole_to_server().to_server, ..Self::black_hole_to_client() }
     }
 
-    /// A [`black_hole`](Self::black_hole) for what the client sends: it still hears the server.
+    /// A [`black_hole`](Self::black_hole) for what the client sends. The client still receives.
     pub const fn black_hole_to_server() -> Self {
         let mut traffic = Self::pass();
         traffic.to_server.passes = false;
         traffic
     }
 
-    /// A [`black_hole`](Self::black_hole) for what the server sends: it still hears the client.
+    /// A [`black_hole`](Self::black_hole) for what the server sends. The server still receives.
     pub const fn black_hole_to_client() -> Self {
         let mut traffic = Self::pass();
         traffic.to_client.passes = false;
         traffic
     }
 
-    /// How long everything is on its way, in each direction: a round trip takes twice as long. Any number of bytes may
-    /// be on their way at once, and they stay in order.
+    /// Sets the delay in each direction; a round trip takes twice as long. Any number of bytes can be in transit at
+    /// once, and they stay in order.
     pub const fn delay(self, delay: Duration) -> Self {
         self.delay_to_server(delay).delay_to_client(delay)
     }
 
-    /// How long it is on its way to the server.
+    /// Sets the delay on the way to the server.
     pub const fn delay_to_server(mut self, delay: Duration) -> Self {
         self.to_server.delay = delay;
         self
     }
 
-    /// How long it is on its way to the client.
+    /// Sets the delay on the way to the client.
     pub const fn delay_to_client(mut self, delay: Duration) -> Self {
         self.to_client.delay = delay;
         self
     }
 
-    /// How many bytes pass per second, in each direction of each connection. A packet of ZooKeeper's protocol passes as a
-    /// whole, when its last byte would.
+    /// Sets how many bytes pass per second, in each direction of each connection. A packet of ZooKeeper's protocol
+    /// passes as a whole, at the time its last byte would.
     ///
     /// # Panics
     ///
@@ -102,7 +102,7 @@ impl Traffic {
 }
 
 impl Flow {
-    /// How long it takes to send this many bytes.
+    /// Returns how long it takes to send this many bytes.
     pub(super) fn sending(&self, bytes: usize) -> Duration {
         match self.bandwidth {
             None => Duration::ZERO,
