@@ -75,7 +75,7 @@ pub enum Error {
 
     /// The servers rejected the client's credentials.
     #[error(
-        "cannot authenticate to {hosts}: the servers refused; check the credentials given to the builder"
+        "cannot authenticate to {hosts}: the servers refused it; check the credentials given to the builder"
     )]
     AuthFailed {
         /// The servers, as in the connect string.
@@ -84,7 +84,7 @@ pub enum Error {
 
     /// The same owner already holds this lock in a way that rules out the grant: through another lock object, or as
     /// a reader that now wants to write. Waiting would never end, and no retry would succeed. Nothing was sent,
-    /// with one exception: a reader that is kept out by a waiting writer of another client.
+    /// with one exception: a second read behind a writer of another owner, which itself waits for the first read.
     #[error(
         "cannot acquire {path}: the same owner already holds it, through another lock object or for reading, so that \
          waiting would deadlock; release that guard first, or share one lock object"

@@ -111,7 +111,7 @@ impl ClientBuilder {
     /// Runs the client on this tokio runtime, rather than on the threads that all clients of the process share. The
     /// runtime needs I/O and timers enabled.
     ///
-    /// Callers must then be on a tokio runtime as well. Three things depend on the given runtime:
+    /// Callers must then be on a tokio runtime as well. The given runtime has these effects:
     ///
     /// - The session is lost if the runtime cannot run it in time, for example because all of its threads are
     ///   blocked for longer than the session timeout.
@@ -326,7 +326,9 @@ impl ClientBuilder {
         let origin = Origin::Adopted { chroot: zookeeper.path().to_owned() };
         let runtime = Handle::try_current().map_err(|_| Error::InvalidArgument {
             argument: "runtime",
-            reason: "no tokio runtime found, but an adopted session needs the one that it was created on; call this within that runtime".into(),
+            reason:
+                "no tokio runtime is running here; call this on the runtime that the session was created on"
+                    .into(),
         })?;
         self.start(origin, Home::of(runtime), Source::Adopted(zookeeper))
     }

@@ -277,7 +277,7 @@ impl Contender {
         self.wait(position, Some(Blocker { name, is_last, run, at: Some(at) }))
     }
 
-    /// Decides where sequence numbers do not tell the order: without the local queue, by listing the queue each
+    /// Decides where sequence numbers do not determine the order: without the local queue, by listing the queue each
     /// time.
     fn judge_by_date(&mut self, queue: &[Queued]) -> Action {
         let Some((_, place)) = self.own_in(queue) else { return self.requeue() };

@@ -1,4 +1,4 @@
-//! A cache of the creation dates of contenders, which are needed where numbers do not tell the order.
+//! A cache of the creation dates of contenders, which are needed where numbers do not determine the order.
 //!
 //! Pure, like the local queue that owns it: no I/O, no clock.
 

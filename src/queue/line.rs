@@ -194,7 +194,7 @@ impl<W: Clone> Line<W> {
     /// That may be one that is left over from an earlier parent: it may as well belong to this one, and hold. It
     /// leaves the local queue when it learns that its node is gone.
     pub(crate) fn is_blocked(&self, rank: Rank) -> bool {
-        // Where numbers do not tell the order, the local queue is not used.
+        // Where numbers do not determine the order, the local queue is not used.
         !rank.is_past_the_last_number()
             && self
                 .members
@@ -214,7 +214,7 @@ impl<W: Clone> Line<W> {
     /// themselves, with the names of their nodes.
     pub(crate) fn front(&self) -> Vec<(Rank, String)> {
         let mut front: Vec<(Rank, String)> = Vec::new();
-        // Where numbers do not tell the order, the local queue is not used.
+        // Where numbers do not determine the order, the local queue is not used.
         for (rank, member) in self.members.range(Rank::first_of(0)..Rank::first_of(i32::MAX)) {
             if front.last().is_some_and(|(before, _)| exclude_each_other(before.kind, rank.kind)) {
                 return front;

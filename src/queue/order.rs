@@ -11,7 +11,7 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// Whether its number does not tell the order: at 2^31 a server repeats the greatest number or turns negative.
+    /// Whether its number does not determine the order: at 2^31 a server repeats the greatest number or turns negative.
     pub(crate) fn is_past_the_last_number(&self) -> bool {
         is_past_the_last_number(self.sequence)
     }
@@ -66,7 +66,7 @@ impl Contenders {
         Self(children.into_iter().filter_map(recognise).collect())
     }
 
-    /// Returns the contenders in queue order, if sequence numbers can tell it.
+    /// Returns the contenders in queue order, if sequence numbers determine it.
     ///
     /// # Errors
     /// If they cannot, returns the contenders, to be ordered by the transactions that created them. See
@@ -84,7 +84,7 @@ impl Contenders {
 /// Orders contenders by the transaction that created each (its czxid).
 ///
 /// Only a downgraded reader can be younger than its place: it has the number of its writer. So where there are
-/// readers, numbers decide as far as they tell the order.
+/// readers, numbers decide as far as they determine the order.
 pub(crate) fn in_order_of_creation(created: Vec<(Queued, i64)>) -> Vec<Queued> {
     let readers = created.iter().any(|(queued, _)| queued.kind == Kind::Shared);
     let (mut numbered, mut dated): (Vec<_>, Vec<_>) =
@@ -114,7 +114,7 @@ mod tests {
         queue.into_iter().map(|queued| queued.name).collect()
     }
 
-    /// The order, if numbers tell it.
+    /// The order, if numbers determine it.
     fn ordered(children: &[String]) -> Option<Vec<String>> {
         contenders(children).in_order().ok().map(names)
     }
@@ -176,7 +176,7 @@ mod tests {
             queue().map(names),
             Ok(vec![children[1].clone(), children[0].clone(), children[2].clone()])
         );
-        // The reader was created after all others, and numbers below the overflow still tell its place.
+        // The reader was created after all others, and numbers below the overflow still determine its place.
         let queue = Contenders::among(children.to_vec(), &READ_WRITE, |_| ()).in_order().unwrap_err();
         let dated = queue.into_iter().zip([90, 10, 20, 40, 30]).collect();
         assert_eq!(names(in_order_of_creation(dated)), [1, 0, 2, 4, 3].map(|i: usize| children[i].clone()));
