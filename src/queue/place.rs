@@ -45,7 +45,7 @@ pub(crate) struct Place {
     node: Option<EphemeralNode>,
     /// The membership of our node in the local queue, if the node is known to exist.
     membership: Option<Membership>,
-    /// Whether our node stays watched while this place may not be polled.
+    /// Whether our node stays watched because this place might not be polled for a long time.
     may_idle: bool,
     idle: Option<IdleWatch>,
     /// The watch on the contender of another session that we wait for.
@@ -187,7 +187,7 @@ impl Place {
         self.losses.reset();
     }
 
-    /// From now on, this place may not be polled for long. If its node goes away meanwhile, the local waiters
+    /// From now on, this place might not be polled for long. If its node goes away meanwhile, the local waiters
     /// behind it are woken nevertheless. That costs one request, and only while there are such waiters.
     pub(crate) fn may_idle(&mut self) {
         if !std::mem::replace(&mut self.may_idle, true) {

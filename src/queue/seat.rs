@@ -243,7 +243,7 @@ impl Seat {
         self.known.and_then(|known| known.czxid)
     }
 
-    /// From now on, the seat serves one caller, who may not poll it for long. See [`Place::may_idle`].
+    /// From now on, the seat serves one caller, who might not poll it for long. See [`Place::may_idle`].
     pub(crate) fn reserve(&mut self) {
         self.is_reserved = true;
         if let Some(place) = self.place_mut() {
