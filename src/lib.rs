@@ -1,4 +1,91 @@
-#![doc = include_str!("../README.md")]
+//! Fair distributed locks and leader election for tokio, on ZooKeeper, on the same paths as Apache Curator.
+//!
+//! Services in Rust can share a lock with services that use Curator, kazoo or go-zookeeper, first come first served. A
+//! holder knows that it has lost its lock before another client can have it: see [losing a lock](guide::losing_a_lock).
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use zk_recipes::{Client, InterProcessMutex};
+//!
+//! #[tokio::main]
+//! async fn main() -> zk_recipes::Result<()> {
+//!     let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+//!     let done = work(&client).await;
+//!     client.close().await; // also after an error
+//!     done
+//! }
+//!
+//! async fn work(client: &Client) -> zk_recipes::Result<()> {
+//!     let mutex = InterProcessMutex::new(client, "/locks/orders")?;
+//!     let Some(guard) = mutex.try_acquire_for(Duration::from_secs(5)).await? else {
+//!         println!("another process ships the orders");
+//!         return Ok(());
+//!     };
+//!     // If the lock is lost, the work is stopped where it awaits, before another client can hold the lock.
+//!     guard.run(ship_orders(guard.fencing_token())).await?;
+//!     guard.release().await // an error if the lock was lost
+//! }
+//!
+//! async fn ship_orders(token: i64) {
+//!     println!("ships the orders, with token {token}");
+//! }
+//! ```
+//!
+//! # Which type to take
+//!
+//! | you need | take |
+//! |---|---|
+//! | one holder, re-entrant | [`InterProcessMutex`] |
+//! | one lock for each order, user or file | [`Locks`] |
+//! | many readers or one writer | [`ReadWriteLock`] |
+//! | a limited number of permits | [`Semaphore`], with a fixed number or a [`SharedCount`] |
+//! | one holder, on a path of Curator's `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] |
+//! | several locks, all or none | [`MultiLock`] |
+//! | any of these, as an object | [`InterProcessLock`] |
+//! | one process that does a piece of work | [`LeaderSelector`] |
+//! | one process that leads until told otherwise | [`LeaderLatch`] |
+//! | to see who leads, without standing for election | [`LeaderObserver`] |
+//! | to ask holders for a lock, or to take it away | [`Revoker`], [`force_release`] |
+//!
+//! All of them work on a [`Client`], which is one session. An acquire returns a [`LockGuard`], an election a [`Leadership`]:
+//! both have a fencing token, a validity, `lost`, `run` and `transaction`.
+//!
+//! ```no_run
+//! use zk_recipes::{Client, MultiLock, ReadWriteLock, Semaphore};
+//!
+//! # async fn examples(client: &Client) -> zk_recipes::Result<()> {
+//! let catalogue = ReadWriteLock::new(client, "/locks/catalogue")?;
+//! let writing = catalogue.write().acquire().await?;
+//! let reading = catalogue.read().acquire().await?;
+//! writing.release().await?; // a reader now, and no other writer was in between
+//! reading.release().await?;
+//!
+//! let licences = Semaphore::new(client, "/semaphores/licences", 10)?;
+//! let _three = licences.acquire_many(3).await?; // all of them or none
+//!
+//! let accounts = MultiLock::new(client, ["/accounts/17", "/accounts/4"])?;
+//! let _both = accounts.acquire().await?; // in the order of their paths, however they are given
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The guide
+//!
+//! - [Losing a lock](guide::losing_a_lock): what is guaranteed, what is not, and how to protect what you write
+//! - [Leaders](guide::leaders)
+//! - [From Curator](guide::from_curator), [from Redisson, Redis or a database row](guide::from_redisson),
+//!   [with kazoo and others](guide::kazoo)
+//! - [Cost and tuning](guide::cost), [operations](guide::operations), [testing](guide::testing)
+//! - [What is missing](guide::missing)
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `blocking`: the same types for threads, without `async`, as `zk_recipes::blocking`.
+//! - `testing`: real servers for your own tests, as `zk_recipes::testing`.
+//! - `tls`, `sasl-digest-md5`, `sasl-gssapi`: those of [`zookeeper_client`], with their options on the [`ClientBuilder`].
+
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
 
@@ -32,3 +119,8 @@ pub use self::lock::{
     Transaction, WriteLock, force_release, force_release_participant,
 };
 pub use self::shared_count::SharedCount;
+
+/// Compiles the programs of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
