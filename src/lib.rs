@@ -47,8 +47,8 @@
 //! | to see who leads, without standing for election | [`LeaderObserver`] |
 //! | to ask holders for a lock, or to take it away | [`Revoker`], [`force_release`] |
 //!
-//! All of them work on a [`Client`], which is one session. An acquire returns a [`LockGuard`], an election a [`Leadership`]:
-//! both have a fencing token, a validity, `lost`, `run` and `transaction`.
+//! All of them work on a [`Client`], which is one session. An acquire returns a [`LockGuard`], an election a
+//! [`Leadership`]: both have a fencing token, a validity, `lost`, `run` and `transaction`.
 //!
 //! ```no_run
 //! use zk_recipes::{Client, MultiLock, ReadWriteLock, Semaphore};
@@ -84,7 +84,8 @@
 //!
 //! - `blocking`: the same types for threads, without `async`, as `zk_recipes::blocking`.
 //! - `testing`: real servers for your own tests, as `zk_recipes::testing`.
-//! - `tls`, `sasl-digest-md5`, `sasl-gssapi`: those of [`zookeeper_client`], with their options on the [`ClientBuilder`].
+//! - `tls`, `sasl-digest-md5`, `sasl-gssapi`: those of the `zookeeper-client` crate, with their options on the
+//!   [`ClientBuilder`].
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
