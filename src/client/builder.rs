@@ -139,7 +139,7 @@ impl ClientBuilder {
     /// The margin covers the delay with which the servers of an ensemble learn from each other, and clocks that run
     /// at different rates. Do not reduce it without need. The half tick for which followers may keep news to
     /// themselves is allowed for in any case. The maximum is two thirds of the session timeout, also when the
-    /// servers grant less than you asked for. See the [guide](crate::guide).
+    /// servers grant less than you asked for. See the [guide](crate::guide::losing_a_lock).
     pub fn validity_margin(mut self, margin: Duration) -> Self {
         self.terms.margin = Some(margin);
         self
@@ -199,7 +199,7 @@ impl ClientBuilder {
     /// Authenticates each session of this client. Call it once for each identity.
     ///
     /// This protects nothing by itself: the nodes stay open to everyone, and the client logs a warning. Restrict
-    /// them with [`creator_only`](Self::creator_only) or [`acl`](Self::acl). Without [TLS](crate::guide#security)
+    /// them with [`creator_only`](Self::creator_only) or [`acl`](Self::acl). Without [TLS](crate::guide::operations#security)
     /// the credentials are sent in the clear.
     pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
         self.is_authenticated = true;
@@ -280,7 +280,7 @@ impl ClientBuilder {
     /// Connects to the servers of a connect string: `host[:port][,host[:port]…][/chroot]`.
     ///
     /// The default port is 2181. Write an IPv6 address in brackets, as in `[::1]:2181`. The chroot must exist. A
-    /// host may have a scheme: `tcp://`, or `tcp+tls://` with [TLS options](crate::guide).
+    /// host may have a scheme: `tcp://`, or `tcp+tls://` with [TLS options](crate::guide::operations#security).
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid, before anything is sent;

@@ -26,7 +26,7 @@ use crate::queue::MUTEX;
 /// leads. It leads for exactly as long as the work runs: when the work ends, the next candidate leads.
 ///
 /// If the leadership is lost, the work is dropped at the point where it awaits, so it never runs concurrently with
-/// the work of the next leader, as far as [locks can guarantee](crate::guide) that. If the leadership is to end
+/// the work of the next leader, as far as [locks can guarantee](crate::guide::losing_a_lock) that. If the leadership is to end
 /// before the work does, through [`interrupt_leadership`](Self::interrupt_leadership), [`close`](Self::close) or a
 /// request from outside, the work is asked to end and given time for it: see [`Leadership::resign`]. The leader's
 /// node is deleted after the work has ended. If the work fails or panics, that shows in [`watch`](Self::watch).

@@ -10,7 +10,7 @@ use crate::error::LossReason;
 
 /// How certain it is that a lock is held. Watch it with [`LockGuard::watch_state`](crate::LockGuard::watch_state).
 ///
-/// The [guide](crate::guide) shows the states on a time line.
+/// The [guide](crate::guide::losing_a_lock) shows the states on a time line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockState {
     /// The lock is held.
