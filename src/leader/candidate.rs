@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::backoff::pause_after;
 use super::leadership::Leadership;
 use super::options::LeaderOptions;
-use super::patience::pause_after;
 use super::state::LeaderState;
 use crate::client::{Client, Failures, validate_node_data};
 use crate::error::{Error, LossReason, Result};

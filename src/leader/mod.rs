@@ -1,12 +1,12 @@
 //! Leader election.
 
+mod backoff;
 mod candidate;
 mod latch;
 mod leadership;
 mod methods;
 mod observer;
 mod options;
-mod patience;
 mod selector;
 mod state;
 mod steps;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
-use super::patience::pause_after;
+use super::backoff::pause_after;
 use crate::client::{Client, Failures, Watcher, is_revoke_request};
 use crate::error::{Error, Result};
 use crate::lock::{Participant, participant};

@@ -240,51 +240,8 @@ macro_rules! reentrant_lock {
             }
         }
 
-        super::methods::inter_process_lock!($lock);
+        super::inter_process_lock::inter_process_lock!($lock);
     };
 }
 
-/// Implements `InterProcessLock` for a lock by its methods of the same names.
-macro_rules! inter_process_lock {
-    ($lock:ident) => {
-        #[async_trait::async_trait]
-        impl crate::lock::InterProcessLock for $lock {
-            async fn acquire(&self) -> crate::Result<crate::LockGuard> {
-                self.acquire().await
-            }
-
-            async fn try_acquire(&self) -> crate::Result<Option<crate::LockGuard>> {
-                self.try_acquire().await
-            }
-
-            async fn try_acquire_for(
-                &self,
-                within: std::time::Duration,
-            ) -> crate::Result<Option<crate::LockGuard>> {
-                self.try_acquire_for(within).await
-            }
-
-            async fn is_locked(&self) -> crate::Result<bool> {
-                self.is_locked().await
-            }
-
-            async fn holder(&self) -> crate::Result<Option<crate::Participant>> {
-                self.holder().await
-            }
-
-            async fn path_exists(&self) -> crate::Result<bool> {
-                self.path_exists().await
-            }
-
-            fn is_acquired_in_this_process(&self) -> bool {
-                self.is_acquired_in_this_process()
-            }
-
-            fn path(&self) -> &str {
-                self.path()
-            }
-        }
-    };
-}
-
-pub(crate) use {inter_process_lock, reentrant_lock};
+pub(crate) use reentrant_lock;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::InterProcessLock;
 use super::deadline::from_now;
-use super::methods::inter_process_lock;
+use super::inter_process_lock::inter_process_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::{Client, sleep_until};
@@ -135,7 +135,7 @@ impl MultiLock {
                 attempt::acquire(members[0].client(), |caller| enter(members, caller)).await
             }
             Members::Mixed(locks) => loop {
-                if let Some(guard) = take_each(locks, Patience::Endless).await? {
+                if let Some(guard) = take_each(locks, Wait::Forever).await? {
                     return Ok(guard);
                 }
             },
@@ -154,7 +154,7 @@ impl MultiLock {
             Members::Joint(members) => {
                 attempt::try_acquire(members[0].client(), |caller| enter(members, caller)).await
             }
-            Members::Mixed(locks) => take_each(locks, Patience::None).await,
+            Members::Mixed(locks) => take_each(locks, Wait::No).await,
         }
     }
 
@@ -178,7 +178,7 @@ impl MultiLock {
                 attempt::try_acquire_for(members[0].client(), within, |caller| enter(members, caller)).await
             }
             Members::Mixed(_) if within.is_zero() => self.try_acquire().await,
-            Members::Mixed(locks) => take_each(locks, Patience::Until(from_now(within))).await,
+            Members::Mixed(locks) => take_each(locks, Wait::Until(from_now(within))).await,
         }
     }
 
@@ -339,29 +339,29 @@ impl Contending for Turn {
 
 /// How long to wait for the locks.
 #[derive(Clone, Copy)]
-enum Patience {
-    None,
+enum Wait {
+    No,
     Until(Instant),
-    Endless,
+    Forever,
 }
 
-impl Patience {
+impl Wait {
     async fn take(self, lock: &dyn InterProcessLock) -> Result<Option<LockGuard>> {
         match self {
-            Self::None => lock.try_acquire().await,
+            Self::No => lock.try_acquire().await,
             Self::Until(deadline) => {
                 let within = deadline.saturating_duration_since(Instant::now());
                 // At the very deadline this is `try_acquire`, which has no bound of its own.
                 self.finish(lock.try_acquire_for(within)).await.unwrap_or(Ok(None))
             }
-            Self::Endless => lock.acquire().await.map(Some),
+            Self::Forever => lock.acquire().await.map(Some),
         }
     }
 
     /// Runs a final step, within what is left of the time plus the grace period.
     async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
         match self {
-            Self::None | Self::Endless => Some(last.await),
+            Self::No | Self::Forever => Some(last.await),
             Self::Until(deadline) => {
                 let deadline = pin!(sleep_until(deadline.max(Instant::now()) + LEAVE_GRACE));
                 match select(pin!(last), deadline).await {
@@ -374,32 +374,32 @@ impl Patience {
 }
 
 /// Acquires one lock after the other. Starts over if one is lost while waiting for another.
-async fn take_each(locks: &[Arc<dyn InterProcessLock>], patience: Patience) -> Result<Option<LockGuard>> {
+async fn take_each(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Option<LockGuard>> {
     'anew: loop {
         let mut taken = Vec::with_capacity(locks.len());
         for lock in locks {
             let next = tokio::select! {
                 biased;
-                next = patience.take(&**lock) => next,
+                next = wait.take(&**lock) => next,
                 () = any_lost(&taken) => continue 'anew,
             };
             match next {
                 Ok(Some(guard)) => taken.push(guard),
                 Ok(None) => {
-                    let mut failed = give_back(taken, patience).await;
+                    let mut failed = give_back(taken, wait).await;
                     // Members that were lost need no release.
                     failed.retain(|error| !matches!(error, Error::LockLost { .. }));
                     return Error::all(failed).map_or(Ok(None), Err);
                 }
                 Err(error) => {
-                    let mut failed = give_back(taken, patience).await;
+                    let mut failed = give_back(taken, wait).await;
                     failed.retain(|other| *other != error);
                     return Err(error.with(failed));
                 }
             }
         }
         let guard = LockGuard::of_all(taken);
-        if patience.finish(guard.look()).await.is_none() {
+        if wait.finish(guard.look()).await.is_none() {
             return Ok(None);
         }
         if guard.loss().is_none() {
@@ -419,8 +419,8 @@ async fn any_lost(taken: &[LockGuard]) {
 }
 
 /// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.
-async fn give_back(taken: Vec<LockGuard>, patience: Patience) -> Vec<Error> {
-    patience.finish(release_all(taken)).await.unwrap_or_default()
+async fn give_back(taken: Vec<LockGuard>, wait: Wait) -> Vec<Error> {
+    wait.finish(release_all(taken)).await.unwrap_or_default()
 }
 
 inter_process_lock!(MultiLock);

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::methods::inter_process_lock;
+use super::inter_process_lock::inter_process_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::lock::acquiring::attempt::{self, Contending, Entry};
-use crate::lock::holding::books::Books;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
+use crate::lock::holding::owners::Owners;
 use crate::lock::operating::participant::{self, Participant};
 use crate::queue::{Applicant, Caller, FixedLimit, Grant, Kind, Leases, Limit, LockInternals};
 use crate::shared_count::SharedCount;
@@ -58,7 +58,7 @@ use crate::shared_count::SharedCount;
 pub struct Semaphore {
     client: Client,
     leases: Arc<Leases>,
-    books: Arc<Books>,
+    owners: Arc<Owners>,
     options: LockOptions,
 }
 
@@ -90,12 +90,12 @@ impl Semaphore {
     /// - [`Error::InvalidArgument`]: `permits` is zero, more than `i32::MAX`, or differs from the number of
     ///   another object of this client.
     pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self> {
-        Self::with_limit(client, path, fixed(client, path, permits)?, Books::new)
+        Self::with_limit(client, path, fixed(client, path, permits)?, Owners::new)
     }
 
     /// Returns the lock object that this function shares among all callers for the path.
     pub(super) fn shared(client: &Client, path: &str, permits: u32) -> Result<Self> {
-        Self::with_limit(client, path, fixed(client, path, permits)?, Books::shared)
+        Self::with_limit(client, path, fixed(client, path, permits)?, Owners::shared)
     }
 
     /// Creates a semaphore at `path`, below the client's namespace, whose number of permits is the value of a
@@ -120,18 +120,18 @@ impl Semaphore {
             );
             return Err(Error::InvalidArgument { argument: "count", reason });
         }
-        Self::with_limit(client, path, Limit::Shared(count.detached()), Books::new)
+        Self::with_limit(client, path, Limit::Shared(count.detached()), Owners::new)
     }
 
     fn with_limit(
         client: &Client,
         path: &str,
         limit: Limit,
-        books: impl FnOnce(&Arc<LockInternals>) -> Arc<Books>,
+        owners: impl FnOnce(&Arc<LockInternals>) -> Arc<Owners>,
     ) -> Result<Self> {
         let leases = Arc::new(Leases::new(client, path, limit)?);
-        let books = books(leases.leases());
-        Ok(Self { client: client.clone(), leases, books, options: LockOptions::new() })
+        let owners = owners(leases.leases());
+        Ok(Self { client: client.clone(), leases, owners, options: LockOptions::new() })
     }
 
     /// Returns a handle to the same semaphore whose permits have these options. By default a permit has no maximum
@@ -333,7 +333,7 @@ impl Semaphore {
     /// Returns whether a permit is held through this object. Makes no request: a lost permit counts until its
     /// guard is gone.
     pub fn is_acquired_in_this_process(&self) -> bool {
-        !self.books.is_empty(Kind::Shared)
+        !self.owners.is_empty(Kind::Shared)
     }
 
     /// Returns the full path of the semaphore, including the namespace.
@@ -371,7 +371,7 @@ impl Semaphore {
             let node = HeldNode::new(self.client(), grant, &self.options);
             tracing::debug!(node = &**node.path(), token, "acquired a permit");
             // A new owner for each permit, because permits are not re-entrant.
-            LockGuard::new(self.books.enter(&Owner::new(), Kind::Shared, token, node), &self.client)
+            LockGuard::new(self.owners.enter(&Owner::new(), Kind::Shared, token, node), &self.client)
         };
         grants.into_iter().map(hold).collect()
     }

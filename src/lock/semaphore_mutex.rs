@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::methods::inter_process_lock;
+use super::inter_process_lock::inter_process_lock;
 use super::options::LockOptions;
 use super::semaphore::Semaphore;
 use crate::client::Client;

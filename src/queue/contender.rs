@@ -56,7 +56,7 @@ pub(crate) enum Sight {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Create a node with a fresh id, along with the [requests](Line::company) that the local queue asks for.
+    /// Create a node with a fresh id, along with the [requests](Line::prefetch) that the local queue asks for.
     Create,
     /// Our node is gone: create another at the end of the queue, unless this has happened too often.
     Requeue,

@@ -305,6 +305,6 @@ pub(crate) mod tests {
 
     /// Returns how many paths the client has queues for.
     pub(crate) fn known_paths(client: &Client) -> usize {
-        lock(&client.extension::<Registry>().0).len()
+        client.extension::<Registry>().0.lock().len()
     }
 }

@@ -12,7 +12,7 @@ use super::caller::Caller;
 use super::contender::Standing;
 use super::grant::Grant;
 use super::internals::LockInternals;
-use super::line::{Company, Moment};
+use super::line::{Moment, Prefetch};
 use super::losses::Losses;
 use super::membership::SharedLine;
 use super::name::Kind;
@@ -218,14 +218,14 @@ impl Joint {
         };
         let nodes: Vec<EphemeralNode> = queues.iter().map(node).collect();
         let lines: Vec<Arc<SharedLine>> = queues.iter().map(|queue| queue.line(session)).collect();
-        let (company, mut moments): (Vec<Company>, Vec<Moment>) =
-            lines.iter().map(|line| line.with(|line, now| (line.company(now), line.moment(now)))).unzip();
-        let queue_watches = join_all(queues.iter().zip(&company).map(|(queue, company)| {
-            OptionFuture::from(company.parent_watch.then(|| session.watch_existence(queue.path())))
+        let (prefetch, mut moments): (Vec<Prefetch>, Vec<Moment>) =
+            lines.iter().map(|line| line.with(|line, now| (line.prefetch(now), line.moment(now)))).unzip();
+        let queue_watches = join_all(queues.iter().zip(&prefetch).map(|(queue, prefetch)| {
+            OptionFuture::from(prefetch.parent_watch.then(|| session.watch_existence(queue.path())))
         }));
         let lists =
-            join_all(queues.iter().zip(&company).map(|(queue, company)| {
-                OptionFuture::from(company.list.then(|| session.list(queue.path())))
+            join_all(queues.iter().zip(&prefetch).map(|(queue, prefetch)| {
+                OptionFuture::from(prefetch.list.then(|| session.list(queue.path())))
             }));
         // `join3` polls in this order, and the first poll sends: the lists already show our nodes.
         let creating = EphemeralNode::create_together(client, nodes, session, None);

@@ -34,7 +34,7 @@ pub(crate) struct Rank {
 
 /// The requests to send along with a create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Company {
+pub(crate) struct Prefetch {
     /// Watch the parent, before the create.
     pub(crate) parent_watch: bool,
     /// List the queue, behind the create.
@@ -98,12 +98,12 @@ impl<W> Default for Line<W> {
 
 impl<W: Clone> Line<W> {
     /// Returns the requests that make a queue known, or keep it known, when a node is created now.
-    pub(crate) fn company(&self, now: Connection) -> Company {
+    pub(crate) fn prefetch(&self, now: Connection) -> Prefetch {
         let is_watched = self.parent_watched == Some(now);
         // A first contender may be the only one ever, so the watch would not pay off.
         let parent_watch = !is_watched && self.arrivals > 0;
         let is_known = self.known.is_some_and(|known| known.on == now && !known.is_closed);
-        Company { parent_watch, list: !is_watched || !is_known }
+        Prefetch { parent_watch, list: !is_watched || !is_known }
     }
 
     /// Returns the moment of a request that is sent now.
@@ -419,8 +419,8 @@ mod tests {
         let second = line.arrive(&node(QUEUE[1]), Some(at), 1, 1);
         assert!(line.is_clear(second, 1) && line.is_clear(third, 1));
         assert!(!line.is_clear(third, 2));
-        assert_eq!(line.company(1), Company { parent_watch: false, list: false });
-        assert_eq!(line.company(2), Company { parent_watch: true, list: true });
+        assert_eq!(line.prefetch(1), Prefetch { parent_watch: false, list: false });
+        assert_eq!(line.prefetch(2), Prefetch { parent_watch: true, list: true });
     }
 
     #[test]
@@ -478,9 +478,9 @@ mod tests {
         let (queue, at) = (QUEUE.map(node), line.moment(1));
         assert_eq!(line.look(&queue[1..], 0, at), 2);
         assert!(line.is_clear(ranks[0], 1) && !line.is_clear(ranks[1], 1));
-        assert!(!line.company(1).list);
+        assert!(!line.prefetch(1).list);
         assert_eq!(line.look(&queue[1..], 2, at), 4);
-        assert!(line.company(1).list);
+        assert!(line.prefetch(1).list);
     }
 
     #[test]

@@ -410,12 +410,12 @@ impl Place {
             }
         };
         let session = node.session().clone();
-        let (company, mut at) = self.line.with(|line, now| {
+        let (prefetch, mut at) = self.line.with(|line, now| {
             self.entry.sent(line.vacancy(now));
-            (line.company(now), line.moment(now))
+            (line.prefetch(now), line.moment(now))
         });
-        let parent_watch = company.parent_watch.then(|| session.watch_existence(internals.path()));
-        let list = company.list.then(|| session.list(internals.path()));
+        let parent_watch = prefetch.parent_watch.then(|| session.watch_existence(internals.path()));
+        let list = prefetch.list.then(|| session.list(internals.path()));
         // `join3` polls in this order, and the first poll sends: the list already shows our node.
         let create = async {
             self.caller.sends();

@@ -215,9 +215,9 @@ impl Client {
         let id = format!("{}{task}{}-", self.id, tasks.creates);
         tasks.node = Some(Node { id: id.clone(), name: None, under: None, watch: None });
         tasks.minder = None;
-        let company = self.with(epoch, |line, now| line.company(now));
-        let parent_watch = company.parent_watch.then_some(What::Watch(Path::Parent));
-        let list = company.list.then_some(What::List);
+        let prefetch = self.with(epoch, |line, now| line.prefetch(now));
+        let parent_watch = prefetch.parent_watch.then_some(What::Watch(Path::Parent));
+        let list = prefetch.list.then_some(What::List);
         parent_watch.into_iter().chain([What::Create { id }]).chain(list).collect()
     }
 

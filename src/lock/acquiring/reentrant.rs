@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::attempt::{self, Contending, Entry};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::lock::holding::books::{Books, Waiting};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::hold::Downgrading;
+use crate::lock::holding::owners::{Owners, Waiting};
 use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
@@ -22,7 +22,7 @@ pub(crate) struct Reentrant {
     client: Client,
     internals: Arc<LockInternals>,
     /// The owner map of both sides.
-    books: Arc<Books>,
+    owners: Arc<Owners>,
     kind: Kind,
     options: LockOptions,
 }
@@ -44,7 +44,7 @@ impl Reentrant {
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub(crate) fn new(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        Ok(Self::with_books(client, Books::new(&internals), internals, kind))
+        Ok(Self::with_owners(client, Owners::new(&internals), internals, kind))
     }
 
     /// Returns the lock object that this function shares among all callers for the path.
@@ -53,11 +53,11 @@ impl Reentrant {
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub(crate) fn shared(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        Ok(Self::with_books(client, Books::shared(&internals), internals, kind))
+        Ok(Self::with_owners(client, Owners::shared(&internals), internals, kind))
     }
 
-    fn with_books(client: &Client, books: Arc<Books>, internals: Arc<LockInternals>, kind: Kind) -> Self {
-        Self { client: client.clone(), internals, books, kind, options: LockOptions::new() }
+    fn with_owners(client: &Client, owners: Arc<Owners>, internals: Arc<LockInternals>, kind: Kind) -> Self {
+        Self { client: client.clone(), internals, owners, kind, options: LockOptions::new() }
     }
 
     /// The same lock for background work, which does not keep the client open.
@@ -80,8 +80,8 @@ impl Reentrant {
 
     /// Whether both are the same lock object.
     #[cfg(test)]
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.books, &other.books)
+    pub(in crate::lock) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.owners, &other.owners)
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -138,7 +138,7 @@ impl Reentrant {
     async fn enter_from_the_other_side(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         match self.kind {
             Kind::Shared => {
-                let writing = self.books.hold_of(owner, Kind::Exclusive);
+                let writing = self.owners.hold_of(owner, Kind::Exclusive);
                 let Some(writing) = writing.and_then(|writing| writing.downgrading()) else {
                     return Ok(None);
                 };
@@ -146,7 +146,7 @@ impl Reentrant {
                 Box::pin(self.downgrade(owner, &writing)).await.map(Some)
             }
             Kind::Exclusive => {
-                let Some(reading) = self.books.hold_of(owner, Kind::Shared) else { return Ok(None) };
+                let Some(reading) = self.owners.hold_of(owner, Kind::Shared) else { return Ok(None) };
                 reading.node().ensure_held()?;
                 Err(self.would_deadlock())
             }
@@ -175,7 +175,7 @@ impl Reentrant {
     /// # Errors
     /// - [`Error::LockLost`]: the hold is lost.
     pub(crate) fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        let Some(hold) = self.books.hold_of(owner, self.kind) else { return Ok(None) };
+        let Some(hold) = self.owners.hold_of(owner, self.kind) else { return Ok(None) };
         hold.node().ensure_held()?;
         Ok(hold.share().map(|share| LockGuard::new(share, &self.client)))
     }
@@ -208,7 +208,7 @@ impl Reentrant {
     /// - [`Error::WouldDeadlock`]: the owner holds this path through another lock object.
     pub(crate) fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()> {
         let keeps_out = |_, held| held == Kind::Exclusive || self.kind == Kind::Exclusive;
-        if self.books.holds_elsewhere(owner, keeps_out) { Err(self.would_deadlock()) } else { Ok(()) }
+        if self.owners.holds_elsewhere(owner, keeps_out) { Err(self.would_deadlock()) } else { Ok(()) }
     }
 
     /// # Errors
@@ -217,7 +217,7 @@ impl Reentrant {
     pub(crate) fn ensure_no_deadlock(&self, czxid: Option<i64>, owner: &Owner) -> Result<()> {
         // An owner can have two contenders of this same object, started concurrently. It re-enters then.
         match czxid {
-            Some(czxid) if self.books.holds_elsewhere(owner, |token, _| token < czxid) => {
+            Some(czxid) if self.owners.holds_elsewhere(owner, |token, _| token < czxid) => {
                 Err(self.would_deadlock())
             }
             _ => Ok(()),
@@ -232,12 +232,12 @@ impl Reentrant {
         let token = grant.czxid;
         let node = HeldNode::new(self.client(), grant, &self.options);
         tracing::debug!(node = &**node.path(), token, "acquired");
-        LockGuard::new(self.books.enter(owner, self.kind, token, node), &self.client)
+        LockGuard::new(self.owners.enter(owner, self.kind, token, node), &self.client)
     }
 
     /// Registers a waiting owner, which is notified when it acquires the lock through another place.
     pub(crate) fn wait_as(&self, owner: &Owner) -> Waiting {
-        self.books.wait_as(owner)
+        self.owners.wait_as(owner)
     }
 
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
@@ -287,11 +287,11 @@ impl Reentrant {
     }
 
     pub(crate) fn is_acquired_in_this_process(&self) -> bool {
-        !self.books.is_empty(self.kind)
+        !self.owners.is_empty(self.kind)
     }
 
     pub(crate) fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.books.holds(owner, self.kind)
+        self.owners.holds(owner, self.kind)
     }
 }
 

@@ -10,8 +10,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use zookeeper_client::EventType;
 
-use super::keeper::{self, NodeWatch};
 use super::minder::Minder;
+use super::monitor::{self, NodeWatch};
 use super::published::Published;
 use super::state::{LockState, SuspectPolicy};
 use crate::client::{Client, Dependant, Health, OwnWatch, Session, Watcher};
@@ -29,13 +29,13 @@ pub(crate) struct HeldNode {
     /// `None` once it is released or lost. Until then, the session is kept confirmed.
     grant: Mutex<Option<Held>>,
     state: Published,
-    /// Notifies the keeper that the state has changed, or that the hold is over.
+    /// Notifies the monitor that the state has changed, or that the hold is over.
     news: Arc<Notify>,
     /// The latest time at which it is released.
     until: Option<watch::Sender<Instant>>,
     suspect_policy: SuspectPolicy,
     node_watch: Arc<NodeWatch>,
-    /// Whether the grant has a watch on its node, which the keeper would take over.
+    /// Whether the grant has a watch on its node, which the monitor would take over.
     has_watch: AtomicBool,
     is_kept: AtomicBool,
     this: Weak<Self>,
@@ -57,7 +57,7 @@ impl HeldNode {
         let _dependant = session.validity().depend();
         let grant = Held { grant, transactions: Transactions::default(), _dependant };
         let held = Arc::new_cyclic(|this| Self {
-            // Detached, because the keeper upgrades its reference for a moment now and then.
+            // Detached, because the monitor upgrades its reference for a moment now and then.
             client: client.detached(),
             path,
             grant: Mutex::new(Some(grant)),
@@ -78,12 +78,12 @@ impl HeldNode {
         held
     }
 
-    /// Starts the keeper of this hold, unless it runs already.
+    /// Starts the monitor of this hold, unless it runs already.
     fn keep(&self) {
         if !self.is_kept.swap(true, Ordering::Relaxed)
             && let Some(held) = self.this.upgrade()
         {
-            self.client.spawn(keeper::keep(&held));
+            self.client.spawn(monitor::monitor(&held));
         }
     }
 
@@ -127,7 +127,7 @@ impl HeldNode {
         }
     }
 
-    /// Returns the state at this moment. The keeper publishes a change.
+    /// Returns the state at this moment. The monitor publishes a change.
     pub(crate) fn state(&self) -> LockState {
         let news = self.judge();
         if let LockState::Lost(reason) = news {
@@ -143,7 +143,7 @@ impl HeldNode {
         news
     }
 
-    /// Publishes the present state to watchers. May wait for a borrow, so only the keeper calls it.
+    /// Publishes the present state to watchers. May wait for a borrow, so only the monitor calls it.
     pub(super) fn publish(&self) {
         let this = self.this.clone();
         let show = move || {
@@ -207,7 +207,7 @@ impl HeldNode {
             }
             tokio::select! {
                 _ = state.changed() => {}
-                // The keeper is gone along with its runtime.
+                // The monitor is gone along with its runtime.
                 () = closing.cancelled() => {}
             }
         }

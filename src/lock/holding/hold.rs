@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use super::books::Registration;
 use super::held_node::HeldNode;
+use super::owners::Registration;
 use crate::error::Result;
 
 /// One grant, shared by the guards of one owner. The guards are counted explicitly, because others may hold a

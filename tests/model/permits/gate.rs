@@ -1,7 +1,7 @@
 //! What `place.rs` does, step by step.
 
 use super::super::queue::contender::{Action, Event, Sight, Standing};
-use super::super::queue::line::{Company, Connection, Moment, Rank};
+use super::super::queue::line::{Connection, Moment, Prefetch, Rank};
 use super::super::queue::name::{Kind, MUTEX};
 use super::super::queue::order::Queued;
 use super::super::queue::permits::{self, Passage};
@@ -96,7 +96,7 @@ impl Client {
     fn create(&mut self, task: usize) -> Vec<What> {
         self.leave_line(task);
         let (epoch, on) = (self.epoch, self.connection);
-        let Company { list, .. } = self.line.company(on);
+        let Prefetch { list, .. } = self.line.prefetch(on);
         let of = &mut self.tasks[task];
         of.blocker = None;
         of.epoch = epoch;
@@ -155,7 +155,7 @@ impl Client {
             return (!self.is_over(task)).then_some(Event::CreateUnknown);
         }
         // The parent lasts. It is watched whenever the library would watch it.
-        if self.line.company(at.on).parent_watch {
+        if self.line.prefetch(at.on).parent_watch {
             at = self.line.parent_watched(at.on);
         }
         self.tasks[task].node.as_mut().expect("it was created").name = name;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::failure::Failure;
 
 /// Monitors a hold until it is released or lost, without keeping it from being dropped.
-pub(super) fn keep(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + use<> {
+pub(super) fn monitor(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send + use<> {
     let session = held.session().clone();
     let path = held.path().clone();
     let node_watch = held.node_watch().clone();
@@ -65,7 +65,7 @@ fn is_held(held: &HeldNode) -> bool {
     !state.is_lost()
 }
 
-/// What the holder and its keeper tell each other about the watch on the node.
+/// What the holder and its monitor tell each other about the watch on the node.
 #[derive(Debug)]
 pub(crate) struct NodeWatch {
     /// Notified when the watch is to be set immediately.

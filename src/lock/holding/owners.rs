@@ -16,17 +16,17 @@ use crate::queue::{Kind, LockInternals};
 
 /// The owners that hold through one lock object, including its clones. Corresponds to Curator's `threadData`.
 #[derive(Debug)]
-pub(crate) struct Books {
+pub(crate) struct Owners {
     /// The full path of the lock.
     path: Arc<str>,
-    owners: Mutex<Owners>,
+    entries: Mutex<Entries>,
     held: Arc<Held>,
     /// Of a [shared](Self::shared) map: where the next lock object finds it.
     _found_at: Option<Arc<LockInternals>>,
 }
 
 #[derive(Debug, Default)]
-struct Owners {
+struct Entries {
     /// Each with a number of its own.
     holds: HashMap<(Owner, Kind), (u64, Weak<Hold>)>,
     /// Waiting owners: in how many places each waits, and what notifies it that it holds through another place.
@@ -47,7 +47,7 @@ type Key = (Owner, Arc<str>);
 /// The entries of one hold, until it ends.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    books: Arc<Books>,
+    owners: Arc<Owners>,
     owner: Owner,
     kind: Kind,
     token: i64,
@@ -57,12 +57,12 @@ pub(crate) struct Registration {
 /// A waiting owner, which is notified when it acquires the lock through another place.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    books: Arc<Books>,
+    owners: Arc<Owners>,
     owner: Owner,
     holds: Arc<Notify>,
 }
 
-impl Books {
+impl Owners {
     /// Creates the owner map of a lock object that is a separate contender.
     pub(crate) fn new(queue: &Arc<LockInternals>) -> Arc<Self> {
         Arc::new(Self::of(queue, None))
@@ -76,20 +76,20 @@ impl Books {
 
     fn of(queue: &LockInternals, _found_at: Option<Arc<LockInternals>>) -> Self {
         let held = queue.client().extension();
-        Self { path: queue.path().clone(), owners: Mutex::default(), held, _found_at }
+        Self { path: queue.path().clone(), entries: Mutex::default(), held, _found_at }
     }
 
     /// Returns the hold of the owner. It may end at any moment, and may already be lost.
     pub(crate) fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<Hold>> {
-        self.owners.lock().holds.get(&(owner.clone(), kind)).and_then(|(_, hold)| hold.upgrade())
+        self.entries.lock().holds.get(&(owner.clone(), kind)).and_then(|(_, hold)| hold.upgrade())
     }
 
     pub(crate) fn holds(&self, owner: &Owner, kind: Kind) -> bool {
-        self.owners.lock().holds.contains_key(&(owner.clone(), kind))
+        self.entries.lock().holds.contains_key(&(owner.clone(), kind))
     }
 
     pub(crate) fn is_empty(&self, kind: Kind) -> bool {
-        self.owners.lock().holds.keys().all(|(_, held)| *held != kind)
+        self.entries.lock().holds.keys().all(|(_, held)| *held != kind)
     }
 
     /// Whether this owner holds this path with a token and kind that match, but not through this lock object. Lost
@@ -113,14 +113,14 @@ impl Books {
     ) -> Share {
         let key = (owner.clone(), self.path.clone());
         self.held.0.lock().entry(key).or_default().push((token, kind, Arc::downgrade(&node)));
-        let mut owners = self.owners.lock();
-        owners.count += 1;
-        let number = owners.count;
-        let registration = Registration { books: self.clone(), owner: owner.clone(), kind, token, number };
+        let mut entries = self.entries.lock();
+        entries.count += 1;
+        let number = entries.count;
+        let registration = Registration { owners: self.clone(), owner: owner.clone(), kind, token, number };
         let hold = Arc::new(Hold::new(registration, node));
-        owners.holds.insert((owner.clone(), kind), (number, Arc::downgrade(&hold)));
-        let waiting = owners.waiting.get(owner).map(|(_, holds)| holds.clone());
-        drop(owners);
+        entries.holds.insert((owner.clone(), kind), (number, Arc::downgrade(&hold)));
+        let waiting = entries.waiting.get(owner).map(|(_, holds)| holds.clone());
+        drop(entries);
         if let Some(waiting) = waiting {
             waiting.notify_waiters();
         }
@@ -129,12 +129,12 @@ impl Books {
 
     /// Registers a waiting owner, which is notified when it acquires the lock.
     pub(crate) fn wait_as(self: &Arc<Self>, owner: &Owner) -> Waiting {
-        let mut owners = self.owners.lock();
-        let (places, holds) = owners.waiting.entry(owner.clone()).or_default();
+        let mut entries = self.entries.lock();
+        let (places, holds) = entries.waiting.entry(owner.clone()).or_default();
         *places += 1;
         let holds = holds.clone();
-        drop(owners);
-        Waiting { books: self.clone(), owner: owner.clone(), holds }
+        drop(entries);
+        Waiting { owners: self.clone(), owner: owner.clone(), holds }
     }
 }
 
@@ -145,15 +145,15 @@ impl Registration {
 
     /// Removes the hold from the owner map.
     pub(super) fn end(&self) {
-        let Self { books, owner, kind, token, number } = self;
-        if let Entry::Occupied(mut entry) = books.held.0.lock().entry((owner.clone(), books.path.clone())) {
+        let Self { owners, owner, kind, token, number } = self;
+        if let Entry::Occupied(mut entry) = owners.held.0.lock().entry((owner.clone(), owners.path.clone())) {
             let tokens = entry.get_mut();
             tokens.iter().position(|(held, ..)| held == token).map(|held| tokens.swap_remove(held));
             if tokens.is_empty() {
                 entry.remove();
             }
         }
-        if let Entry::Occupied(entry) = books.owners.lock().holds.entry((owner.clone(), *kind)) {
+        if let Entry::Occupied(entry) = owners.entries.lock().holds.entry((owner.clone(), *kind)) {
             // A later hold of the same owner stays registered.
             if entry.get().0 == *number {
                 entry.remove();
@@ -194,8 +194,8 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut owners = self.books.owners.lock();
-        if let Entry::Occupied(mut entry) = owners.waiting.entry(self.owner.clone()) {
+        let mut entries = self.owners.entries.lock();
+        if let Entry::Occupied(mut entry) = entries.waiting.entry(self.owner.clone()) {
             entry.get_mut().0 -= 1;
             if entry.get().0 == 0 {
                 entry.remove();
