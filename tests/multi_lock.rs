@@ -155,17 +155,17 @@ async fn opposite_orders_do_not_deadlock() {
     let mut users = JoinSet::new();
     for paths in [[A, B, C], [C, B, A], [A, B, C], [C, B, A]] {
         let lock = MultiLock::new(&sandbox.client().await, paths).unwrap();
-        users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 50));
+        users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 20));
     }
     let client = sandbox.client().await;
     let mut given = mutexes(&client);
     given.reverse();
-    users.spawn(takes_all(MultiLock::of(given).unwrap(), vec![0, 1, 2], rooms.clone(), 20));
+    users.spawn(takes_all(MultiLock::of(given).unwrap(), vec![0, 1, 2], rooms.clone(), 8));
     for number in 0..3 {
-        users.spawn(takes_one(client.clone(), number, rooms.clone(), 30));
+        users.spawn(takes_one(client.clone(), number, rooms.clone(), 12));
     }
     within(users.join_all()).await;
-    assert_eq!(rooms.visits(), [250; 3]);
+    assert_eq!(rooms.visits(), [100; 3]);
     sandbox.assert_nothing_left().await;
 }
 
@@ -175,13 +175,13 @@ async fn those_who_take_one_after_the_other_do_not_deadlock() {
     let mut users = JoinSet::new();
     for _ in 0..2 {
         let lock = MultiLock::new(&sandbox.client().await, [B, C, A]).unwrap();
-        users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 50));
-        users.spawn(takes_in_turn(sandbox.client().await, rooms.clone(), 50));
+        users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 20));
+        users.spawn(takes_in_turn(sandbox.client().await, rooms.clone(), 20));
     }
     let some = MultiLock::new(&sandbox.client().await, [C, B]).unwrap();
-    users.spawn(takes_all(some, vec![1, 2], rooms.clone(), 50));
+    users.spawn(takes_all(some, vec![1, 2], rooms.clone(), 20));
     within(users.join_all()).await;
-    assert_eq!(rooms.visits(), [200, 250, 250]);
+    assert_eq!(rooms.visits(), [80, 100, 100]);
     sandbox.assert_nothing_left().await;
 }
 

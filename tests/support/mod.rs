@@ -24,7 +24,7 @@ use zookeeper_client as zk;
 pub use self::watches::{watches, watches_of, watches_on_children, watches_with_holders};
 
 /// What must happen, happens within this time even on a busy machine.
-pub const BOUND: Duration = Duration::from_secs(30);
+pub const BOUND: Duration = Duration::from_secs(60);
 
 /// The servers that `with-zookeeper` started.
 pub fn servers() -> String {
