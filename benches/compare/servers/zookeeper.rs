@@ -97,8 +97,8 @@ impl ZooKeeper {
             Load::Timed { operation: Operation::AcquireNew, iterations } => {
                 self.create(path, (0..rounds * iterations).map(|number| number.to_string()), &CONTAINER).await
             }
-            Load::Contend { tasks, own_locks: true, .. } => {
-                self.create(path, (0..tasks).map(|task| task.to_string()), &DIRECTORY).await
+            Load::Contend { sessions, tasks, own_locks: true, .. } => {
+                self.create(path, (0..sessions * tasks).map(|lock| lock.to_string()), &DIRECTORY).await
             }
             _ => Ok(()),
         }
