@@ -83,7 +83,8 @@ fn builder() -> Result<ClientBuilder, Box<dyn Error>> {
     let builder = Client::builder().session_timeout(Duration::from_secs(20));
     Ok(match std::env::var("DROP_TIMEOUT_MS") {
         Ok(timeout) => builder.drop_timeout(Duration::from_millis(timeout.parse()?)),
-        Err(_) => builder,
+        // More than the default, which a machine that stands still for a moment may exceed.
+        Err(_) => builder.drop_timeout(Duration::from_secs(10)),
     })
 }
 

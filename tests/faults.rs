@@ -367,7 +367,11 @@ async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
         let ours = ours.clone();
         async move { ours.acquire_as(&Owner::new()).await }
     });
-    queue_of(&zookeeper, LOCK, 2).await;
+    // The multi-lock may have come back by now, too.
+    eventually("the waiter is in the queue", async || {
+        (children(&zookeeper, LOCK).await.len() >= 2).then_some(())
+    })
+    .await;
     joint.abort();
     waits_for(&waiter, &own, &held, &server).await;
     held.release().await.unwrap();
