@@ -354,9 +354,16 @@ async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
         ours.acquire_as(&Owner::new()).await.unwrap().release().await.unwrap();
     }
     let both = MultiLock::new(&own, [LOCK, "/locks/b"]).unwrap();
-    let joint = tokio::spawn(async move { both.acquire().await });
+    let mut joint = Box::pin(both.acquire());
+    // It is polled until it waits for the other path, and then no more, so that it does not come back.
+    let waiting = eventually("it waits for the other path", async || {
+        is_watched(elsewhere.node_path(), &own, &server).await.then_some(())
+    });
+    tokio::select! {
+        _ = &mut joint => panic!("it was granted beside the holder"),
+        () = waiting => {}
+    }
     let gone = sequence(&queue_of(&zookeeper, LOCK, 1).await[0]);
-    waits_for(&joint, &own, &elsewhere, &server).await;
     wipe(&zookeeper).await;
     for _ in 0..gone {
         within(ours.acquire_as(&Owner::new())).await.unwrap().release().await.unwrap();
@@ -367,12 +374,8 @@ async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
         let ours = ours.clone();
         async move { ours.acquire_as(&Owner::new()).await }
     });
-    // The multi-lock may have come back by now, too.
-    eventually("the waiter is in the queue", async || {
-        (children(&zookeeper, LOCK).await.len() >= 2).then_some(())
-    })
-    .await;
-    joint.abort();
+    queue_of(&zookeeper, LOCK, 2).await;
+    drop(joint);
     waits_for(&waiter, &own, &held, &server).await;
     held.release().await.unwrap();
     within(waiter).await.unwrap().unwrap().release().await.unwrap();
