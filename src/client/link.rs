@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
@@ -94,7 +94,7 @@ impl Link {
 
     pub(super) fn publish(self: &Arc<Self>, state: ConnectionState, status: Status) {
         let before = {
-            let mut present = self.present();
+            let mut present = self.present.lock();
             present.status = status;
             std::mem::replace(&mut present.state, state)
         };
@@ -105,7 +105,7 @@ impl Link {
             return self.show();
         }
         // A task that is blocked by a borrow shows the latest state when it goes on.
-        let is_on_the_way = std::mem::replace(&mut self.present().is_new, true);
+        let is_on_the_way = std::mem::replace(&mut self.present.lock().is_new, true);
         if !is_on_the_way {
             let link = self.clone();
             self.home.tell(move || link.show());
@@ -114,14 +114,14 @@ impl Link {
 
     /// Publishes a status while the state stays the same.
     pub(super) fn publish_status(&self, status: Status) {
-        self.present().status = status;
+        self.present.lock().status = status;
         self.show_status();
     }
 
     /// Updates the state before the status: a task that sees the status sees that state, or a later one.
     fn show(&self) {
         self.state.send_if_modified(|shown| {
-            let state = self.present().take();
+            let state = self.present.lock().take();
             std::mem::replace(shown, state) != state
         });
         self.show_status();
@@ -131,12 +131,7 @@ impl Link {
         // Dropped after the lock is released.
         let mut _before = None;
         self.status.send_modify(|shown| {
-            _before = Some(std::mem::replace(shown, self.present().status.clone()));
+            _before = Some(std::mem::replace(shown, self.present.lock().status.clone()));
         });
-    }
-
-    fn present(&self) -> MutexGuard<'_, Present> {
-        // No code that can panic runs under this lock.
-        self.present.lock()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -96,7 +96,7 @@ impl Validity {
             tracing::info!(before = ?self.timeout(), now = ?timeout, "the servers have changed the session timeout");
             self.timeout.store(nanos(timeout), SeqCst);
             let margin = nanos(self.terms.margin_of(timeout));
-            let mut signs = self.signs();
+            let mut signs = self.signs.lock();
             signs.renegotiated(nanos(timeout), margin, nanos(since.since(self.start)));
             self.read(&signs);
         }
@@ -105,13 +105,13 @@ impl Validity {
     /// Returns when to give up a session that nothing is heard of: later than the servers do, unless they were down
     /// as well.
     pub(super) fn given_up_at(&self) -> Moment {
-        let last_heard = self.signs().last_heard();
+        let last_heard = self.signs.lock().last_heard();
         self.at(last_heard) + self.timeout() * 7 / 5
     }
 
     /// Records that a request sent at that time has been answered now.
     pub(crate) fn answered(&self, sign: Sign, sent: Moment) {
-        let mut signs = self.signs();
+        let mut signs = self.signs.lock();
         let now = Moment::now().since(self.start);
         signs.answered(sign, nanos(sent.since(self.start)), nanos(now));
         self.read(&signs);
@@ -120,11 +120,6 @@ impl Validity {
     fn read(&self, signs: &Signs) {
         self.until.store(signs.until(), SeqCst);
         self.suspect_at.store(signs.suspect_at(), SeqCst);
-    }
-
-    fn signs(&self) -> MutexGuard<'_, Signs> {
-        // No code that can panic runs under this lock.
-        self.signs.lock()
     }
 
     /// Returns until when the session is valid, as far as is known now.
@@ -162,7 +157,7 @@ impl Validity {
     /// Returns when the next sign of life from the servers is due.
     pub(super) fn beat_at(&self) -> Moment {
         let is_needed = self.is_needed();
-        self.at(self.signs().beat_at(is_needed))
+        self.at(self.signs.lock().beat_at(is_needed))
     }
 
     pub(super) fn suspect_at(&self) -> Moment {
@@ -171,7 +166,7 @@ impl Validity {
 
     /// Returns how long to wait before confirming the session again, if one confirmation has not made it valid.
     pub(super) fn confirm_again_after(&self) -> Duration {
-        Duration::from_nanos(self.signs().report())
+        Duration::from_nanos(self.signs.lock().report())
     }
 
     fn at(&self, time: u64) -> Moment {

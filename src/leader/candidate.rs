@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -174,7 +174,7 @@ impl Candidate {
         self.lock.client().disconnected().await;
     }
 
-    /// Leads until the leadership is lost or is to be given up, or `done` completes; then ends the work under it,
+    /// Leads until the leadership is lost, the leader is to resign, or `done` completes; then ends the work under it,
     /// and the leadership itself. A loss is no failure.
     pub(super) async fn lead(&self, leadership: Leadership, done: impl Future<Output = ()>) -> Result<()> {
         // Kept alive until the node is gone; dropping it earlier would take its watches back.
@@ -251,12 +251,12 @@ impl Drop for Candidate {
 
 impl Present {
     fn state(&self) -> LeaderState {
-        self.latest().state.clone()
+        self.0.lock().state.clone()
     }
 
     /// Returns the state if it was not shown yet.
     fn news(&self) -> Option<(LeaderState, bool)> {
-        let mut latest = self.latest();
+        let mut latest = self.0.lock();
         mem::take(&mut latest.is_new).then(|| (latest.state.clone(), latest.is_told))
     }
 
@@ -264,13 +264,8 @@ impl Present {
     /// latest.
     fn replace(&self, state: LeaderState, is_told: bool) -> bool {
         // The earlier state is dropped outside of the lock.
-        let earlier = mem::replace(&mut *self.latest(), Latest { state, is_new: true, is_told });
+        let earlier = mem::replace(&mut *self.0.lock(), Latest { state, is_new: true, is_told });
         !earlier.is_new
-    }
-
-    fn latest(&self) -> MutexGuard<'_, Latest> {
-        // No code that can panic runs under this lock.
-        self.0.lock()
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -33,6 +33,8 @@ const MOMENT: Duration = Duration::from_millis(2);
 const STANDSTILL: Duration = Duration::from_secs(1);
 
 /// The admission to one queue for one client.
+///
+/// While its lock is held, nothing is sent, and nothing is dropped that takes the lock again.
 #[derive(Debug, Default)]
 pub(crate) struct Admission(Mutex<State>);
 
@@ -114,7 +116,7 @@ impl Admission {
         }
         loop {
             let (waiting, mut given) = {
-                let mut state = self.state();
+                let mut state = self.0.lock();
                 if state.on_the_way < MOST && state.waiting.is_empty() {
                     return Pass::Enter(self.on_the_way(&mut state));
                 }
@@ -125,7 +127,7 @@ impl Admission {
                 (Waiting { admission: self, number }, given)
             };
             let given = loop {
-                let ended = self.state().ended;
+                let ended = self.0.lock().ended;
                 match timeout(STANDSTILL, &mut given).await {
                     Ok(given) => break given,
                     Err(_) => self.write_off(ended),
@@ -147,7 +149,7 @@ impl Admission {
     /// others.
     fn write_off(self: &Arc<Self>, ended: u64) {
         let next: Vec<_> = {
-            let mut state = self.state();
+            let mut state = self.0.lock();
             if state.ended != ended {
                 return;
             }
@@ -175,19 +177,19 @@ impl Admission {
 
     /// Records that a contender has entered the queue.
     pub(super) fn arrived(&self) {
-        self.state().arrived += 1;
+        self.0.lock().arrived += 1;
     }
 
     /// Tracks the arrivals of others for a caller that waits for them.
     pub(super) fn arrivals_for<'a>(&'a self, caller: &'a Caller) -> Arrivals<'a> {
-        Arrivals { admission: self, caller, before: self.state().arrived }
+        Arrivals { admission: self, caller, before: self.0.lock().arrived }
     }
 
     /// Hands a place to the first caller that waits for one of this form; returns it if there is none.
     pub(super) fn offer(&self, mut seat: Seat) -> Option<Seat> {
         loop {
             let taker = {
-                let mut state = self.state();
+                let mut state = self.0.lock();
                 let mut waiting = state.waiting.iter();
                 let first = waiting.find(|(_, waiter)| waiter.takes && waiter.form == *seat.form());
                 let first = first.map(|(number, _)| *number);
@@ -209,7 +211,7 @@ impl Admission {
         }
         let client = seat.queue().client().clone();
         let (kept, is_new) = {
-            let mut state = self.state();
+            let mut state = self.0.lock();
             if state.seats < CROWD {
                 return Some(seat);
             }
@@ -239,7 +241,7 @@ impl Admission {
 
     /// Takes the first kept place of this form.
     fn take_kept(&self, form: &NodeForm) -> Option<Seat> {
-        let kept = self.state().kept.upgrade()?;
+        let kept = self.0.lock().kept.upgrade()?;
         let mut seats = kept.lock();
         let first = seats.iter().position(|(_, seat)| seat.form() == form)?;
         seats.remove(first).map(|(_, seat)| seat)
@@ -247,32 +249,28 @@ impl Admission {
 
     /// Takes all kept places.
     fn take_all_kept(&self) -> VecDeque<(Instant, Seat)> {
-        let kept = self.state().kept.upgrade();
+        let kept = self.0.lock().kept.upgrade();
         kept.map_or_else(VecDeque::new, |kept| std::mem::take(&mut *kept.lock()))
     }
 
     /// Records that a place is occupied.
     pub(super) fn seated(self: &Arc<Self>) -> Seated {
-        self.state().seats += 1;
+        self.0.lock().seats += 1;
         Seated(self.clone())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
     }
 }
 
 impl OnTheWay {
     /// Counts a contender that leaves, which is admitted in any case.
     pub(super) fn leaving(admission: &Arc<Admission>) -> Self {
-        admission.on_the_way(&mut admission.state())
+        admission.on_the_way(&mut admission.0.lock())
     }
 }
 
 impl Drop for OnTheWay {
     fn drop(&mut self) {
         let next = {
-            let mut state = self.admission.state();
+            let mut state = self.admission.0.lock();
             if self.round != state.round {
                 return;
             }
@@ -307,20 +305,20 @@ async fn look_after(kept: Arc<Kept>) {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let waiter = self.admission.state().waiting.remove(&self.number);
+        let waiter = self.admission.0.lock().waiting.remove(&self.number);
         drop(waiter);
     }
 }
 
 impl Drop for Seated {
     fn drop(&mut self) {
-        self.0.state().seats -= 1;
+        self.0.0.lock().seats -= 1;
     }
 }
 
 impl Drop for Arrivals<'_> {
     fn drop(&mut self) {
-        if self.admission.state().arrived != self.before {
+        if self.admission.0.lock().arrived != self.before {
             self.caller.reached();
         }
     }

@@ -49,7 +49,6 @@ impl FixedLimit {
 
 impl Registry {
     fn with<T>(&self, act: impl FnOnce(&mut HashMap<Arc<str>, (u32, usize)>) -> T) -> T {
-        // No code that can panic runs under this lock.
         act(&mut self.0.lock())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::line::{Connection, Line, Moment, Rank};
@@ -48,7 +48,7 @@ impl SharedLine {
 
     /// Calls `act` with the local queue and the current connection.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Line<Arc<Notify>>, Connection) -> T) -> T {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let State { line, parent_watch, .. } = &mut *state;
         if parent_watch.as_mut().is_some_and(|watch| watch.seen().is_some()) {
             *parent_watch = None;
@@ -65,7 +65,7 @@ impl SharedLine {
     /// Records that the parent is watched by a request on that connection. Returns the moment of the requests that
     /// were sent behind it.
     pub(crate) fn parent_watched(&self, watch: Watcher, on: Connection) -> Moment {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.parent_watch = Some(watch);
         state.line.parent_watched(on)
     }
@@ -96,7 +96,7 @@ impl SharedLine {
     /// Whether this contender waits in the local queue, or is waited for, and no task watches over the front yet.
     /// If so, the caller must start that task: it counts as started.
     pub(crate) fn is_to_be_watched(&self, rank: Rank) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let State { line, is_watched, .. } = &*state;
         let is_needed = !is_watched && (line.is_blocked(rank) || line.is_waited_for(rank));
         state.is_watched |= is_needed;
@@ -106,7 +106,7 @@ impl SharedLine {
     /// Returns its [front](Line::front); `None` if no one waits, and then the task that watches over it counts as
     /// ended.
     pub(crate) fn front(&self) -> Option<Vec<(Rank, String)>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let front = state.line.front();
         state.is_watched = !front.is_empty();
         state.is_watched.then_some(front)
@@ -116,7 +116,7 @@ impl SharedLine {
     pub(crate) fn leave(&self, rank: Rank) {
         // The parent watch is not checked here: it makes no difference to those who leave, and their runtime may
         // have ended.
-        let woken = self.state().line.leave(rank);
+        let woken = self.state.lock().line.leave(rank);
         for wake in woken {
             wake.notify_one();
         }
@@ -130,11 +130,6 @@ impl SharedLine {
         self.arrived.notify_waiters();
         Some(Membership { line: self.clone(), rank })
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under this lock.
-        self.state.lock()
-    }
 }
 
 impl Membership {
@@ -145,7 +140,7 @@ impl Membership {
     /// Whether it is still in the local queue: the [watch](super::idle::IdleWatch) on an idle place may have
     /// removed it.
     pub(crate) fn is_in_line(&self) -> bool {
-        self.line.state().line.is_member(self.rank)
+        self.line.state.lock().line.is_member(self.rank)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use zookeeper_client::EventType;
@@ -365,7 +365,7 @@ impl HeldNode {
 
     /// Takes the node, for it to be removed.
     pub(crate) fn take(&self) -> Option<Grant> {
-        let held = self.grant().take()?;
+        let held = self.grant.lock().take()?;
         Some(held.grant.passing_on(held.transactions.pass_on()))
     }
 
@@ -375,7 +375,7 @@ impl HeldNode {
     /// # Errors
     /// - [`Error::LockLost`]: the hold is ending already.
     pub(super) fn sends_transaction(&self) -> Result<()> {
-        if let Some(held) = &mut *self.grant() {
+        if let Some(held) = &mut *self.grant.lock() {
             held.transactions.send();
             return Ok(());
         }
@@ -385,20 +385,20 @@ impl HeldNode {
 
     /// Records the outcome of the transaction: it was answered, or it was not and may still be applied.
     pub(super) fn transaction_answered(&self, is_decided: bool) {
-        if let Some(held) = &mut *self.grant() {
+        if let Some(held) = &mut *self.grant.lock() {
             held.transactions.answered(is_decided);
         }
     }
 
     /// Whether the node is being removed, or was.
     pub(crate) fn is_released(&self) -> bool {
-        self.grant().is_none()
+        self.grant.lock().is_none()
     }
 
     /// The watch on the node, if one was set while waiting.
     pub(crate) fn take_watch(&self) -> Option<OwnWatch> {
         self.has_watch.store(false, Ordering::Relaxed);
-        self.grant().as_mut().and_then(|held| held.grant.node.take_watch())
+        self.grant.lock().as_mut().and_then(|held| held.grant.node.take_watch())
     }
 
     /// The data to restore in the node after a request has overwritten it. `None` if the node is released, or if
@@ -408,18 +408,13 @@ impl HeldNode {
         if election_of_latch(&self.path).is_some() {
             return None;
         }
-        self.grant().as_ref().map(|held| held.grant.node.data().into_owned())
+        self.grant.lock().as_ref().map(|held| held.grant.node.data().into_owned())
     }
 
     fn has_seen_its_end(&self) -> bool {
-        let mut grant = self.grant();
+        let mut grant = self.grant.lock();
         let watcher = grant.as_mut().and_then(|held| held.grant.node.watcher());
         watcher.and_then(Watcher::seen) == Some(EventType::NodeDeleted)
-    }
-
-    fn grant(&self) -> MutexGuard<'_, Option<Held>> {
-        // No code that can panic runs under this lock.
-        self.grant.lock()
     }
 
     pub(crate) fn lost_error(&self, reason: LossReason) -> Error {

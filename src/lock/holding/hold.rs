@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::held_node::HeldNode;
@@ -64,7 +64,7 @@ impl Hold {
 
     /// Returns a share for another guard; `None` if no guard is left.
     pub(in crate::lock) fn share(self: &Arc<Self>) -> Option<Share> {
-        let mut users = self.users();
+        let mut users = self.users.lock();
         if users.guards == 0 {
             return None;
         }
@@ -74,7 +74,7 @@ impl Hold {
 
     /// Starts a downgrade; `None` if no guard is left.
     pub(in crate::lock) fn downgrading(self: &Arc<Self>) -> Option<Downgrading> {
-        let mut users = self.users();
+        let mut users = self.users.lock();
         if users.guards == 0 {
             return None;
         }
@@ -84,7 +84,7 @@ impl Hold {
 
     /// Takes back the share of a guard. The share of a dropped guard does not wait for downgrades.
     fn take_back(&self, is_dropped: bool) -> Left {
-        let mut users = self.users();
+        let mut users = self.users.lock();
         if users.guards == 1 && users.downgrades > 0 && !is_dropped {
             return Left::Wait;
         }
@@ -96,11 +96,6 @@ impl Hold {
     fn end(&self) {
         self.registration.end();
         drop(self.node.take());
-    }
-
-    fn users(&self) -> MutexGuard<'_, Users> {
-        // No code that can panic runs under this lock.
-        self.users.lock()
     }
 }
 
@@ -120,7 +115,7 @@ impl Share {
 
     /// The number of guards.
     pub(crate) fn count(&self) -> usize {
-        self.hold.users().guards
+        self.hold.users.lock().guards
     }
 
     /// Returns the share. The last share deletes the node and waits for the confirmation.
@@ -178,7 +173,7 @@ impl Downgrading {
 
 impl Drop for Downgrading {
     fn drop(&mut self) {
-        let mut users = self.hold.users();
+        let mut users = self.hold.users.lock();
         users.downgrades -= 1;
         let is_last = users.guards == 0 && users.downgrades == 0;
         drop(users);

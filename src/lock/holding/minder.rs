@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -34,7 +34,7 @@ impl Minder {
     /// Adds a hold.
     pub(crate) fn mind(client: &Client, held: &Arc<HeldNode>) {
         let minder: Arc<Self> = client.extension();
-        let mut young = minder.young();
+        let mut young = minder.young.lock();
         young.forget_the_gone();
         if young.holds.is_empty() {
             minder.wanted.notify_one();
@@ -48,11 +48,6 @@ impl Minder {
                 closing.run_until_cancelled(mind(&minder)).await;
             });
         }
-    }
-
-    fn young(&self) -> MutexGuard<'_, Young> {
-        // No code that can panic runs under this lock.
-        self.young.lock()
     }
 }
 
@@ -78,7 +73,7 @@ impl Young {
 
 async fn mind(minder: &Minder) -> Infallible {
     loop {
-        let next = minder.young().next();
+        let next = minder.young.lock().next();
         match next {
             None => minder.wanted.notified().await,
             // Its node is being deleted, and its watch was given up. A new watch would take a request.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::state::LockState;
@@ -27,12 +27,12 @@ impl Published {
     }
 
     pub(super) fn get(&self) -> LockState {
-        *self.lock()
+        *self.state.lock()
     }
 
     /// Runs `act` while no one else changes the state.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut LockState) -> T) -> T {
-        act(&mut self.lock())
+        act(&mut self.state.lock())
     }
 
     /// Subscribes to the state. Call [`publish`](Self::publish) afterwards: a change in between may not be seen.
@@ -59,10 +59,5 @@ impl Published {
             let state = self.get();
             std::mem::replace(seen, state) != state
         });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LockState> {
-        // No code that can panic runs under this lock.
-        self.state.lock()
     }
 }
