@@ -93,12 +93,12 @@ impl Leadership {
         Transaction::new(self.inner.transaction())
     }
 
-    /// Returns whether the leadership is to be given up, or has ended. Does not block.
+    /// Returns whether the leader is to resign, or the term has ended. Does not block.
     pub fn is_resigning(&self) -> bool {
         self.inner.is_resigning()
     }
 
-    /// Blocks the thread until the leadership is to be given up, or has ended. The blocking version of
+    /// Blocks the thread until the leader is to resign, or the term has ended. The blocking version of
     /// [`Leadership::resign_requested`](crate::Leadership::resign_requested).
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Leadership {
         })
     }
 
-    /// Blocks the thread until the leadership is to be given up or has ended, for at most `within`. Returns
+    /// Blocks the thread until the leader is to resign or the term has ended, for at most `within`. Returns
     /// whether that is the case.
     ///
     /// Use this for the pause between two steps of work. Its async counterpart is

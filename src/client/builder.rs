@@ -161,7 +161,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the data of this client's nodes, which tells others who holds or waits.
+    /// Sets the data of this client's nodes, which identifies it to others as a holder or waiter.
     ///
     /// By default it is the local address that faces the servers, as in Curator, followed by the host name, the
     /// process id and the name of the program:

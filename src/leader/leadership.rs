@@ -175,12 +175,12 @@ impl Leadership {
         self.term.guard.transaction()
     }
 
-    /// Returns whether the leadership is to be given up, or has ended.
+    /// Returns whether the leader is to resign, or the term has ended.
     pub fn is_resigning(&self) -> bool {
         self.term.resigning.is_cancelled()
     }
 
-    /// Waits until the leadership is to be given up, or has ended. Bring the work to its end then. For work that
+    /// Waits until the leader is to resign, or the term has ended. Bring the work to its end then. For work that
     /// waits for something else, see [`until_resigning`](Self::until_resigning).
     ///
     /// # Cancel safety
@@ -189,7 +189,7 @@ impl Leadership {
         self.term.resigning.cancelled().await;
     }
 
-    /// Awaits a future until the leadership is to be given up or has ended. Returns `None` in that case,
+    /// Awaits a future until the leader is to resign or the term has ended. Returns `None` in that case,
     /// immediately if it has already happened.
     ///
     /// Use this where work waits for something to do, such as its next tick. Otherwise a resignation waits as

@@ -48,7 +48,7 @@ impl LeaderOptions {
         self
     }
 
-    /// Sets the grace period: how long the work of a leader may take to end when the leadership is to be given up.
+    /// Sets the grace period: how long the work of a leader may take to end when the leader is to resign.
     /// After that, the work is dropped at the point where it awaits. See
     /// [`Leadership::resign`](crate::Leadership::resign).
     pub fn grace(mut self, grace: Duration) -> Self {
