@@ -66,7 +66,7 @@ async fn watch(path: &str) -> Result<()> {
 /// Shows the election until the client is closed: who leads, and who stands behind it, in order.
 async fn show(client: &Client, path: &str) -> Result<()> {
     let observer = LeaderObserver::new(client, path)?;
-    let mut leader = observer.watch();
+    let mut leader = observer.watch_leader();
     let mut screen = Screen { began: Instant::now(), shown: String::new(), leader: None };
     loop {
         let seen = leader.borrow_and_update().clone();

@@ -93,7 +93,7 @@ async fn rush_hour(root: &str) -> Result<()> {
             for job in 0..5 {
                 let wanted = 1 + (person + job) % 2;
                 // All of them or none: nobody sits on one and waits for the other.
-                let licences = licences.acquire_many(wanted).await?;
+                let licences = licences.many(wanted)?.acquire().await?;
                 most.fetch_max(in_use.fetch_add(wanted, SeqCst) + wanted, SeqCst);
                 sleep(Duration::from_millis(fastrand::u64(5..20))).await;
                 in_use.fetch_sub(wanted, SeqCst);

@@ -61,7 +61,7 @@
 //! reading.release().await?;
 //!
 //! let licences = Semaphore::new(client, "/semaphores/licences", 10)?;
-//! let _three = licences.acquire_many(3).await?; // all of them or none
+//! let _three = licences.many(3)?.acquire().await?; // all of them or none
 //!
 //! let accounts = MultiLock::new(client, ["/accounts/17", "/accounts/4"])?;
 //! let _both = accounts.acquire().await?; // in the order of their paths, however they are given

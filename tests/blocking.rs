@@ -109,21 +109,21 @@ fn a_thread_enters_again_and_others_do_not() {
     let guard = mutex.acquire().unwrap();
     let again = mutex.acquire().unwrap();
     assert_eq!((guard.hold_count(), again.fencing_token()), (2, guard.fencing_token()));
-    assert!(mutex.is_owned_by_current());
+    assert!(mutex.is_owned_by(&Owner::current()));
     thread::scope(|scope| {
         let other = scope.spawn(|| {
-            assert!(!mutex.is_owned_by_current());
+            assert!(!mutex.is_owned_by(&Owner::current()));
             assert!(mutex.is_acquired_in_this_process() && mutex.is_locked().unwrap());
             mutex.try_acquire().unwrap().is_none() && is_in_vain(|| mutex.try_acquire_for(BRIEFLY))
         });
         assert!(other.join().unwrap());
     });
     // Another owner on the same thread is another one, too.
-    assert!(mutex.try_acquire_as(&Owner::new()).unwrap().is_none());
+    assert!(mutex.owned_by(&Owner::new()).try_acquire().unwrap().is_none());
     let other_object = lock(&client);
     assert!(matches!(other_object.acquire(), Err(Error::WouldDeadlock { .. })));
     guard.release().unwrap();
-    assert!(mutex.is_owned_by_current());
+    assert!(mutex.is_owned_by(&Owner::current()));
     // A guard is released on whatever thread.
     thread::spawn(move || again.release().unwrap()).join().unwrap();
     assert!(!mutex.is_locked().unwrap());
@@ -138,12 +138,12 @@ fn a_try_ends_in_time() {
     let within = Duration::from_millis(200);
     let multi = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
     let permits = Semaphore::new(&client, "/locks/permits", 2).unwrap();
-    let held = lock(&client).acquire_as(&Owner::new()).unwrap();
+    let held = lock(&client).owned_by(&Owner::new()).acquire().unwrap();
     let one = permits.acquire().unwrap();
     let tries: [&dyn Fn() -> bool; 3] = [
         &|| is_in_vain(|| lock(&client).try_acquire_for(within)),
         &|| is_in_vain(|| multi.try_acquire_for(within)),
-        &|| is_in_vain(|| permits.try_acquire_many_for(2, within)),
+        &|| is_in_vain(|| permits.many(2).unwrap().try_acquire_for(within)),
     ];
     for failed_try in tries {
         let start = Instant::now();
@@ -153,7 +153,7 @@ fn a_try_ends_in_time() {
     assert_eq!(permits.available_permits().unwrap(), 1);
     drop((held, one));
     assert_eq!(multi.try_acquire_for(BOUND).unwrap().unwrap().members().len(), 2);
-    assert_eq!(permits.try_acquire_many(2).unwrap().unwrap().len(), 2);
+    assert_eq!(permits.many(2).unwrap().try_acquire().unwrap().unwrap().len(), 2);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn tickets_are_granted_in_order() {
     let sandbox = Sandbox::new();
     let client = client(&sandbox);
     let mutex = lock(&client);
-    let tickets: Vec<Ticket> = (0..3).map(|_| mutex.enqueue_as(&Owner::new()).unwrap()).collect();
+    let tickets: Vec<Ticket> = (0..3).map(|_| mutex.owned_by(&Owner::new()).enqueue().unwrap()).collect();
     assert_eq!(tickets.iter().map(|ticket| ticket.position().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
     let mut positions = tickets[2].watch_position();
     assert_eq!(positions.next().unwrap(), Some(2));
@@ -345,7 +345,7 @@ fn latches_lead_one_after_the_other() {
     let second = start("second");
     assert!(second.await_leadership_within(BRIEFLY).unwrap().is_none());
     while second.participants().unwrap().len() < 2 {}
-    let mut seen = LeaderObserver::new(&client, "/leader").unwrap().watch();
+    let mut seen = LeaderObserver::new(&client, "/leader").unwrap().watch_leader();
     while !matches!(seen.next().unwrap(), Some(Observation::Leader(leader)) if leader.id() == "first") {}
     // A resignation waits for the work, since that cannot be dropped at the end of the grace: also for longer than the
     // second that work has to be dropped.
@@ -396,7 +396,7 @@ fn a_selector_calls_its_work_on_a_thread_until_it_is_asked_to_end() {
     selector.close().unwrap();
     assert!(working.try_recv().is_err());
     assert!(!lock(&client).is_locked().unwrap());
-    assert!(matches!(selector.watch().get(), LeaderState::Closed));
+    assert!(matches!(selector.watch_state().get(), LeaderState::Closed));
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn what_becomes_of_work_on_a_thread_is_seen() {
         }
     })
     .unwrap();
-    let mut states = selector.watch();
+    let mut states = selector.watch_state();
     while !matches!(states.next().unwrap().unwrap(), LeaderState::Idle) {}
     for said in ["as it is to be", "it panicked: as it is to be"] {
         assert!(selector.requeue());
@@ -571,7 +571,7 @@ fn threads_and_tasks_share_a_client() {
     let workers = workers();
     let client = Client::from(workers.block_on(sandbox.client()));
     let mutex = lock(&client);
-    let held = workers.block_on(mutex.as_async().acquire_as(&Owner::new())).unwrap();
+    let held = workers.block_on(mutex.as_async().owned_by(&Owner::new()).acquire()).unwrap();
     assert!(mutex.try_acquire().unwrap().is_none());
     thread::scope(|scope| {
         let waiter = scope.spawn(|| mutex.acquire().unwrap());

@@ -105,7 +105,7 @@ async fn an_acquire_that_is_polled_no_more_and_deleted_keeps_nobody_waiting() {
     let mutex = scene.mutex_at("/locks/a");
     let held = support::mutex(&scene.holder).acquire().await.unwrap();
     let owner = Owner::new();
-    let mut forgotten = Box::pin(mutex.acquire_as(&owner));
+    let mut forgotten = Box::pin(mutex.owned_by(&owner).acquire());
     let entering = tokio::time::timeout(BOUND, async {
         tokio::select! {
             _ = &mut forgotten => panic!("it is held"),
@@ -117,7 +117,7 @@ async fn an_acquire_that_is_polled_no_more_and_deleted_keeps_nobody_waiting() {
     let node = nodes.into_iter().find(|node| !held.node_path().ends_with(node)).unwrap();
     let behind = tokio::spawn({
         let mutex = mutex.clone();
-        async move { mutex.acquire_as(&Owner::new()).await }
+        async move { mutex.owned_by(&Owner::new()).acquire().await }
     });
     watches_of(&scene.server, 2).await;
     scene.bystander.delete(&format!("/locks/a/{node}"), None).await.unwrap();

@@ -70,7 +70,7 @@ async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
     let mut server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
     let client = Client::connect_lazily(&server.connect_string()).unwrap();
-    let mut state = client.connection_state();
+    let mut state = client.watch_connection();
     assert_eq!(*state.borrow_and_update(), ConnectionState::Suspended);
     // An acquire that comes before the server waits for it.
     let waiter = acquire_in_task(&mutex(&client));
@@ -85,7 +85,7 @@ async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
     server.restart().await.unwrap();
     seen(ConnectionState::Reconnected).await;
     let first = session_id(&client).await;
-    let mut lost = client.connection_state();
+    let mut lost = client.watch_connection();
     let losing =
         tokio::spawn(async move { lost.wait_for(|state| *state == ConnectionState::Lost).await.is_ok() });
     kill_session(&client).await.unwrap();
@@ -353,7 +353,7 @@ async fn an_adopted_session_is_left_to_its_owner() {
     end(zookeeper, &server).await;
     let error = within(waiter).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::SessionOver { .. }), "{error}");
-    within(client.connection_state().wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
+    within(client.watch_connection().wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
     let error = mutex(&client).acquire().await.unwrap_err();
     assert!(matches!(error, Error::SessionOver { .. }), "{error}");
     drop(held);
@@ -379,7 +379,7 @@ async fn the_nodes_of_others_need_not_be_readable() {
     let waiter = acquire_in_task(&mutex(&bob));
     queue_of(&zookeeper, &path, 2).await;
     // Others come and go, and wake it for nothing.
-    assert!(mutex(&bob).try_acquire_as(&Owner::new()).await.unwrap().is_none());
+    assert!(mutex(&bob).owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
     match mutex(&bob).participants().await {
         Ok(participants) => {
             let identities = [participants[0].identity(), participants[1].identity()];
@@ -429,7 +429,7 @@ fn no_guard_panics_when_its_runtime_ends() {
                     mutex.acquire().await.unwrap().release().await.unwrap();
                 }
                 let guard = mutex.acquire().await.unwrap();
-                let ticket = mutex.enqueue_as(&Owner::new()).await.unwrap();
+                let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
                 if !within_a_task {
                     return Some((guard, ticket, mutex));
                 }
@@ -463,7 +463,7 @@ fn no_waiter_on_another_runtime_panics_when_that_of_the_client_ends() {
             let waiters: Vec<_> = (0..10)
                 .map(|_| {
                     let mutex = mutex.clone();
-                    others.spawn(async move { mutex.acquire_as(&Owner::new()).await })
+                    others.spawn(async move { mutex.owned_by(&Owner::new()).acquire().await })
                 })
                 .collect();
             others.block_on(eventually("all watch", async || {
@@ -557,10 +557,13 @@ async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
     let large_members = large_members.with_options(large.clone()).unwrap();
     proxy.take_requests();
 
-    assert_eq!(refusal(many.acquire_many(20_000).await).0, "permits");
-    assert_eq!(refusal(many.try_acquire_many(20_000).await).0, "permits");
-    assert_eq!(refusal(shared.acquire_many(u32::MAX).await).0, "permits");
-    assert_eq!(refusal(many.with_options(large.clone()).unwrap().acquire_many(2).await).0, "permits");
+    assert_eq!(refusal(many.many(20_000).unwrap().acquire().await).0, "permits");
+    assert_eq!(refusal(many.many(20_000).unwrap().try_acquire().await).0, "permits");
+    assert_eq!(refusal(shared.many(u32::MAX).unwrap().acquire().await).0, "permits");
+    assert_eq!(
+        refusal(many.with_options(large.clone()).unwrap().many(2).unwrap().acquire().await).0,
+        "permits"
+    );
     // Of a path of its own: a second number for the same one is refused in any case.
     assert_eq!(refusal(Semaphore::new(&client, "/too-many", u32::MAX)).0, "permits");
     assert_eq!(refusal(members.acquire().await).0, "members of a multi-lock");
@@ -581,9 +584,9 @@ async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
     // What is just below goes through, with data of a length that leaves some room for the names.
     let data = vec![0; MIB - 512];
     innocent.transaction().create("/a", data, CreateMode::Persistent).commit().await.unwrap();
-    let data = mutex(&client).with_options(large).unwrap().try_acquire_as(&Owner::new()).await;
+    let data = mutex(&client).with_options(large).unwrap().owned_by(&Owner::new()).try_acquire().await;
     assert!(data.unwrap().is_none(), "it is held");
-    let permits = many.acquire_many(5_000).await.unwrap();
+    let permits = many.many(5_000).unwrap().acquire().await.unwrap();
     assert_eq!(permits.len(), 5_000);
     assert_eq!(session_id(&client).await, session);
     assert!(innocent.is_valid());
@@ -733,13 +736,13 @@ async fn the_error_of_a_missing_session_names_the_cause_for_each_host() {
         .await
         .unwrap();
     server.stop().await.unwrap();
-    within(client.connection_state().wait_for(|state| !state.is_connected())).await.unwrap();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
     let error = client.zookeeper().await.unwrap_err().to_string();
     assert!(error.contains(&format!("{} (connection refused)", server.connect_string())), "{error}");
     server.restart().await.unwrap();
-    within(client.connection_state().wait_for(|state| state.is_connected())).await.unwrap();
+    within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
     server.pause().unwrap();
-    within(client.connection_state().wait_for(|state| !state.is_connected())).await.unwrap();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
     let error = client.zookeeper().await.unwrap_err().to_string();
     assert!(error.contains(&format!("{} (no answer)", server.connect_string())), "{error}");
 }

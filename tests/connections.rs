@@ -25,7 +25,7 @@ fn ms(ms: u64) -> Duration {
 
 /// Notes each state of the connection until the client is closed.
 fn states(client: &Client) -> JoinHandle<Vec<ConnectionState>> {
-    let mut state = client.connection_state();
+    let mut state = client.watch_connection();
     tokio::spawn(async move {
         let mut states = Vec::new();
         while state.changed().await.is_ok() {
@@ -39,7 +39,7 @@ fn states(client: &Client) -> JoinHandle<Vec<ConnectionState>> {
 }
 
 async fn becomes(client: &Client, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
-    let mut state = client.connection_state();
+    let mut state = client.watch_connection();
     *within(state.wait_for(|state| wanted(*state))).await.unwrap()
 }
 
@@ -50,7 +50,7 @@ async fn hold_many(client: &Client, count: usize, name_length: usize) -> Vec<Loc
     for chunk in (0..count).collect::<Vec<_>>().chunks(100) {
         let locks = chunk.iter().map(|i| {
             let mutex = InterProcessMutex::new(client, &format!("/{root}/{i}")).unwrap();
-            async move { mutex.acquire_as(&Owner::new()).await.unwrap() }
+            async move { mutex.owned_by(&Owner::new()).acquire().await.unwrap() }
         });
         guards.extend(join_all(locks).await);
     }
@@ -64,7 +64,7 @@ async fn whoever_has_connected_sees_the_state_that_says_so() {
     let server = TestingServer::start().await.unwrap();
     for round in 0..200 {
         let client = connect(&server).await;
-        assert_eq!(*client.connection_state().borrow(), ConnectionState::Connected, "round {round}");
+        assert_eq!(*client.watch_connection().borrow(), ConnectionState::Connected, "round {round}");
         client.close().await;
     }
 }
@@ -79,7 +79,7 @@ async fn a_lazy_client_can_be_waited_for() {
     assert!(matches!(error, zk_recipes::Error::NotConnected { .. }), "{error}");
     server.restart().await.unwrap();
     eventually("it connects", || async { client.wait_connected().await.ok() }).await;
-    assert_eq!(*client.connection_state().borrow(), ConnectionState::Connected);
+    assert_eq!(*client.watch_connection().borrow(), ConnectionState::Connected);
     client.close().await;
     assert_eq!(client.wait_connected().await, Err(zk_recipes::Error::Closed));
 }
@@ -93,7 +93,7 @@ async fn each_state_is_told_once_and_the_first_one_is_the_present_one() {
     let leadership = within(latch.await_leadership()).await.unwrap();
     let guard = mutex(&client).acquire().await.unwrap();
     for _ in 0..2 {
-        let mut state = client.connection_state();
+        let mut state = client.watch_connection();
         within(state.changed()).await.unwrap();
         assert!(state.borrow_and_update().is_connected());
         assert!(!state.has_changed().unwrap());
@@ -101,7 +101,7 @@ async fn each_state_is_told_once_and_the_first_one_is_the_present_one() {
             within(state.changed()).await.unwrap();
             assert_eq!(*state.borrow_and_update(), LockState::Held);
         }
-        let mut state = latch.watch();
+        let mut state = latch.watch_state();
         within(state.changed()).await.unwrap();
         assert!(matches!(*state.borrow_and_update(), zk_recipes::LeaderState::Leading(_)));
     }
@@ -133,7 +133,7 @@ async fn a_connection_that_is_lost_as_soon_as_it_is_made_is_none() {
         within(lost.happened()).await;
         proxy.refuse_connections(true).unwrap();
         sleep(ms(300)).await;
-        assert_eq!(*client.connection_state().borrow(), ConnectionState::Suspended);
+        assert_eq!(*client.watch_connection().borrow(), ConnectionState::Suspended);
         let mut state = guard.watch_state();
         within(state.wait_for(|state| *state == LockState::Suspect)).await.unwrap();
         proxy.refuse_connections(false).unwrap();
@@ -239,7 +239,7 @@ async fn a_silent_server_does_not_keep_it_from_the_others() {
     silent.set_traffic(Traffic::black_hole());
     for _ in 0..5 {
         let since = Instant::now();
-        let mut state = client.connection_state();
+        let mut state = client.watch_connection();
         state.borrow_and_update();
         other.cut();
         silent.cut();
@@ -323,7 +323,9 @@ async fn waiters_do_not_all_list_the_queue_after_a_cut() {
     let mut waiters = JoinSet::new();
     for _ in 0..WAITERS {
         let lock = lock.clone();
-        waiters.spawn(async move { lock.acquire_as(&Owner::new()).await.unwrap().release().await.unwrap() });
+        waiters.spawn(async move {
+            lock.owned_by(&Owner::new()).acquire().await.unwrap().release().await.unwrap()
+        });
     }
     queue_of(&zookeeper, "/locks/a", WAITERS + 1).await;
     let watched = || async { (server.watch_count().await.unwrap() >= WAITERS as u64).then_some(()) };
@@ -394,7 +396,7 @@ async fn cuts_without_end_cost_no_waiter_its_place() {
             waiters.spawn(async move {
                 let guard = match kind {
                     0 => Semaphore::new(&client, "/locks/s", 1).unwrap().acquire().await,
-                    _ => mutex(&client).acquire_as(&Owner::new()).await,
+                    _ => mutex(&client).owned_by(&Owner::new()).acquire().await,
                 };
                 guard.unwrap().release().await.unwrap();
             });
@@ -439,7 +441,7 @@ async fn work_goes_on_under_cuts_without_end() {
                 while !is_over.load(SeqCst) {
                     let acquired = match kind {
                         0 => semaphore.acquire().await,
-                        _ => mutex.acquire_as(&Owner::new()).await,
+                        _ => mutex.owned_by(&Owner::new()).acquire().await,
                     };
                     match acquired {
                         Ok(guard) => {
@@ -479,7 +481,7 @@ async fn a_server_that_hangs_up_each_time_is_not_asked_as_fast_as_it_can_be() {
     let connections = Arc::new(AtomicUsize::new(0));
     let hanging_up = tokio::spawn({
         let (proxy, connections) = (proxy.clone(), connections.clone());
-        let mut state = client.connection_state();
+        let mut state = client.watch_connection();
         async move {
             while state.wait_for(|state| state.is_connected()).await.is_ok() {
                 connections.fetch_add(1, SeqCst);
@@ -508,7 +510,7 @@ async fn acquires_come_through_cuts() {
         for _ in 0..cuts {
             proxy.cut();
             sleep(Duration::from_micros(fastrand::u64(0..3000))).await;
-            if let Ok(guard) = within(mutex(&client).acquire_as(&Owner::new())).await {
+            if let Ok(guard) = within(mutex(&client).owned_by(&Owner::new()).acquire()).await {
                 // Whether it is told of or not, it is done.
                 drop(guard.release().await);
             }
@@ -615,7 +617,7 @@ fn no_runtime_that_ends_during_cuts_leaves_anybody_waiting() {
             (client, guard)
         });
         let waiting = lock(&client);
-        let waiting = outer.spawn(async move { waiting.acquire_as(&Owner::new()).await.map(drop) });
+        let waiting = outer.spawn(async move { waiting.owned_by(&Owner::new()).acquire().await.map(drop) });
         let mut state = guard.watch_state();
         std::thread::sleep(Duration::from_micros(fastrand::u64(0..30_000)));
         if round % 3 > 0 {

@@ -16,7 +16,7 @@ use zk_recipes::{
 };
 
 async fn state_is(client: &Client, wanted: ConnectionState) {
-    within(client.connection_state().wait_for(|state| *state == wanted)).await.unwrap();
+    within(client.watch_connection().wait_for(|state| *state == wanted)).await.unwrap();
 }
 
 /// The holder's own watch on its node would come after a second. This way it is there from the beginning, and counted.
@@ -178,7 +178,7 @@ async fn past_the_last_number_a_mutex_has_one_holder() {
             assert!(guard.fencing_token() > last_token, "first come, first served");
             last_token = guard.fencing_token();
             for client in &clients {
-                assert!(mutex(client).try_acquire_as(&Owner::new()).await.unwrap().is_none());
+                assert!(mutex(client).owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
             }
             guard.release().await.unwrap();
         }

@@ -108,7 +108,7 @@ impl Kind {
         match self {
             Self::Permit => {
                 let semaphore = Semaphore::new(&client, &self.path(), PERMITS).unwrap();
-                semaphore.acquire_many(PERMITS).await.unwrap()
+                semaphore.many(PERMITS).unwrap().acquire().await.unwrap()
             }
             Self::Reader => take(Self::Writer.lock_at(&client, &self.path())).await,
             _ => take(self.lock(&client)).await,
@@ -783,7 +783,7 @@ async fn a_guard_dropped_anywhere_and_a_release_cancelled_leave_nothing() {
 }
 
 async fn state_is(client: &Client, wanted: ConnectionState) {
-    within(client.connection_state().wait_for(|state| *state == wanted)).await.unwrap();
+    within(client.watch_connection().wait_for(|state| *state == wanted)).await.unwrap();
 }
 
 /// Waits for those who wait in this order, and sees that they get the lock in this order.

@@ -152,7 +152,7 @@ async fn run(way: &str) -> Result<(), Box<dyn Error>> {
         "main returns, and 50 tasks wait" => {
             for _ in 0..50 {
                 let mutex = mutex.clone();
-                tokio::spawn(async move { mutex.acquire_as(&Owner::new()).await });
+                tokio::spawn(async move { mutex.owned_by(&Owner::new()).acquire().await });
             }
             while mutex.participants().await?.len() < 51 {}
         }

@@ -19,7 +19,7 @@ use zookeeper_client as zk;
 const LOCK: &str = "/locks/a";
 
 async fn state_is(client: &Client, wanted: ConnectionState) {
-    within(client.connection_state().wait_for(|state| *state == wanted)).await.unwrap();
+    within(client.watch_connection().wait_for(|state| *state == wanted)).await.unwrap();
 }
 
 fn lock_lost(error: &Error) -> bool {
@@ -177,7 +177,7 @@ async fn the_node_of_an_old_session_is_never_granted() {
     let client = short.connect(&proxy.connect_string()).await.unwrap();
     let lock = mutex(&client);
     let owner = Owner::new();
-    let old = lock.acquire_as(&owner).await.unwrap();
+    let old = lock.owned_by(&owner).acquire().await.unwrap();
     let waiting = lock.enqueue().await.unwrap();
     server.kill().await.unwrap();
     state_is(&client, ConnectionState::Lost).await;
@@ -195,7 +195,7 @@ async fn the_node_of_an_old_session_is_never_granted() {
     assert_eq!(left, [guard.node_path().rsplit_once('/').unwrap().1], "the old nodes are gone at the grant");
     assert!(guard.fencing_token() > old.fencing_token());
     // The old hold knows that it is lost.
-    assert!(lock_lost(&lock.acquire_as(&owner).await.unwrap_err()));
+    assert!(lock_lost(&lock.owned_by(&owner).acquire().await.unwrap_err()));
     assert!(lock_lost(&old.release().await.unwrap_err()));
     guard.release().await.unwrap();
     assert_nothing_left(&server, &zookeeper, LOCK).await;
@@ -210,7 +210,7 @@ async fn a_holder_whose_session_is_killed_has_lost_the_lock() {
     kill_session(&killed).await.unwrap();
     let guard = within(mutex(&other).acquire()).await.unwrap();
     assert!(guard.fencing_token() > lost.fencing_token());
-    within(killed.connection_state().wait_for(|state| *state != ConnectionState::Connected)).await.unwrap();
+    within(killed.watch_connection().wait_for(|state| *state != ConnectionState::Connected)).await.unwrap();
     eventually("the loss is known", || async { lock.acquire().await.is_err().then_some(()) }).await;
     assert!(lock_lost(&lock.acquire().await.unwrap_err()));
     assert!(lock_lost(&lost.release().await.unwrap_err()));
@@ -266,7 +266,7 @@ async fn a_new_connection_is_of_use_when_its_server_has_caught_up() {
     let catching_up = proxy.intercept(Request::Confirm, Fate::HoldReply);
     proxy.cut();
     within(catching_up.happened()).await;
-    assert_eq!(*client.connection_state().borrow(), ConnectionState::Suspended);
+    assert_eq!(*client.watch_connection().borrow(), ConnectionState::Suspended);
     assert!(client.zookeeper().now_or_never().is_none(), "it would show the past");
     assert_eq!((guard.is_valid(), *states.borrow()), (true, LockState::Suspect));
     catching_up.release();
@@ -314,12 +314,12 @@ async fn a_place_of_a_queue_that_was_removed_does_not_vouch_for_a_stranger_of_th
     let [own, other] = connect_many(&server).await;
     let ours = mutex(&own);
     let visit = async || {
-        within(ours.acquire_as(&Owner::new())).await.unwrap().release().await.unwrap();
+        within(ours.owned_by(&Owner::new()).acquire()).await.unwrap().release().await.unwrap();
     };
     for _ in 0..2 {
         visit().await;
     }
-    let ticket = ours.enqueue_as(&Owner::new()).await.unwrap();
+    let ticket = ours.owned_by(&Owner::new()).enqueue().await.unwrap();
     let gone = sequence(&children(&zookeeper, LOCK).await[0]);
     wipe(&zookeeper).await;
     for _ in 0..gone {
@@ -329,7 +329,7 @@ async fn a_place_of_a_queue_that_was_removed_does_not_vouch_for_a_stranger_of_th
     assert_eq!(sequence(held.node_path()), gone);
     let waiter = tokio::spawn({
         let ours = ours.clone();
-        async move { ours.acquire_as(&Owner::new()).await }
+        async move { ours.owned_by(&Owner::new()).acquire().await }
     });
     queue_of(&zookeeper, LOCK, 2).await;
     drop(ticket);
@@ -351,7 +351,7 @@ async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
     let ours = mutex(&own);
     let elsewhere = InterProcessMutex::new(&other, "/locks/b").unwrap().acquire().await.unwrap();
     for _ in 0..2 {
-        ours.acquire_as(&Owner::new()).await.unwrap().release().await.unwrap();
+        ours.owned_by(&Owner::new()).acquire().await.unwrap().release().await.unwrap();
     }
     let both = MultiLock::new(&own, [LOCK, "/locks/b"]).unwrap();
     let mut joint = Box::pin(both.acquire());
@@ -366,13 +366,13 @@ async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
     let gone = sequence(&queue_of(&zookeeper, LOCK, 1).await[0]);
     wipe(&zookeeper).await;
     for _ in 0..gone {
-        within(ours.acquire_as(&Owner::new())).await.unwrap().release().await.unwrap();
+        within(ours.owned_by(&Owner::new()).acquire()).await.unwrap().release().await.unwrap();
     }
     let held = within(mutex(&other).acquire()).await.unwrap();
     assert_eq!(sequence(held.node_path()), gone);
     let waiter = tokio::spawn({
         let ours = ours.clone();
-        async move { ours.acquire_as(&Owner::new()).await }
+        async move { ours.owned_by(&Owner::new()).acquire().await }
     });
     queue_of(&zookeeper, LOCK, 2).await;
     drop(joint);
@@ -391,10 +391,10 @@ async fn a_position_is_followed_on_after_a_lost_reply() {
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let theirs = mutex(&connect(&server).await);
-    let held = theirs.acquire_as(&Owner::new()).await.unwrap();
+    let held = theirs.owned_by(&Owner::new()).acquire().await.unwrap();
     let mut before = Vec::new();
     for _ in 0..4 {
-        before.push(theirs.enqueue_as(&Owner::new()).await.unwrap());
+        before.push(theirs.owned_by(&Owner::new()).enqueue().await.unwrap());
     }
     let ticket = mutex(&client).enqueue().await.unwrap();
     let mut positions = ticket.watch_position();
@@ -453,10 +453,10 @@ async fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
     let zookeeper = bystander(&server).await;
     let [own, other, operator] = connect_many(&server).await;
     let ours = mutex(&own);
-    let ticket = ours.enqueue_as(&Owner::new()).await.unwrap();
+    let ticket = ours.owned_by(&Owner::new()).enqueue().await.unwrap();
     assert_eq!(watches(&server).await, 0, "nobody is behind it");
     let acquire =
-        |mutex: InterProcessMutex| tokio::spawn(async move { mutex.acquire_as(&Owner::new()).await });
+        |mutex: InterProcessMutex| tokio::spawn(async move { mutex.owned_by(&Owner::new()).acquire().await });
     let next = acquire(ours.clone());
     queue_of(&zookeeper, LOCK, 2).await;
     let last = acquire(mutex(&other));
@@ -717,7 +717,7 @@ async fn close_wakes_everybody() {
     assert_eq!(shared.enqueue().await.unwrap_err(), Error::Closed);
     assert_eq!(shared.participants().await.unwrap_err(), Error::Closed);
     assert_eq!(client.zookeeper().await.unwrap_err(), Error::Closed);
-    assert_eq!(*client.connection_state().borrow(), ConnectionState::Closed);
+    assert_eq!(*client.watch_connection().borrow(), ConnectionState::Closed);
     drop(held);
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }

@@ -71,7 +71,8 @@ async fn acquires_that_are_not_polled_keep_no_reader_out() {
     let lock = ReadWriteLock::new(&client, "/rw").unwrap();
     lock.read().acquire().await.unwrap().release().await.unwrap();
     let owners: Vec<Owner> = (0..64).map(|_| Owner::new()).collect();
-    let mut forgotten: Vec<_> = owners.iter().map(|owner| Box::pin(lock.read().acquire_as(owner))).collect();
+    let mut forgotten: Vec<_> =
+        owners.iter().map(|owner| Box::pin(lock.read().owned_by(owner).acquire())).collect();
     for f in &mut forgotten {
         assert!(futures_util::poll!(f.as_mut()).is_pending());
     }
@@ -155,7 +156,7 @@ async fn a_try_after_all_others_have_given_up_succeeds() {
     let lock = mutex(&client);
     for _ in 0..20 {
         let held = lock.acquire().await.unwrap();
-        let waiting = (0..CALLERS).map(async |_| lock.acquire_as(&Owner::new()).await);
+        let waiting = (0..CALLERS).map(async |_| lock.owned_by(&Owner::new()).acquire().await);
         let mut waiting = Box::pin(join_all(waiting));
         tokio::select! {
             _ = &mut waiting => panic!("it is held"),
@@ -183,7 +184,7 @@ async fn who_follows_a_ticket_hears_of_its_end() {
         .collect();
     let b = bystander(&server).await;
     queue_of(&b, "/locks/a", 11).await;
-    let ticket = lock.enqueue_as(&Owner::new()).await.unwrap();
+    let ticket = lock.owned_by(&Owner::new()).enqueue().await.unwrap();
     let mut positions = ticket.watch_position();
     assert!(timeout(100 * MS, ticket.acquired()).await.is_err());
     // Takes the place over.
@@ -206,13 +207,13 @@ fn caller_on_its_own_runtime(
     let lock = mutex(client);
     if drop_runtime {
         // Gives up by the shut-down.
-        runtime.spawn(async move { lock.acquire_as(&Owner::new()).await });
+        runtime.spawn(async move { lock.owned_by(&Owner::new()).acquire().await });
         runtime.block_on(sleep(patience));
         drop(runtime);
         return None;
     }
     let gave_up =
-        runtime.block_on(async { timeout(patience, lock.acquire_as(&Owner::new())).await.is_err() });
+        runtime.block_on(async { timeout(patience, lock.owned_by(&Owner::new()).acquire()).await.is_err() });
     assert!(gave_up);
     Some(runtime)
 }
@@ -245,7 +246,9 @@ async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
         let crowd: Vec<_> = (0..crowd)
             .map(|_| {
                 let lock = lock.clone();
-                tokio::spawn(async move { lock.acquire_as(&Owner::new()).await.unwrap().release().await })
+                tokio::spawn(
+                    async move { lock.owned_by(&Owner::new()).acquire().await.unwrap().release().await },
+                )
             })
             .collect();
         let (runtime, ()) = tokio::join!(elsewhere, cutter);
@@ -255,7 +258,7 @@ async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
     let late: Vec<_> = (0..5)
         .map(|_| {
             let lock = lock.clone();
-            tokio::spawn(async move { lock.acquire_as(&Owner::new()).await.unwrap().release().await })
+            tokio::spawn(async move { lock.owned_by(&Owner::new()).acquire().await.unwrap().release().await })
         })
         .collect();
     for c in parked.into_iter().chain(late) {

@@ -136,7 +136,7 @@ async fn each_permit_has_a_time_of_its_own() {
     let semaphore = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
     let other = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
     let brief = semaphore.with_options(LockOptions::new().max_hold(SOON)).unwrap();
-    let guards = brief.acquire_many(2).await.unwrap();
+    let guards = brief.many(2).unwrap().acquire().await.unwrap();
     guards[1].extend(BOUND).unwrap();
     let next = within(other.acquire()).await.unwrap();
     assert_eq!(guards[0].loss(), Some(LossReason::Deadline));
@@ -330,7 +330,7 @@ async fn all_holders_are_asked_and_only_they() {
     let locks = clients.each_ref().map(|client| ReadWriteLock::new(client, path).unwrap());
     let readers = [locks[0].read().acquire().await.unwrap(), locks[1].read().acquire().await.unwrap()];
     let writing = locks[2].write().enqueue().await.unwrap();
-    let behind = locks[2].read().enqueue_as(&Owner::new()).await.unwrap();
+    let behind = locks[2].read().owned_by(&Owner::new()).enqueue().await.unwrap();
     let asked = Revoker::request(three, path).await.unwrap();
     assert_eq!(node_paths(&asked), readers.each_ref().map(LockGuard::node_path));
     for reader in readers {
@@ -346,7 +346,7 @@ async fn all_holders_are_asked_and_only_they() {
 
     let path = Kind::Permit.path();
     let semaphores = [one, two, three].map(|client| Semaphore::new(client, path, 3).unwrap());
-    let mut permits = semaphores[0].acquire_many(2).await.unwrap();
+    let mut permits = semaphores[0].many(2).unwrap().acquire().await.unwrap();
     permits.push(semaphores[1].acquire().await.unwrap());
     let waiter = tokio::spawn({
         let semaphore = semaphores[2].clone();
@@ -690,7 +690,7 @@ async fn closing_also_wakes_who_waits_for_a_request_if_the_session_goes_on() {
     let closing = async {
         watches_with_holders(&server, 1).await;
         server.kill().await.unwrap();
-        let mut state = client.connection_state();
+        let mut state = client.watch_connection();
         state.wait_for(|state| *state == ConnectionState::Suspended).await.unwrap();
         client.close().await;
     };
@@ -831,7 +831,7 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
     let path = Kind::Read.path();
     let locks = [&one, &two].map(|client| ReadWriteLock::new(client, path).unwrap());
     let readers = [locks[0].read().acquire().await.unwrap(), locks[1].read().acquire().await.unwrap()];
-    let writing = locks[0].write().enqueue_as(&Owner::new()).await.unwrap();
+    let writing = locks[0].write().owned_by(&Owner::new()).enqueue().await.unwrap();
     let taken = force_release(&two, path).await.unwrap();
     assert_eq!(node_paths(&taken), readers.each_ref().map(LockGuard::node_path));
     let writer = within(writing.acquired()).await.unwrap();
@@ -841,8 +841,8 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
     // The writer that reads has two nodes.
     let owner = Owner::new();
     writer.release().await.unwrap();
-    let writer = locks[0].write().acquire_as(&owner).await.unwrap();
-    let reader = locks[0].read().acquire_as(&owner).await.unwrap();
+    let writer = locks[0].write().owned_by(&owner).acquire().await.unwrap();
+    let reader = locks[0].read().owned_by(&owner).acquire().await.unwrap();
     let taken = force_release(&two, path).await.unwrap();
     assert_eq!(node_paths(&taken), [writer.node_path(), reader.node_path()]);
     assert!(locks[1].write().try_acquire().await.unwrap().is_some());
@@ -851,9 +851,9 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
     }
 
     let path = Kind::Permit.path();
-    let permits = Semaphore::new(&one, path, 3).unwrap().acquire_many(3).await.unwrap();
+    let permits = Semaphore::new(&one, path, 3).unwrap().many(3).unwrap().acquire().await.unwrap();
     assert_eq!(force_release(&two, path).await.unwrap().len(), 3);
-    let all = Semaphore::new(&two, path, 3).unwrap().try_acquire_many(3).await.unwrap();
+    let all = Semaphore::new(&two, path, 3).unwrap().many(3).unwrap().try_acquire().await.unwrap();
     for permit in permits {
         assert_lost(&permit.release().await.unwrap_err(), LossReason::Deleted);
     }
@@ -888,8 +888,8 @@ async fn one_contender_can_be_removed() {
     // One of those who wait: it goes to the end of the queue when its turn would have come.
     let lock = mutex(&one);
     let held = lock.acquire().await.unwrap();
-    let removed = mutex(&two).enqueue_as(&Owner::new()).await.unwrap();
-    let behind = mutex(&two).enqueue_as(&Owner::new()).await.unwrap();
+    let removed = mutex(&two).owned_by(&Owner::new()).enqueue().await.unwrap();
+    let behind = mutex(&two).owned_by(&Owner::new()).enqueue().await.unwrap();
     let participants = lock.participants().await.unwrap();
     assert_eq!(force_release_participant(&one, &participants[1]).await, Ok(true));
     assert_eq!(behind.position().await, Ok(1));
@@ -945,17 +945,22 @@ async fn others_see_the_data_of_the_node() {
     // Those who wait, and every member of a multi-lock.
     let lock = mutex(&client);
     let tickets = [
-        lock.enqueue_as(&Owner::new()).await.unwrap(),
-        lock.with_options(with_data()).unwrap().enqueue_as(&Owner::new()).await.unwrap(),
-        lock.with_options(LockOptions::new().node_data("")).unwrap().enqueue_as(&Owner::new()).await.unwrap(),
+        lock.owned_by(&Owner::new()).enqueue().await.unwrap(),
+        lock.with_options(with_data()).unwrap().owned_by(&Owner::new()).enqueue().await.unwrap(),
+        lock.with_options(LockOptions::new().node_data(""))
+            .unwrap()
+            .owned_by(&Owner::new())
+            .enqueue()
+            .await
+            .unwrap(),
     ];
     let participants = mutex(&observer).participants().await.unwrap();
     assert_eq!(seen(&participants), [&b"the client"[..], DATA, b""]);
     drop(tickets);
     let lock = ReadWriteLock::new(&client, Kind::Read.path()).unwrap();
     let guards = [
-        lock.read().acquire_as(&Owner::new()).await.unwrap(),
-        lock.read().with_options(with_data()).unwrap().acquire_as(&Owner::new()).await.unwrap(),
+        lock.read().owned_by(&Owner::new()).acquire().await.unwrap(),
+        lock.read().with_options(with_data()).unwrap().owned_by(&Owner::new()).acquire().await.unwrap(),
     ];
     let read_by =
         ReadWriteLock::new(&observer, Kind::Read.path()).unwrap().read().participants().await.unwrap();

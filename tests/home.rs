@@ -41,10 +41,10 @@ fn a_caller_needs_no_runtime() {
         let guard = locks.try_acquire_for(BOUND).await.unwrap().unwrap();
         guard.release().await.unwrap();
         let mutex = mutex(&client);
-        let held = mutex.acquire_as(&Owner::new()).await.unwrap();
+        let held = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
         let tried = answered(async || mutex.try_acquire_for(Duration::from_millis(20)).await);
         assert!(tried.await.is_none());
-        let ticket = mutex.enqueue_as(&Owner::new()).await.unwrap();
+        let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
         assert_eq!(ticket.position().await.unwrap(), 1);
         assert_eq!(mutex.participants().await.unwrap().len(), 2);
         held.release().await.unwrap();
@@ -73,7 +73,7 @@ fn a_client_outlives_the_runtime_that_it_was_made_on() {
         (client, guard)
     });
     let waiting = mutex(&client);
-    let waiter = first.spawn(async move { waiting.acquire_as(&Owner::new()).await });
+    let waiter = first.spawn(async move { waiting.owned_by(&Owner::new()).acquire().await });
     first.block_on(async { while mutex(&client).participants().await.unwrap().len() < 2 {} });
     drop(first);
     drop(waiter);
@@ -147,7 +147,7 @@ fn the_last_drop_ends_the_session_before_it_returns() {
     for _ in 0..20 {
         let client = block_on(connect(&server));
         let guard = block_on(mutex(&client).acquire()).unwrap();
-        let ticket = block_on(mutex(&client).enqueue_as(&Owner::new())).unwrap();
+        let ticket = block_on(mutex(&client).owned_by(&Owner::new()).enqueue()).unwrap();
         drop(client);
         assert_eq!(elsewhere.block_on(ephemerals_below(&zookeeper, "/locks")).len(), 2);
         drop(guard);
@@ -195,7 +195,7 @@ fn the_last_drop_waits_for_nothing_without_a_connection_and_not_for_its_own_runt
     let guard = block_on(mutex(&client).acquire()).unwrap();
     elsewhere.block_on(async {
         server.kill().await.unwrap();
-        let _ = client.connection_state().wait_for(|state| !state.is_connected()).await;
+        let _ = client.watch_connection().wait_for(|state| !state.is_connected()).await;
     });
     drop((client, guard));
     assert!(begun.elapsed() < BOUND);
@@ -238,7 +238,7 @@ fn a_borrowed_state_of_one_client_costs_others_nothing() {
     let builder = Client::builder().session_timeout(Duration::from_secs(4));
     let other = block_on(builder.connect(&server.connect_string())).unwrap();
     let guard = block_on(mutex(&other).acquire()).unwrap();
-    let (state, lock_state) = (one.connection_state(), held_by_one.watch_state());
+    let (state, lock_state) = (one.watch_connection(), held_by_one.watch_state());
     let borrowed = (state.borrow(), lock_state.borrow());
     proxy.cut();
     std::thread::sleep(Duration::from_secs(8));
@@ -292,7 +292,7 @@ fn a_selector_whose_runtime_is_gone_stands_in_nobodys_way() {
     drop(caller);
     elsewhere.block_on(async {
         let closed = |state: &LeaderState| matches!(state, LeaderState::Closed);
-        within(selector.watch().wait_for(closed)).await.unwrap();
+        within(selector.watch_state().wait_for(closed)).await.unwrap();
         queue_of(&bystander(&server).await, "/leader", 0).await;
     });
 }

@@ -233,7 +233,7 @@ async fn a_flood_ends_with_the_one_who_made_it() {
     let asked = asked_when_quiet(&proxy).await;
     assert!(asked.len() <= 10, "{} requests", asked.len());
     // The next one of the same client goes by what is known already, also when it tells its position.
-    let ticket = within(mutex(&late).enqueue_as(&Owner::new())).await.unwrap();
+    let ticket = within(mutex(&late).owned_by(&Owner::new()).enqueue()).await.unwrap();
     let position = ticket.watch_position();
     let next = tokio::spawn(ticket.acquired());
     eventually("it tells its position", async || (*position.borrow() > FLOOD).then_some(())).await;
@@ -262,7 +262,7 @@ async fn floods_that_come_and_go_leave_no_memory() {
         let names = (1..FLOOD).map(|number| format!("x-lock-{:010}", 1_000_000 + number));
         mallory.flood(names.chain(["x-lock-2147483647".to_owned()])).await;
         // Each that comes has all of them dated.
-        let tried = within(mutex(&waiter).try_acquire_as(&Owner::new())).await.unwrap();
+        let tried = within(mutex(&waiter).owned_by(&Owner::new()).try_acquire()).await.unwrap();
         assert!(tried.is_none());
         drop(mallory);
         queue_of(&bystander, PATH, 2).await;

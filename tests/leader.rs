@@ -106,7 +106,7 @@ async fn an_observer_sees_who_leads() {
     let server = TestingServer::start().await.unwrap();
     let (one, two) = (connect(&server).await, connect(&server).await);
     let observer = LeaderObserver::new(&two, PATH).unwrap();
-    let mut seen = observer.watch();
+    let mut seen = observer.watch_leader();
     within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
     assert_eq!((observer.leader().await, observer.path_exists().await), (Ok(None), Ok(false)));
     let missing = Error::NoSuchPath { path: PATH.into() };
@@ -137,7 +137,7 @@ async fn a_leader_that_was_asked_still_shows_who_it_is() {
     let zookeeper = bystander(&server).await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let observer = LeaderObserver::new(&other, PATH).unwrap();
-    let seen = observer.watch();
+    let seen = observer.watch_leader();
     let (let_go, may_go) = watch::channel(false);
     let options = || LeaderOptions::new().id("a").grace(BOUND);
     let work = move |_| {
@@ -145,7 +145,8 @@ async fn a_leader_that_was_asked_still_shows_who_it_is() {
         async move { may_go.wait_for(|may_go| *may_go).await.map(|_| ()) }
     };
     let selector = LeaderSelector::start(&client, PATH, options(), work).unwrap();
-    let LeaderState::Leading(leadership) = state(&mut selector.watch(), LeaderState::is_leading).await else {
+    let LeaderState::Leading(leadership) = state(&mut selector.watch_state(), LeaderState::is_leading).await
+    else {
         panic!("it leads");
     };
     Revoker::request(&other, PATH).await.unwrap();
@@ -204,7 +205,7 @@ async fn an_observer_says_when_it_cannot_see() {
     let a = latch(&near, "a");
     within(a.await_leadership()).await.unwrap();
     let leads = |seen: &Observation| matches!(seen, Observation::Leader(leader) if ids(std::slice::from_ref(leader)) == ["a"]);
-    let mut seen = LeaderObserver::new(&far, PATH).unwrap().watch();
+    let mut seen = LeaderObserver::new(&far, PATH).unwrap().watch_leader();
     within(seen.wait_for(leads)).await.unwrap();
 
     proxy.refuse_connections(true).unwrap();
@@ -233,7 +234,7 @@ async fn work_is_waited_for_and_then_stopped() {
             })
             .await
     });
-    let mut watching = latch.watch();
+    let mut watching = latch.watch_state();
     state(&mut watching, LeaderState::is_leading).await;
     tokio::task::yield_now().await;
     leadership.resign().await.unwrap();
@@ -362,7 +363,7 @@ async fn those_who_watch_are_told_of_the_end_or_not() {
     for mode in [CloseMode::Silent, CloseMode::NotifyLeader] {
         let latch = latch(&client, "a");
         let leadership = within(latch.await_leadership()).await.unwrap();
-        let mut watching = latch.watch();
+        let mut watching = latch.watch_state();
         watching.mark_unchanged();
         let worker = leadership.clone();
         let (done, working) = tokio::sync::oneshot::channel::<()>();
@@ -433,7 +434,7 @@ async fn work_that_fails_is_seen_and_done_again() {
     let server = TestingServer::start().await.unwrap();
     let client = connect(&server).await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start);
-    let mut watching = selector.watch();
+    let mut watching = selector.watch_state();
     let fails: fn() -> Outcome = || Err(std::io::Error::other("no paper"));
     let panics: fn() -> Outcome = || panic!("on {}", "fire");
     for (end, expected) in [(fails, "no paper"), (panics, "it panicked: on fire"), (fails, "no paper")] {
@@ -464,7 +465,7 @@ async fn who_leads_once_leads_again_when_told_to() {
     let server = TestingServer::start().await.unwrap();
     let client = connect(&server).await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
-    let mut watching = selector.watch();
+    let mut watching = selector.watch_state();
     for end in [|| Ok(()), || Err(std::io::Error::other("no paper"))] {
         assert!(!selector.requeue(), "it stands");
         let (_, tell) = within(told.recv()).await.unwrap();
@@ -535,7 +536,7 @@ async fn a_change_of_the_leader_costs_few_requests() {
     let a = latch(&one, "a");
     let leadership = within(a.await_leadership()).await.unwrap();
     let b = latch(&two, "b");
-    let mut seen = LeaderObserver::new(&three, PATH).unwrap().watch();
+    let mut seen = LeaderObserver::new(&three, PATH).unwrap().watch_leader();
     within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
     standing(&a, 2).await;
     support::watches_with_holders(&server, 3).await;
@@ -569,7 +570,8 @@ async fn a_latch_and_a_selector_at_one_path_do_not_both_lead() {
     let leadership = within(latch.await_leadership()).await.unwrap();
     for client in [&one, &two] {
         let (selector, mut told) = told_selector(client, LeaderSelector::start);
-        let failed = state(&mut selector.watch(), |state| matches!(state, LeaderState::Failed(_))).await;
+        let failed =
+            state(&mut selector.watch_state(), |state| matches!(state, LeaderState::Failed(_))).await;
         let LeaderState::Failed(Error::KindConflict { path, node, expected, found }) = failed else {
             panic!("{failed:?}")
         };
@@ -626,7 +628,7 @@ async fn a_client_that_closes_waits_for_the_work_of_its_leaders() {
     assert!(finished.try_recv().is_ok(), "the work has ended by itself");
     within(told.recv()).await.unwrap();
     assert!(one.is_closed());
-    state(&mut first.watch(), |state| matches!(state, LeaderState::Closed)).await;
+    state(&mut first.watch_state(), |state| matches!(state, LeaderState::Closed)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -713,7 +715,7 @@ async fn work_that_was_stopped_does_not_look_done() {
     let server = TestingServer::start().await.unwrap();
     let client = connect(&server).await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
-    let mut watching = selector.watch();
+    let mut watching = selector.watch_state();
     let (leadership, _end) = within(told.recv()).await.unwrap();
     force_release(&client, PATH).await.unwrap();
     let is_over = |state: &LeaderState| matches!(state, LeaderState::Idle | LeaderState::Failed(_));
@@ -733,7 +735,7 @@ async fn work_that_was_stopped_does_not_look_done() {
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
     let (leadership, _end) = within(told.recv()).await.unwrap();
     force_release(&client, PATH).await.unwrap();
-    state(&mut selector.watch(), is_over).await;
+    state(&mut selector.watch_state(), is_over).await;
     let reason = LossReason::Deleted;
     assert_eq!(
         selector.close().await,
@@ -754,7 +756,7 @@ async fn a_candidate_can_be_looked_at_while_its_state_is_borrowed() {
             let client = Client::connect(&hosts).await.unwrap();
             let latch = latch(&client, "one");
             let leadership = within(latch.await_leadership()).await.unwrap();
-            let state = latch.watch();
+            let state = latch.watch_state();
             let node = leadership.node_path().to_owned();
             let borrowed = state.borrow();
             let resigning = tokio::spawn(async move { leadership.resign().await });

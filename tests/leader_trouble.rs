@@ -70,7 +70,7 @@ async fn without_a_right_it_fails_for_all_to_see_and_recovers() {
             LeaderSelector::start(&client, &path, LeaderOptions::new(), work).unwrap()
         };
         // Those who want one kind each are not on one path, as a rule; here none of them gets that far.
-        for mut state in [latch.watch(), selector.watch()] {
+        for mut state in [latch.watch_state(), selector.watch_state()] {
             let error = is_failing(&mut state).await;
             assert!(matches!(&error, Error::ZooKeeper { source: zk::Error::NoAuth, .. }), "{error}");
         }
@@ -85,7 +85,7 @@ async fn without_a_right_it_fails_for_all_to_see_and_recovers() {
 
         let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
         zookeeper.set_acl(&path, &acl, None).await.unwrap();
-        leads(&mut latch.watch()).await;
+        leads(&mut latch.watch_state()).await;
         within(latch.close(CloseMode::Silent)).await.unwrap();
         assert_nothing_left(&server, &zookeeper, &path).await;
     }
@@ -98,7 +98,7 @@ async fn an_observer_without_a_right_says_so_and_recovers() {
     let client = connect(&server).await;
     make(&zookeeper, PATH, Permission::CREATE).await;
     let observer = LeaderObserver::new(&client, PATH).unwrap();
-    let mut seen = observer.watch();
+    let mut seen = observer.watch_leader();
     let is_refused = |seen: &Observation| {
         matches!(seen, Observation::Unknown(Some(Error::ZooKeeper { source: zk::Error::NoAuth, .. })))
     };
@@ -121,15 +121,15 @@ async fn a_lost_connection_costs_neither_the_leadership_nor_a_place() {
     let leadership = within(first.await_leadership()).await.unwrap();
     let second = latch(&waiting);
     let nodes = queue_of(&zookeeper, PATH, 2).await;
-    let mut state = first.watch();
+    let mut state = first.watch_state();
     state.mark_unchanged();
     for _ in 0..5 {
         proxy.cut();
-        let mut connection = waiting.connection_state();
+        let mut connection = waiting.watch_connection();
         within(connection.wait_for(|state| !state.is_connected())).await.unwrap();
         assert!(first.has_leadership() && !second.has_leadership());
         for client in [&leading, &waiting] {
-            within(client.connection_state().wait_for(|state| state.is_connected())).await.unwrap();
+            within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
         }
     }
     // As far as both have heard of it by now.
@@ -141,7 +141,7 @@ async fn a_lost_connection_costs_neither_the_leadership_nor_a_place() {
     nodes.sort();
     assert_eq!(same, nodes, "no node was made again");
     leadership.resign().await.unwrap();
-    leads(&mut second.watch()).await;
+    leads(&mut second.watch_state()).await;
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn a_wiped_server_has_a_leader_again() {
     let first = latch(&clients[0]);
     let leadership = within(first.await_leadership()).await.unwrap();
     let second = latch(&clients[1]);
-    let mut seen = LeaderObserver::new(&clients[1], PATH).unwrap().watch();
+    let mut seen = LeaderObserver::new(&clients[1], PATH).unwrap().watch_leader();
     within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
     queue_of(&bystander(&server).await, PATH, 2).await;
 
@@ -259,7 +259,7 @@ async fn closed_at_any_request_it_leaves_nothing() {
                     .unwrap();
                 let intercepted = proxy.intercept_after(number, fate);
                 let latch = latch(&client);
-                let mut state = latch.watch();
+                let mut state = latch.watch_state();
                 happened = within(async {
                     tokio::select! {
                         () = intercepted.happened() => true,
@@ -304,13 +304,13 @@ async fn it_starts_before_the_servers_and_is_closed_before_them() {
     let (early, patient) = (latch(&client), latch(&client));
     let selector = selector(&client);
     let observer = LeaderObserver::new(&client, PATH).unwrap();
-    let mut seen = observer.watch();
+    let mut seen = observer.watch_leader();
     let awaiting = tokio::spawn({
         let patient = patient.clone();
         async move { patient.await_leadership().await }
     });
     // That is seen, and yet no reason for those to give up who wait.
-    let error = is_failing(&mut patient.watch()).await;
+    let error = is_failing(&mut patient.watch_state()).await;
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
     within(seen.wait_for(|seen| matches!(seen, Observation::Unknown(Some(Error::NotConnected { .. })))))
         .await
@@ -365,7 +365,7 @@ async fn a_closed_client_ends_all() {
         let waiting = waiting.clone();
         async move { waiting.await_leadership().await }
     });
-    let mut seen = LeaderObserver::new(&two, PATH).unwrap().watch();
+    let mut seen = LeaderObserver::new(&two, PATH).unwrap().watch_leader();
     queue_of(&bystander(&server).await, PATH, 2).await;
     two.close().await;
     assert_eq!(within(awaiting).await.unwrap().unwrap_err(), Error::Closed);
@@ -375,7 +375,7 @@ async fn a_closed_client_ends_all() {
     assert!(!leading.has_leadership());
     assert_eq!(within(leadership.resign()).await, Err(Error::Closed));
     for latch in [leading, waiting] {
-        let mut state = latch.watch();
+        let mut state = latch.watch_state();
         within(async { while state.changed().await.is_ok() {} }).await;
         assert!(matches!(*state.borrow(), LeaderState::Closed));
         let _ = within(latch.close(CloseMode::Silent)).await;
@@ -416,7 +416,7 @@ async fn closed_while_it_queues_again_it_leaves_nothing() {
     assert_eq!(within(closing).await.unwrap(), Ok(()));
     assert_eq!(children(&zookeeper, PATH).await.len(), 1);
     leadership.resign().await.unwrap();
-    leads(&mut leader.watch()).await;
+    leads(&mut leader.watch_state()).await;
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ fn locks(client: &Client) -> Locks {
 
 /// A guard, and nothing else of the lock that it is of.
 async fn held(locks: &Locks, key: impl Display, owner: &Owner) -> LockGuard {
-    locks.mutex(key).unwrap().acquire_as(owner).await.unwrap()
+    locks.mutex(key).unwrap().owned_by(owner).acquire().await.unwrap()
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn the_root_of_the_servers_is_a_base() {
     let guard = held(&locks, "zookeeper", &Owner::new()).await;
     assert!(guard.node_path().starts_with("/%7Aookeeper/"), "{guard:?}");
     let semaphore = locks.semaphore("zookeeper/quota", 2).unwrap();
-    assert_eq!(semaphore.acquire_many(2).await.unwrap().len(), 2);
+    assert_eq!(semaphore.many(2).unwrap().acquire().await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -104,23 +104,23 @@ async fn locks_of_one_key_are_entered_again_by_whoever_holds_one() {
     // Nothing is left of the lock but its guard.
     let again = locks(&client).mutex("a").unwrap();
     assert!(again.is_owned_by(&one) && again.is_acquired_in_this_process());
-    let second = again.try_acquire_as(&one).await.unwrap().unwrap();
+    let second = again.owned_by(&one).try_acquire().await.unwrap().unwrap();
     assert_eq!((second.hold_count(), second.node_path()), (2, first.node_path()));
     let limited = again.with_options(LockOptions::new().max_hold(BOUND)).unwrap();
-    assert_eq!(limited.acquire_as(&one).await.unwrap().hold_count(), 3);
-    assert!(again.try_acquire_as(&other).await.unwrap().is_none());
+    assert_eq!(limited.owned_by(&one).acquire().await.unwrap().hold_count(), 3);
+    assert!(again.owned_by(&other).try_acquire().await.unwrap().is_none());
     first.release().await.unwrap();
     assert!(locks(&client).mutex("a").unwrap().is_owned_by(&one));
     second.release().await.unwrap();
     assert!(!again.is_owned_by(&one));
-    again.acquire_as(&other).await.unwrap().release().await.unwrap();
+    again.owned_by(&other).acquire().await.unwrap().release().await.unwrap();
 
-    let writing = locks(&client).read_write("b").unwrap().write().acquire_as(&one).await.unwrap();
-    let reading = locks(&client).read_write("b").unwrap().read().acquire_as(&one).await.unwrap();
+    let writing = locks(&client).read_write("b").unwrap().write().owned_by(&one).acquire().await.unwrap();
+    let reading = locks(&client).read_write("b").unwrap().read().owned_by(&one).acquire().await.unwrap();
     writing.release().await.unwrap();
-    let upgrade = locks(&client).read_write("b").unwrap().write().acquire_as(&one).await.unwrap_err();
+    let upgrade = locks(&client).read_write("b").unwrap().write().owned_by(&one).acquire().await.unwrap_err();
     assert!(matches!(upgrade, Error::WouldDeadlock { .. }), "{upgrade}");
-    let beside = locks(&client).read_write("b").unwrap().read().try_acquire_as(&other).await.unwrap();
+    let beside = locks(&client).read_write("b").unwrap().read().owned_by(&other).try_acquire().await.unwrap();
     assert!(beside.is_some());
     drop((reading, beside));
 
@@ -146,14 +146,14 @@ async fn what_was_made_otherwise_is_another_party() {
     let owner = Owner::new();
     let guard = held(&locks(&clients[0]), "a", &owner).await;
     // Of another client.
-    assert!(locks(&clients[1]).mutex("a").unwrap().try_acquire_as(&owner).await.unwrap().is_none());
+    assert!(locks(&clients[1]).mutex("a").unwrap().owned_by(&owner).try_acquire().await.unwrap().is_none());
     // At another base.
     let elsewhere = Locks::new(&clients[0], "/locks/users").unwrap();
     assert_eq!(held(&elsewhere, "a", &owner).await.hold_count(), 1);
     // By its path.
     let of_path = InterProcessMutex::new(&clients[0], &locks(&clients[0]).path_of("a")).unwrap();
-    assert!(of_path.try_acquire_as(&Owner::new()).await.unwrap().is_none());
-    let error = of_path.try_acquire_as(&owner).await.unwrap_err();
+    assert!(of_path.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
+    let error = of_path.owned_by(&owner).try_acquire().await.unwrap_err();
     assert!(matches!(error, Error::WouldDeadlock { .. }), "{error}");
     drop(guard);
 }
@@ -327,7 +327,7 @@ async fn use_keys(locks: &Locks, count: usize) {
             let mutex = locks.mutex(key).unwrap();
             // The second time the path is watched, for as long as the client has a use for the queue.
             for _ in 0..2 {
-                mutex.acquire_as(&Owner::new()).await.unwrap().release().await.unwrap();
+                mutex.owned_by(&Owner::new()).acquire().await.unwrap().release().await.unwrap();
             }
             let guard = held(locks, key, &Owner::new()).await;
             drop(mutex);

@@ -197,7 +197,7 @@ async fn whoever_waits_in_one_queue_has_left_the_later_ones() {
         queues_of(&zookeeper, lengths).await;
         // What it waits for is the other's; what comes before is its own, and what comes after is free.
         for path in PATHS {
-            let free = mutex_at(&other, path).try_acquire_as(&Owner::new()).await.unwrap();
+            let free = mutex_at(&other, path).owned_by(&Owner::new()).try_acquire().await.unwrap();
             assert_eq!(free.is_some(), path > held, "{path} while {held} is held");
         }
         queues_of(&zookeeper, lengths).await;

@@ -141,10 +141,10 @@ async fn an_owner_enters_again() {
     first.release().await.unwrap();
     drop((second, third));
     fourth.release().await.unwrap();
-    assert!(mutex.is_acquired_in_this_process() && mutex.is_owned_by_current());
+    assert!(mutex.is_acquired_in_this_process() && mutex.is_owned_by(&Owner::current()));
     assert!(mutex.participants().await.unwrap()[0].is_holder());
     fifth.release().await.unwrap();
-    assert!(!mutex.is_acquired_in_this_process() && !mutex.is_owned_by_current());
+    assert!(!mutex.is_acquired_in_this_process() && !mutex.is_owned_by(&Owner::current()));
     assert_eq!(mutex.participants().await, Ok(Vec::new()));
 }
 
@@ -155,9 +155,9 @@ async fn tasks_threads_and_explicit_owners_do_not_enter_for_each_other() {
     let mutex = mutex(&client);
     let explicit = Owner::new();
     let refused = async |mutex: InterProcessMutex| {
-        assert!(!mutex.is_owned_by_current());
+        assert!(!mutex.is_owned_by(&Owner::current()));
         assert!(mutex.try_acquire().await.unwrap().is_none());
-        assert!(mutex.try_acquire_as(&Owner::new()).await.unwrap().is_none());
+        assert!(mutex.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
         let in_task = mutex.clone();
         let task = tokio::spawn(async move { in_task.try_acquire().await });
         assert!(task.await.unwrap().unwrap().is_none());
@@ -169,10 +169,10 @@ async fn tasks_threads_and_explicit_owners_do_not_enter_for_each_other() {
     };
 
     // Held by an explicit owner: by nobody else, but by that owner in another task.
-    let guard = mutex.acquire_as(&explicit).await.unwrap();
+    let guard = mutex.owned_by(&explicit).acquire().await.unwrap();
     refused(mutex.clone()).await;
     let (same, owner) = (mutex.clone(), explicit.clone());
-    let again = tokio::spawn(async move { same.acquire_as(&owner).await }).await.unwrap().unwrap();
+    let again = tokio::spawn(async move { same.owned_by(&owner).acquire().await }).await.unwrap().unwrap();
     assert_eq!(again.fencing_token(), guard.fencing_token());
     assert!(mutex.is_owned_by(&explicit));
     drop((guard, again));
@@ -187,7 +187,7 @@ async fn tasks_threads_and_explicit_owners_do_not_enter_for_each_other() {
         going_on.recv().await;
         let second = in_task.acquire().await.unwrap();
         assert_eq!(second.hold_count(), 2);
-        assert!(in_task.is_owned_by_current());
+        assert!(in_task.is_owned_by(&Owner::current()));
         (first, second)
     });
     holds.recv().await;
@@ -360,7 +360,7 @@ async fn a_ticket_tells_its_position() {
     let mutex = mutex(&client);
     for position in 0..4 {
         // Each its own owner, so that none enters for another.
-        let ticket = mutex.enqueue_as(&Owner::new()).await.unwrap();
+        let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
         assert_eq!(ticket.position().await, Ok(position));
         tickets.push(ticket);
     }
@@ -441,7 +441,7 @@ async fn other_libraries_stand_in_the_same_queue() {
             mutex.participants().await.unwrap().iter().map(|p| sequence(p.node_path())).collect();
         let own = before.into_i64() as i32 + 1;
         assert_eq!(order, [own - 1, own, own + 1], "{name}");
-        assert!(mutex.try_acquire_as(&Owner::new()).await.unwrap().is_none());
+        assert!(mutex.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
         foreign.delete(&format!("{prefix}{before}"), None).await.unwrap();
         let guard = within(ticket.acquired()).await.unwrap();
         assert_eq!(sequence(guard.node_path()), own);
@@ -474,7 +474,7 @@ async fn past_the_last_number_the_order_is_that_of_creation() {
     assert_eq!([&order[0], &order[1], &order[3]], [&first, &second, &last]);
     let waiter = tokio::spawn(ticket.acquired());
     foreign.delete(&first, None).await.unwrap();
-    assert!(mutex.try_acquire_as(&Owner::new()).await.unwrap().is_none());
+    assert!(mutex.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
     assert!(!waiter.is_finished());
     foreign.delete(&second, None).await.unwrap();
     let guard = within(waiter).await.unwrap().unwrap();
@@ -649,8 +649,8 @@ async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
     let semaphore = Semaphore::new(&client, "/locks/a", 2).unwrap();
     let guard = mutex.acquire().await.unwrap();
     for refused in [
-        within(lock.write().acquire_as(&Owner::new())).await.unwrap_err(),
-        within(lock.read().acquire_as(&Owner::new())).await.unwrap_err(),
+        within(lock.write().owned_by(&Owner::new()).acquire()).await.unwrap_err(),
+        within(lock.read().owned_by(&Owner::new()).acquire()).await.unwrap_err(),
         within(semaphore.acquire()).await.unwrap_err(),
     ] {
         let Error::KindConflict { path, node: None, found: "mutex", .. } = &refused else {
@@ -764,7 +764,7 @@ async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
     // The owner entered again, but holds no more.
     assert_eq!(within(again.acquired()).await.unwrap_err(), lost);
     // Somebody else holds, and not the owner through another object.
-    let theirs = mutex(&other).acquire_as(&Owner::new()).await.unwrap();
+    let theirs = mutex(&other).owned_by(&Owner::new()).acquire().await.unwrap();
     let releasing = tokio::spawn({
         let (zookeeper, path) = (client.zookeeper().await.unwrap(), sandbox.lock_path());
         async move {
@@ -798,7 +798,7 @@ async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
     });
     let mut early = 0;
     for _ in 0..300 {
-        let guard = mutex.acquire_as(&owner).await.unwrap();
+        let guard = mutex.owned_by(&owner).acquire().await.unwrap();
         let held = proxy.intercept(Request::Delete, Fate::HoldReply);
         let mut releasing = Box::pin(guard.release());
         early += usize::from(releasing.as_mut().now_or_never().is_some());
@@ -860,7 +860,7 @@ async fn another_recipe_may_follow_a_watched_ticket_that_is_dropped() {
     let client = connect(&server).await;
     let lock = mutex(&client);
     let ticket = lock.enqueue().await.unwrap();
-    let second = lock.enqueue_as(&Owner::new()).await.unwrap();
+    let second = lock.owned_by(&Owner::new()).enqueue().await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     drop((second, ticket, lock));
     let other = ReadWriteLock::new(&client, "/locks/a").unwrap();

@@ -310,16 +310,17 @@ async fn a_queued_writer_keeps_later_readers_out() {
     let (one, other) = (read_write(&sandbox.client().await), read_write(&sandbox.client().await));
     let reading = one.read().acquire().await.unwrap();
     let beside = other.read().try_acquire().await.unwrap().expect("readers share");
-    let writer = other.write().enqueue_as(&Owner::new()).await.unwrap();
+    let writer = other.write().owned_by(&Owner::new()).enqueue().await.unwrap();
     let late = Owner::new();
-    assert!(one.read().try_acquire_as(&late).await.unwrap().is_none());
-    let timed = answered(async || one.read().try_acquire_for_as(&late, Duration::from_millis(100)).await);
+    assert!(one.read().owned_by(&late).try_acquire().await.unwrap().is_none());
+    let timed =
+        answered(async || one.read().owned_by(&late).try_acquire_for(Duration::from_millis(100)).await);
     assert!(timed.await.is_none());
     // Those who are inside may enter again.
     let again = one.read().try_acquire().await.unwrap().unwrap();
     assert_eq!(again.fencing_token(), reading.fencing_token());
     drop(writer);
-    let late = within(one.read().acquire_as(&late)).await.unwrap();
+    let late = within(one.read().owned_by(&late).acquire()).await.unwrap();
     assert!(late.fencing_token() > beside.fencing_token());
     drop((reading, again, beside, late));
     sandbox.assert_nothing_left().await;
@@ -332,7 +333,7 @@ async fn an_owner_enters_again_on_either_side() {
     let sides: [&dyn InterProcessLock; 2] = [lock.read(), lock.write()];
     for side in sides {
         let first = side.acquire().await.unwrap();
-        let queued = lock.write().enqueue_as(&Owner::new()).await.unwrap();
+        let queued = lock.write().owned_by(&Owner::new()).enqueue().await.unwrap();
         let second = within(side.acquire()).await.unwrap();
         let third = side.try_acquire().await.unwrap().unwrap();
         let fourth = side.try_acquire_for(LONG).await.unwrap().unwrap();
@@ -356,31 +357,34 @@ async fn owners_do_not_enter_for_each_other_on_either_side() {
     let lock = read_write(&sandbox.client().await);
     let (owner, stranger) = (Owner::new(), Owner::new());
 
-    let reading = lock.read().acquire_as(&owner).await.unwrap();
+    let reading = lock.read().owned_by(&owner).acquire().await.unwrap();
     assert!(lock.read().is_owned_by(&owner) && !lock.write().is_owned_by(&owner));
     assert!(lock.read().is_acquired_in_this_process() && !lock.write().is_acquired_in_this_process());
-    let beside = lock.read().try_acquire_as(&stranger).await.unwrap().unwrap();
+    let beside = lock.read().owned_by(&stranger).try_acquire().await.unwrap().unwrap();
     assert_ne!(beside.node_path(), reading.node_path());
     assert_eq!((reading.hold_count(), beside.hold_count()), (1, 1));
     drop(beside);
-    assert!(!lock.read().is_owned_by(&stranger) && !lock.read().is_owned_by_current());
+    assert!(!lock.read().is_owned_by(&stranger) && !lock.read().is_owned_by(&Owner::current()));
     // The same owner, in another task.
     let (same, theirs) = (lock.clone(), owner.clone());
-    let again = tokio::spawn(async move { same.read().acquire_as(&theirs).await }).await.unwrap().unwrap();
+    let again =
+        tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await }).await.unwrap().unwrap();
     assert_eq!(again.hold_count(), 2);
     drop((reading, again));
 
-    let writing = lock.write().acquire_as(&owner).await.unwrap();
+    let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
     assert!(lock.write().is_owned_by(&owner) && !lock.read().is_owned_by(&owner));
     assert!(lock.write().is_acquired_in_this_process() && !lock.read().is_acquired_in_this_process());
-    assert!(lock.write().try_acquire_as(&stranger).await.unwrap().is_none());
-    assert!(lock.read().try_acquire_as(&stranger).await.unwrap().is_none());
-    let reading = lock.read().acquire_as(&owner).await.unwrap();
+    assert!(lock.write().owned_by(&stranger).try_acquire().await.unwrap().is_none());
+    assert!(lock.read().owned_by(&stranger).try_acquire().await.unwrap().is_none());
+    let reading = lock.read().owned_by(&owner).acquire().await.unwrap();
     assert!(lock.write().is_owned_by(&owner) && lock.read().is_owned_by(&owner));
-    assert!(lock.read().try_acquire_as(&stranger).await.unwrap().is_none(), "it still writes");
+    assert!(lock.read().owned_by(&stranger).try_acquire().await.unwrap().is_none(), "it still writes");
     // On each side it can go on entering.
-    let more =
-        (lock.write().acquire_as(&owner).await.unwrap(), lock.read().acquire_as(&owner).await.unwrap());
+    let more = (
+        lock.write().owned_by(&owner).acquire().await.unwrap(),
+        lock.read().owned_by(&owner).acquire().await.unwrap(),
+    );
     assert_eq!((writing.hold_count(), reading.hold_count()), (2, 2));
     assert_eq!((more.0.node_path(), more.1.node_path()), (writing.node_path(), reading.node_path()));
     drop((writing, reading, more));
@@ -442,7 +446,7 @@ async fn a_reader_that_still_writes_keeps_everybody_out() {
         earlier = reading.node_path().to_owned();
         reading.release().await.unwrap();
         line.let_in(&server, 0).await;
-        assert!(lock.write().is_owned_by_current() && !lock.read().is_owned_by_current());
+        assert!(lock.write().is_owned_by(&Owner::current()) && !lock.read().is_owned_by(&Owner::current()));
     }
     writing.release().await.unwrap();
     for _ in 0..2 {
@@ -470,7 +474,7 @@ async fn a_writer_that_has_lost_its_node_does_not_become_a_reader() {
         let lost = Error::LockLost { path: writing.node_path().to_owned(), reason };
         assert_eq!(within(lock.read().acquire()).await.unwrap_err(), lost);
         left_after(&zookeeper, changed, &[&other]).await;
-        assert!(!lock.read().is_owned_by_current());
+        assert!(!lock.read().is_owned_by(&Owner::current()));
         assert_eq!(writing.loss(), Some(reason));
         assert_eq!(within(lock.write().acquire()).await.unwrap_err(), lost);
         assert_eq!(within(writing.release()).await, Err(lost));
@@ -496,7 +500,7 @@ async fn a_downgrade_dropped_at_each_await_leaves_the_write_hold_alone() {
         // The reader's node came and went.
         left_after(&zookeeper, changed + 2, &[&writing]).await;
         assert_eq!(writing.hold_count(), 1);
-        assert!(!lock.read().is_owned_by_current());
+        assert!(!lock.read().is_owned_by(&Owner::current()));
         if done {
             assert!(awaits > 1, "{awaits} awaits");
             break;
@@ -516,13 +520,13 @@ async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
     let session = session_id(&client).await;
     let lock = read_write(&client);
     let owner = Owner::new();
-    let writing = lock.write().acquire_as(&owner).await.unwrap();
+    let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
 
     // Given up while it is in doubt.
     let changed = changes(&zookeeper).await;
     let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     let (same, theirs) = (lock.clone(), owner.clone());
-    let reading = tokio::spawn(async move { same.read().acquire_as(&theirs).await });
+    let reading = tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await });
     within(lost.happened()).await;
     reading.abort();
     drop(reading.await);
@@ -531,7 +535,7 @@ async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
 
     // Created, undone and created.
     let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let reading = within(lock.read().acquire_as(&owner)).await.unwrap();
+    let reading = within(lock.read().owned_by(&owner).acquire()).await.unwrap();
     within(lost.happened()).await;
     left_after(&zookeeper, changed + 5, &[&writing, &reading]).await;
     assert_eq!(sequence(reading.node_path()), sequence(writing.node_path()));
@@ -704,8 +708,8 @@ async fn tickets_tell_their_position_on_both_sides() {
     // Nobody is before a reader whose turn it is.
     for (side, position) in [(Read, 0), (Read, 0), (Write, 2), (Read, 3), (Write, 4)] {
         let ticket = match side {
-            Read => lock.read().enqueue_as(&Owner::new()).await.unwrap(),
-            Write => lock.write().enqueue_as(&Owner::new()).await.unwrap(),
+            Read => lock.read().owned_by(&Owner::new()).enqueue().await.unwrap(),
+            Write => lock.write().owned_by(&Owner::new()).enqueue().await.unwrap(),
         };
         assert_eq!(ticket.position().await, Ok(position));
         assert_eq!(*ticket.watch_position().borrow(), position);
@@ -738,9 +742,9 @@ async fn tickets_tell_their_position_on_both_sides() {
 
     // One that holds already is nowhere in the queue, be it on its side or not.
     let owner = Owner::new();
-    let writing = lock.write().acquire_as(&owner).await.unwrap();
-    let behind = lock.write().enqueue_as(&Owner::new()).await.unwrap();
-    let ticket = lock.read().enqueue_as(&owner).await.unwrap();
+    let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
+    let behind = lock.write().owned_by(&Owner::new()).enqueue().await.unwrap();
+    let ticket = lock.read().owned_by(&owner).enqueue().await.unwrap();
     assert_eq!(ticket.position().await, Ok(0));
     drop(writing);
     assert_eq!(behind.position().await, Ok(1), "the ticket reads");
@@ -941,8 +945,8 @@ async fn behind_a_mutex_neither_side_is_granted() {
     let lock = ReadWriteLock::new(&two, "/locks/a").unwrap();
     let held = mutex(&one).acquire().await.unwrap();
     for refused in [
-        within(lock.read().acquire_as(&Owner::new())).await,
-        within(lock.write().acquire_as(&Owner::new())).await,
+        within(lock.read().owned_by(&Owner::new()).acquire()).await,
+        within(lock.write().owned_by(&Owner::new()).acquire()).await,
     ] {
         let Err(Error::KindConflict { node, expected, found, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!(node.as_deref(), Some(held.node_path()));
@@ -951,12 +955,12 @@ async fn behind_a_mutex_neither_side_is_granted() {
     queue_of(&zookeeper, "/locks/a", 1).await;
     held.release().await.unwrap();
     // A reader beside a reader, with a mutex between.
-    let reading = within(lock.read().acquire_as(&Owner::new())).await.unwrap();
+    let reading = within(lock.read().owned_by(&Owner::new()).acquire()).await.unwrap();
     assert!(matches!(within(mutex(&three).acquire()).await, Err(Error::KindConflict { .. })));
     queue_of(&zookeeper, "/locks/a", 1).await;
     let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
     zookeeper.create("/locks/a/_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-", b"", &mode).await.unwrap();
-    let beside = within(lock.read().acquire_as(&Owner::new())).await;
+    let beside = within(lock.read().owned_by(&Owner::new()).acquire()).await;
     assert!(matches!(beside, Err(Error::KindConflict { .. })), "{beside:?}");
     assert!(reading.is_valid());
 }
@@ -977,18 +981,18 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read() {
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let lock = read_write(&client);
-    lock.write().acquire_as(&Owner::new()).await.unwrap().release().await.unwrap();
+    lock.write().owned_by(&Owner::new()).acquire().await.unwrap().release().await.unwrap();
     for loses in [Loses::ByTime, Loses::ByForce] {
         let options = match loses {
             Loses::ByTime => LockOptions::new().max_hold(Duration::from_secs(2)),
             Loses::ByForce => LockOptions::new(),
         };
         let owner = Owner::new();
-        let writing = lock.write().with_options(options).unwrap().acquire_as(&owner).await.unwrap();
+        let writing = lock.write().with_options(options).unwrap().owned_by(&owner).acquire().await.unwrap();
         let mut state = writing.watch_state();
         let next = enter(&lock, Write);
         queue_of(&zookeeper, LOCK, 2).await;
-        let mut reading = Box::pin(lock.read().acquire_as(&owner));
+        let mut reading = Box::pin(lock.read().owned_by(&owner).acquire());
         assert!(reading.as_mut().now_or_never().is_none());
         queue_of(&zookeeper, LOCK, 3).await;
         assert_eq!(writing.loss(), None, "{loses:?}: the downgrade comes first");
@@ -1019,11 +1023,11 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobo
     let lock = read_write(&client);
     let owner = Owner::new();
     let brief = lock.write().with_options(LockOptions::new().max_hold(Duration::from_secs(1))).unwrap();
-    let writing = brief.acquire_as(&owner).await.unwrap();
+    let writing = brief.owned_by(&owner).acquire().await.unwrap();
     let mut state = writing.watch_state();
     let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
     let (same, theirs) = (lock.clone(), owner.clone());
-    let reading = tokio::spawn(async move { same.read().acquire_as(&theirs).await });
+    let reading = tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await });
     within(stalled.happened()).await;
     within(state.wait_for(|state| state.is_lost())).await.unwrap();
     drop(stalled);
@@ -1042,7 +1046,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_it
     let lock = read_write(&client);
     let owner = Owner::new();
     let brief = lock.write().with_options(LockOptions::new().max_hold(Duration::from_secs(2))).unwrap();
-    let writing = brief.acquire_as(&owner).await.unwrap();
+    let writing = brief.owned_by(&owner).acquire().await.unwrap();
     let mut state = writing.watch_state();
     let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
     // It is cancelled, so that nobody hears what became of it.
@@ -1050,7 +1054,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_it
     within(stalled.happened()).await;
     let deleted = proxy.intercept(Request::Delete, Fate::HoldReply);
     let (same, theirs) = (lock.clone(), owner.clone());
-    let reading = tokio::spawn(async move { same.read().acquire_as(&theirs).await });
+    let reading = tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await });
     queue_of(&zookeeper, LOCK, 2).await;
     within(state.wait_for(|state| state.is_lost())).await.unwrap();
     within(deleted.happened()).await;
@@ -1069,13 +1073,13 @@ async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() 
     let client = connect_through(&proxy).await;
     let lock = read_write(&client);
     let owner = Owner::new();
-    let writing = lock.write().acquire_as(&owner).await.unwrap();
+    let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
     let writer = name(&writing).to_owned();
     let next = enter(&read_write(&client), Write);
     queue_of(&zookeeper, LOCK, 2).await;
     let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
     let (same, theirs) = (lock.clone(), owner.clone());
-    let reading = tokio::spawn(async move { same.read().acquire_as(&theirs).await });
+    let reading = tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await });
     within(stalled.happened()).await;
     assert_eq!(writing.hold_count(), 1);
     let mut releasing = Box::pin(writing.release());

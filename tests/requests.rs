@@ -220,11 +220,11 @@ async fn a_release_lets_the_next_in_the_line_in_before_the_server_answers() {
 #[tokio::test]
 async fn a_long_wait_in_the_line_costs_a_look_now_and_then() {
     let Observed { server, proxy, mutex, .. } = observed().await;
-    let holder = mutex.acquire_as(&Owner::new()).await.unwrap();
+    let holder = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
     let waiters: Vec<_> = (0..5)
         .map(|_| {
             let mutex = mutex.clone();
-            tokio::spawn(async move { mutex.acquire_as(&Owner::new()).await })
+            tokio::spawn(async move { mutex.owned_by(&Owner::new()).acquire().await })
         })
         .collect();
     watches_of(&server, 5).await;
@@ -323,9 +323,9 @@ async fn many_tries_time_out_in_their_create(then: impl FnOnce(&FaultProxy)) {
     let tries: Vec<_> = (0..TRIES)
         .map(|_| {
             let mutex = mutex.clone();
-            tokio::spawn(
-                async move { mutex.try_acquire_for_as(&Owner::new(), Duration::from_millis(50)).await },
-            )
+            tokio::spawn(async move {
+                mutex.owned_by(&Owner::new()).try_acquire_for(Duration::from_millis(50)).await
+            })
         })
         .collect();
     for each in tries {

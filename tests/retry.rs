@@ -244,13 +244,13 @@ async fn play(outage: Outage) -> Vec<String> {
             scenes.push((name, attempts, client, None));
             continue;
         }
-        within(client.connection_state().wait_for(|state| state.is_connected())).await.unwrap();
+        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
         let held = Held::of(&client, name).await;
         scenes.push((name, attempts, client, Some(held)));
     }
     let reaches = async |wanted: ConnectionState| {
         for (.., client, _) in &scenes {
-            within(client.connection_state().wait_for(|state| *state == wanted)).await.unwrap();
+            within(client.watch_connection().wait_for(|state| *state == wanted)).await.unwrap();
         }
     };
     match outage {

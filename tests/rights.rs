@@ -138,7 +138,7 @@ async fn of_a_semaphore_the_gate_is_left_when_the_leases_are_closed() {
         scene.make(&leases, all_but(missing)).await;
         let semaphore = Semaphore::new(client, path, 3).unwrap();
         scene.refused("one", operation, &leases, semaphore.acquire()).await;
-        scene.refused("all", operation, &leases, semaphore.acquire_many(3)).await;
+        scene.refused("all", operation, &leases, semaphore.many(3).unwrap().acquire()).await;
         scene.refused("a try", operation, &leases, semaphore.try_acquire()).await;
         // With another number of permits, it may not be there beside the first one.
         drop(semaphore);
@@ -156,7 +156,7 @@ async fn an_unreadable_lease_is_a_lease_all_the_same() {
     let sandbox = Sandbox::new();
     let [alice, bob] = [sandbox.private_client("alice").await, sandbox.private_client("bob").await];
     let [hers, his] = [&alice, &bob].map(|client| Semaphore::new(client, Kind::Permit.path(), 2).unwrap());
-    let permits = within(hers.acquire_many(2)).await.unwrap();
+    let permits = within(hers.many(2).unwrap().acquire()).await.unwrap();
     assert!(his.try_acquire().await.unwrap().is_none());
     assert_eq!(his.available_permits().await, Ok(0));
     let waiter = tokio::spawn(async move { his.acquire().await });
@@ -230,7 +230,7 @@ async fn whoever_may_not_leave_is_told_and_others_know_it_as_the_holder() {
     scene.make("/locks/trap", all_but(Permission::DELETE)).await;
     let lock = InterProcessMutex::new(client, "/locks/trap").unwrap();
     let owner = Owner::new();
-    let guard = lock.acquire_as(&owner).await.unwrap();
+    let guard = lock.owned_by(&owner).acquire().await.unwrap();
     let node = guard.node_path().to_owned();
     match within(guard.release()).await.unwrap_err() {
         Error::ZooKeeper { operation: "delete", path, source: zk::Error::NoAuth } => assert_eq!(path, node),
@@ -265,9 +265,9 @@ async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_co
         .unwrap();
     let (ours, theirs) = (mutex(&client), mutex(&connect(&server).await));
     // The ticket waits for the holder of its own client, so it watches no other node either.
-    let held = ours.acquire_as(&Owner::new()).await.unwrap();
-    let between = theirs.enqueue_as(&Owner::new()).await.unwrap();
-    let ticket = ours.enqueue_as(&Owner::new()).await.unwrap();
+    let held = ours.owned_by(&Owner::new()).acquire().await.unwrap();
+    let between = theirs.owned_by(&Owner::new()).enqueue().await.unwrap();
+    let ticket = ours.owned_by(&Owner::new()).enqueue().await.unwrap();
     let mut positions = ticket.watch_position();
     let waiting = tokio::spawn(ticket.acquired());
     eventually("it follows the queue", async || (watches_on_children(&server).await == 1).then_some(()))

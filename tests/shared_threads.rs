@@ -28,7 +28,7 @@ fn short(connect_string: &str) -> Client {
 fn borrow_while_it_flaps(elsewhere: &Runtime, server: &TestingServer, meanwhile: impl FnOnce()) {
     let proxy = elsewhere.block_on(FaultProxy::start(server)).unwrap();
     let one = block_on(connect_through(&proxy));
-    let state = one.connection_state();
+    let state = one.watch_connection();
     let borrowed = state.borrow();
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();
@@ -88,7 +88,7 @@ fn one_borrow_in_one_client_does_not_keep_another_from_leading() {
 fn one_borrow_in_one_client_does_not_keep_another_from_its_next_session() {
     let (elsewhere, server) = server_elsewhere();
     let other = short(&server.connect_string());
-    let _state = other.connection_state();
+    let _state = other.watch_connection();
     let before = elsewhere.block_on(session_id(&other));
     borrow_while_it_flaps(&elsewhere, &server, || {
         elsewhere.block_on(server.kill_session(before)).unwrap();
@@ -291,7 +291,7 @@ async fn locks_of_one_key_exclude_each_other_however_they_come_and_go() {
                     // Gives up somewhere.
                     let mutex = locks.mutex("a/b").unwrap();
                     let polls = 1 + (round % 4) as usize;
-                    if let Some(guard) = poll_times(mutex.acquire_as(&Owner::new()), polls).await {
+                    if let Some(guard) = poll_times(mutex.owned_by(&Owner::new()).acquire(), polls).await {
                         drop(guard);
                     }
                     continue;

@@ -407,7 +407,7 @@ async fn what_a_holder_has_sent_is_done_before_the_next_one_holds() {
         let case = format!("{goes:?}, cancelled: {is_cancelled}");
         let max_hold = if goes == Goes::InTime { Duration::from_secs(2) } else { BOUND };
         let brief = lock.with_options(LockOptions::new().max_hold(max_hold)).unwrap();
-        let guard = brief.acquire_as(&Owner::new()).await.unwrap();
+        let guard = brief.owned_by(&Owner::new()).acquire().await.unwrap();
         let next = acquire_in_task(&lock);
         queue_of(&zookeeper, "/locks/a", 2).await;
         // Both ways are slow, so that the loss falls between the sending and the answer.
@@ -449,7 +449,7 @@ async fn after_a_transaction_without_an_answer_the_next_one_holds_when_the_node_
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let lock = mutex(&client);
-    let guard = lock.acquire_as(&Owner::new()).await.unwrap();
+    let guard = lock.owned_by(&Owner::new()).acquire().await.unwrap();
     let node = guard.node_path().to_owned();
     let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     let outcome = guard.transaction().create("/late", b"", Persistent).commit().await;

@@ -50,10 +50,10 @@ fn enter_again(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
         let owner = Owner::new();
         bencher.iter_custom(|rounds| {
             runtime.block_on(async {
-                let first = mutex.acquire_as(&owner).await.expect("nobody else is there");
+                let first = mutex.owned_by(&owner).acquire().await.expect("nobody else is there");
                 let start = Instant::now();
                 for _ in 0..rounds {
-                    let again = black_box(&mutex).acquire_as(&owner).await.expect("it is held");
+                    let again = black_box(&mutex).owned_by(&owner).acquire().await.expect("it is held");
                     again.release().await.expect("it is held");
                 }
                 let elapsed = start.elapsed();

@@ -1,6 +1,5 @@
 //! The client, for threads.
 
-use super::twin::twin;
 use super::wait::wait;
 use super::watch::Watch;
 use crate::ConnectionState;
@@ -28,8 +27,6 @@ use crate::error::Result;
 pub struct Client {
     pub(super) inner: crate::Client,
 }
-
-twin!(Client);
 
 impl Client {
     /// Connects to ZooKeeper, blocking the thread. The blocking version of
@@ -68,8 +65,8 @@ impl Client {
     }
 
     /// Returns a [`Watch`] that always shows the latest state of the connection.
-    pub fn connection_state(&self) -> Watch<ConnectionState> {
-        self.inner.connection_state().into()
+    pub fn watch_connection(&self) -> Watch<ConnectionState> {
+        self.inner.watch_connection().into()
     }
 
     /// Returns the identity of the client. See [`Client::identity`](crate::Client::identity).
@@ -94,6 +91,23 @@ impl Client {
     /// Returns whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::Client {
+        &self.inner
+    }
+}
+
+impl From<crate::Client> for Client {
+    fn from(inner: crate::Client) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<Client> for crate::Client {
+    fn from(twin: Client) -> Self {
+        twin.inner
     }
 }
 

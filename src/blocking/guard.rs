@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use super::transaction::Transaction;
-use super::twin::twin;
 use super::wait::{wait, wait_within};
 use super::watch::Watch;
 use crate::error::{LossReason, Result};
 use crate::lock::LockState;
 
-/// A held lock, or a permit of a semaphore. The lock is released when its last guard is dropped or
+/// A held lock, or permits of a semaphore. The lock is released when its last guard is dropped or
 /// [released](Self::release), on any thread. The blocking twin of [`LockGuard`](crate::LockGuard).
 ///
 /// A thread cannot be stopped when the lock is lost. Check between steps of the work with
@@ -20,12 +19,6 @@ use crate::lock::LockState;
 #[clippy::has_significant_drop]
 pub struct LockGuard {
     pub(super) inner: crate::LockGuard,
-}
-
-twin!(LockGuard);
-
-pub(super) fn guards(inner: Vec<crate::LockGuard>) -> Vec<LockGuard> {
-    inner.into_iter().map(LockGuard::from).collect()
 }
 
 impl LockGuard {
@@ -41,9 +34,16 @@ impl LockGuard {
         self.inner.node_path()
     }
 
-    /// Returns the async guards of a multi-lock's members. See [`LockGuard::members`](crate::LockGuard::members).
+    /// Returns the async guards of a multi-lock's members, or of several permits. See
+    /// [`LockGuard::members`](crate::LockGuard::members).
     pub fn members(&self) -> &[crate::LockGuard] {
         self.inner.members()
+    }
+
+    /// Splits the guard into those of its members, which can be released one by one. See
+    /// [`LockGuard::into_members`](crate::LockGuard::into_members).
+    pub fn into_members(self) -> Vec<Self> {
+        self.inner.into_members().into_iter().map(Self::from).collect()
     }
 
     /// Returns the number of guards on this hold. It is more than one after the thread has re-entered the lock.
@@ -150,5 +150,22 @@ impl LockGuard {
     ///   The lock is then released in the background.
     pub fn release(self) -> Result<()> {
         wait(self.inner.release())
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::LockGuard {
+        &self.inner
+    }
+}
+
+impl From<crate::LockGuard> for LockGuard {
+    fn from(inner: crate::LockGuard) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<LockGuard> for crate::LockGuard {
+    fn from(twin: LockGuard) -> Self {
+        twin.inner
     }
 }

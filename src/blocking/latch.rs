@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::candidate::candidate;
 use super::client::Client;
 use super::leadership::Leadership;
-use super::twin::twin;
 use super::wait::{wait, wait_within};
 use super::watch::Watch;
 use crate::error::Result;
@@ -72,6 +70,75 @@ impl LeaderLatch {
     pub fn close(&self, mode: CloseMode) -> Result<()> {
         wait(self.inner.close(mode))
     }
+
+    /// Returns whether this candidate leads now and is not about to give the leadership up. Does not block.
+    pub fn has_leadership(&self) -> bool {
+        self.inner.has_leadership()
+    }
+
+    /// Returns the present leadership, if this candidate [has](Self::has_leadership) it. Does not block.
+    pub fn leadership(&self) -> Option<Leadership> {
+        self.inner.leadership().map(Leadership::from)
+    }
+
+    /// Returns a [`Watch`] that always shows the latest state of the candidate. See
+    /// [`LeaderLatch::watch_state`](crate::LeaderLatch::watch_state).
+    pub fn watch_state(&self) -> Watch<LeaderState> {
+        self.inner.watch_state().into()
+    }
+
+    /// Returns the candidates at this path in queue order. The blocking version of
+    /// [`LeaderLatch::participants`](crate::LeaderLatch::participants).
+    ///
+    /// # Errors
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    pub fn participants(&self) -> Result<Vec<Participant>> {
+        wait(self.inner.participants())
+    }
+
+    /// Returns the leader, in any process. The blocking version of [`LeaderLatch::leader`](crate::LeaderLatch::leader).
+    ///
+    /// # Errors
+    /// Same as [`participants`](Self::participants).
+    pub fn leader(&self) -> Result<Option<Participant>> {
+        wait(self.inner.leader())
+    }
+
+    /// Asks the present leader to resign, so that the next candidate leads. The blocking version of
+    /// [`LeaderLatch::transfer`](crate::LeaderLatch::transfer).
+    ///
+    /// # Errors
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    pub fn transfer(&self) -> Result<Option<Participant>> {
+        wait(self.inner.transfer())
+    }
+
+    /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
+    pub fn id(&self) -> Cow<'_, str> {
+        self.inner.id()
+    }
+
+    /// Returns the full path of the election, including the namespace.
+    pub fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::LeaderLatch {
+        &self.inner
+    }
 }
 
-candidate!(LeaderLatch);
+impl From<crate::LeaderLatch> for LeaderLatch {
+    fn from(inner: crate::LeaderLatch) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<LeaderLatch> for crate::LeaderLatch {
+    fn from(twin: LeaderLatch) -> Self {
+        twin.inner
+    }
+}

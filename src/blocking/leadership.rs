@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::transaction::Transaction;
-use super::twin::twin;
 use super::wait::{wait, wait_within};
 use super::watch::Watch;
 use crate::error::{LossReason, Result};
@@ -19,8 +18,6 @@ use crate::lock::LockState;
 pub struct Leadership {
     inner: crate::Leadership,
 }
-
-twin!(Leadership);
 
 impl Leadership {
     /// Returns a number that grows with every term. See
@@ -145,5 +142,22 @@ impl Leadership {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn resign(&self) -> Result<()> {
         wait(self.inner.resign())
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::Leadership {
+        &self.inner
+    }
+}
+
+impl From<crate::Leadership> for Leadership {
+    fn from(inner: crate::Leadership) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<Leadership> for crate::Leadership {
+    fn from(twin: Leadership) -> Self {
+        twin.inner
     }
 }

@@ -7,7 +7,6 @@ use super::mutex::InterProcessMutex;
 use super::read_write::ReadWriteLock;
 use super::semaphore::Semaphore;
 use super::semaphore_mutex::SemaphoreMutex;
-use super::twin::twin;
 use crate::error::Result;
 
 /// Locks by key: one for each order, user or file. Nothing here blocks. The blocking twin of
@@ -27,8 +26,6 @@ use crate::error::Result;
 pub struct Locks {
     inner: crate::Locks,
 }
-
-twin!(Locks);
 
 impl Locks {
     /// Creates locks below the path `base`. See [`Locks::new`](crate::Locks::new).
@@ -74,5 +71,22 @@ impl Locks {
     /// Returns the path of the locks of a key. See [`Locks::path_of`](crate::Locks::path_of).
     pub fn path_of(&self, key: impl Display) -> String {
         self.inner.path_of(key)
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::Locks {
+        &self.inner
+    }
+}
+
+impl From<crate::Locks> for Locks {
+    fn from(inner: crate::Locks) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<Locks> for crate::Locks {
+    fn from(twin: Locks) -> Self {
+        twin.inner
     }
 }

@@ -88,16 +88,15 @@
 //! the last one. So call [`Client::close`] first: it releases everything, and wakes all waiting threads with
 //! [`Error::Closed`](crate::Error::Closed). Or join the threads.
 
-mod candidate;
 mod client;
 mod guard;
 mod latch;
 mod leadership;
 mod locks;
-mod methods;
 mod multi;
 mod mutex;
 mod observer;
+mod read_lock;
 mod read_write;
 mod revoke;
 mod selector;
@@ -106,9 +105,9 @@ mod semaphore_mutex;
 mod shared_count;
 mod ticket;
 mod transaction;
-mod twin;
 mod wait;
 mod watch;
+mod write_lock;
 
 pub use self::client::Client;
 pub use self::guard::LockGuard;
@@ -118,7 +117,8 @@ pub use self::locks::Locks;
 pub use self::multi::MultiLock;
 pub use self::mutex::InterProcessMutex;
 pub use self::observer::LeaderObserver;
-pub use self::read_write::{ReadLock, ReadWriteLock, WriteLock};
+pub use self::read_lock::ReadLock;
+pub use self::read_write::ReadWriteLock;
 pub use self::revoke::{Revoker, force_release, force_release_participant};
 pub use self::selector::LeaderSelector;
 pub use self::semaphore::Semaphore;
@@ -127,3 +127,4 @@ pub use self::shared_count::SharedCount;
 pub use self::ticket::Ticket;
 pub use self::transaction::Transaction;
 pub use self::watch::Watch;
+pub use self::write_lock::WriteLock;

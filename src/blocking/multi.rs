@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::guard::LockGuard;
-use super::twin::twin;
+use super::ticket::Ticket;
 use super::wait::wait;
 use crate::error::Result;
-use crate::lock::{InterProcessLock, LockOptions, Participant};
+use crate::lock::{InterProcessLock, LockOptions, Owner, Participant};
 
 /// Several locks that are acquired and released as one: all or none. The blocking twin of
 /// [`MultiLock`](crate::MultiLock).
@@ -26,8 +26,6 @@ use crate::lock::{InterProcessLock, LockOptions, Participant};
 pub struct MultiLock {
     inner: crate::MultiLock,
 }
-
-twin!(MultiLock);
 
 impl MultiLock {
     /// Creates a multi-lock of the locks at these paths. Does not block. See
@@ -68,7 +66,12 @@ impl MultiLock {
         self.inner.with_options(options).map(Self::from)
     }
 
-    /// Acquires all locks for the current thread, blocking it until they are available. The blocking version of
+    /// Returns a handle to the same lock object that acquires for this owner instead of the current thread.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        self.inner.owned_by(owner).into()
+    }
+
+    /// Acquires all locks, blocking the thread until they are available. The blocking version of
     /// [`MultiLock::acquire`](crate::MultiLock::acquire).
     ///
     /// # Errors
@@ -95,6 +98,25 @@ impl MultiLock {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire_for(within))?.map(LockGuard::from))
+    }
+
+    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
+    /// [`MultiLock::enqueue`](crate::MultiLock::enqueue).
+    ///
+    /// # Errors
+    /// Same as [`acquire`](Self::acquire).
+    pub fn enqueue(&self) -> Result<Ticket> {
+        wait(self.inner.enqueue()).map(Ticket::from)
+    }
+
+    /// Returns the holders and all waiters in queue order. The blocking version of
+    /// [`MultiLock::participants`](crate::MultiLock::participants).
+    ///
+    /// # Errors
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    pub fn participants(&self) -> Result<Vec<Participant>> {
+        wait(self.inner.participants())
     }
 
     /// Returns whether any of the locks is held, in any process. The blocking version of
@@ -130,8 +152,31 @@ impl MultiLock {
         self.inner.is_acquired_in_this_process()
     }
 
-    /// Returns the full paths of the locks, sorted and separated by commas, including the namespaces.
-    pub fn path(&self) -> &str {
-        self.inner.path()
+    /// Returns whether this owner holds each of the locks through this object. With [`Owner::current`], that is the current
+    /// thread. Does not block.
+    pub fn is_owned_by(&self, owner: &Owner) -> bool {
+        self.inner.is_owned_by(owner)
+    }
+
+    /// Returns the full paths of the locks in the order in which they are acquired, including the namespaces.
+    pub fn paths(&self) -> Vec<&str> {
+        self.inner.paths()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::MultiLock {
+        &self.inner
+    }
+}
+
+impl From<crate::MultiLock> for MultiLock {
+    fn from(inner: crate::MultiLock) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<MultiLock> for crate::MultiLock {
+    fn from(twin: MultiLock) -> Self {
+        twin.inner
     }
 }

@@ -1,7 +1,6 @@
 //! Observing an election without taking part in it, for threads.
 
 use super::client::Client;
-use super::twin::twin;
 use super::wait::wait;
 use super::watch::Watch;
 use crate::error::Result;
@@ -15,7 +14,7 @@ use crate::lock::Participant;
 /// # fn example(client: zk_recipes::blocking::Client) -> zk_recipes::Result<()> {
 /// use zk_recipes::blocking::LeaderObserver;
 ///
-/// let mut leader = LeaderObserver::new(&client, "/leaders/reports")?.watch();
+/// let mut leader = LeaderObserver::new(&client, "/leaders/reports")?.watch_leader();
 /// while let Some(seen) = leader.next()? {
 ///     println!("{seen:?}");
 /// }
@@ -27,8 +26,6 @@ use crate::lock::Participant;
 pub struct LeaderObserver {
     inner: crate::LeaderObserver,
 }
-
-twin!(LeaderObserver);
 
 impl LeaderObserver {
     /// Creates an observer of the election at `path`. Does not block. See
@@ -68,8 +65,25 @@ impl LeaderObserver {
     }
 
     /// Returns a [`Watch`] that always shows the latest observation. See
-    /// [`LeaderObserver::watch`](crate::LeaderObserver::watch).
-    pub fn watch(&self) -> Watch<Observation> {
-        self.inner.watch().into()
+    /// [`LeaderObserver::watch_leader`](crate::LeaderObserver::watch_leader).
+    pub fn watch_leader(&self) -> Watch<Observation> {
+        self.inner.watch_leader().into()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::LeaderObserver {
+        &self.inner
+    }
+}
+
+impl From<crate::LeaderObserver> for LeaderObserver {
+    fn from(inner: crate::LeaderObserver) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<LeaderObserver> for crate::LeaderObserver {
+    fn from(twin: LeaderObserver) -> Self {
+        twin.inner
     }
 }

@@ -1,15 +1,10 @@
 //! The read/write lock, for threads.
 
-use std::time::Duration;
-
 use super::client::Client;
-use super::guard::LockGuard;
-use super::methods::reentrant_lock;
-use super::ticket::Ticket;
-use super::twin::twin;
-use super::wait::wait;
+use super::read_lock::ReadLock;
+use super::write_lock::WriteLock;
 use crate::error::Result;
-use crate::lock::{LockOptions, Owner, Participant};
+use crate::lock::{LockOptions, Owner};
 
 /// A lock that many readers or one writer hold, among all processes that use the same path. The blocking twin of
 /// [`ReadWriteLock`](crate::ReadWriteLock).
@@ -31,22 +26,6 @@ use crate::lock::{LockOptions, Owner, Participant};
 pub struct ReadWriteLock {
     inner: crate::ReadWriteLock,
 }
-
-/// The read side of a [`ReadWriteLock`]: many owners hold it at once.
-#[derive(Clone, Debug)]
-#[must_use = "a lock does nothing until it is acquired"]
-pub struct ReadLock {
-    inner: crate::ReadLock,
-}
-
-/// The write side of a [`ReadWriteLock`]: one owner holds it alone.
-#[derive(Clone, Debug)]
-#[must_use = "a lock does nothing until it is acquired"]
-pub struct WriteLock {
-    inner: crate::WriteLock,
-}
-
-twin!(ReadWriteLock);
 
 impl ReadWriteLock {
     /// Creates a lock at `path`. Does not block. See [`ReadWriteLock::new`](crate::ReadWriteLock::new).
@@ -76,11 +55,31 @@ impl ReadWriteLock {
         self.inner.with_options(options).map(Self::from)
     }
 
+    /// Returns a handle to the same lock object that acquires both sides for this owner instead of the current
+    /// thread.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        self.inner.owned_by(owner).into()
+    }
+
     /// Returns the full path of the lock, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
     }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::ReadWriteLock {
+        &self.inner
+    }
 }
 
-reentrant_lock!(ReadLock);
-reentrant_lock!(WriteLock);
+impl From<crate::ReadWriteLock> for ReadWriteLock {
+    fn from(inner: crate::ReadWriteLock) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<ReadWriteLock> for crate::ReadWriteLock {
+    fn from(twin: ReadWriteLock) -> Self {
+        twin.inner
+    }
+}

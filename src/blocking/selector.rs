@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::candidate::candidate;
 use super::client::Client;
 use super::leadership::Leadership;
-use super::twin::twin;
 use super::wait::wait;
 use super::watch::Watch;
 use crate::error::{Result, WorkError};
@@ -57,7 +55,7 @@ impl LeaderSelector {
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the [id](LeaderOptions::id) is not allowed as
     ///   node data.
     ///
-    /// Later errors show in [`watch`](Self::watch).
+    /// Later errors show in [`watch_state`](Self::watch_state).
     pub fn start<W, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
     where
         W: FnMut(Leadership) -> Result<(), E> + Send + 'static,
@@ -116,6 +114,75 @@ impl LeaderSelector {
     pub fn close(&self) -> Result<()> {
         wait(self.inner.close())
     }
+
+    /// Returns whether this candidate leads now and is not about to give the leadership up. Does not block.
+    pub fn has_leadership(&self) -> bool {
+        self.inner.has_leadership()
+    }
+
+    /// Returns the present leadership, if this candidate [has](Self::has_leadership) it. Does not block.
+    pub fn leadership(&self) -> Option<Leadership> {
+        self.inner.leadership().map(Leadership::from)
+    }
+
+    /// Returns a [`Watch`] that always shows the latest state of the candidate. See
+    /// [`LeaderSelector::watch_state`](crate::LeaderSelector::watch_state).
+    pub fn watch_state(&self) -> Watch<LeaderState> {
+        self.inner.watch_state().into()
+    }
+
+    /// Returns the candidates at this path in queue order. The blocking version of
+    /// [`LeaderSelector::participants`](crate::LeaderSelector::participants).
+    ///
+    /// # Errors
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    pub fn participants(&self) -> Result<Vec<Participant>> {
+        wait(self.inner.participants())
+    }
+
+    /// Returns the leader, in any process. The blocking version of [`LeaderSelector::leader`](crate::LeaderSelector::leader).
+    ///
+    /// # Errors
+    /// Same as [`participants`](Self::participants).
+    pub fn leader(&self) -> Result<Option<Participant>> {
+        wait(self.inner.leader())
+    }
+
+    /// Asks the present leader to resign, so that the next candidate leads. The blocking version of
+    /// [`LeaderSelector::transfer`](crate::LeaderSelector::transfer).
+    ///
+    /// # Errors
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    pub fn transfer(&self) -> Result<Option<Participant>> {
+        wait(self.inner.transfer())
+    }
+
+    /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
+    pub fn id(&self) -> Cow<'_, str> {
+        self.inner.id()
+    }
+
+    /// Returns the full path of the election, including the namespace.
+    pub fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::LeaderSelector {
+        &self.inner
+    }
 }
 
-candidate!(LeaderSelector);
+impl From<crate::LeaderSelector> for LeaderSelector {
+    fn from(inner: crate::LeaderSelector) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<LeaderSelector> for crate::LeaderSelector {
+    fn from(twin: LeaderSelector) -> Self {
+        twin.inner
+    }
+}

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::client::Client;
-use super::guard::{LockGuard, guards};
+use super::guard::LockGuard;
 use super::shared_count::SharedCount;
-use super::twin::twin;
+use super::ticket::Ticket;
 use super::wait::wait;
 use crate::error::Result;
-use crate::lock::{LockOptions, Participant};
+use crate::lock::{LockOptions, Owner, Participant};
 
 /// A number of permits, shared by all processes that use the same path. The blocking twin of
 /// [`Semaphore`](crate::Semaphore).
@@ -18,7 +18,7 @@ use crate::lock::{LockOptions, Participant};
 ///
 /// # fn example(client: Client) -> zk_recipes::Result<()> {
 /// let licences = Semaphore::new(&client, "/semaphores/licences", 10)?;
-/// let three = licences.acquire_many(3)?;
+/// let three = licences.many(3)?.acquire()?;
 /// # Ok(())
 /// # }
 /// ```
@@ -27,8 +27,6 @@ use crate::lock::{LockOptions, Participant};
 pub struct Semaphore {
     inner: crate::Semaphore,
 }
-
-twin!(Semaphore);
 
 impl Semaphore {
     /// Creates a semaphore with a fixed number of permits. Does not block. See
@@ -58,6 +56,20 @@ impl Semaphore {
         self.inner.with_options(options).map(Self::from)
     }
 
+    /// Returns a handle to the same semaphore that acquires this many permits at once, all or none. See
+    /// [`Semaphore::many`](crate::Semaphore::many).
+    ///
+    /// # Errors
+    /// Same as the async method.
+    pub fn many(&self, permits: u32) -> Result<Self> {
+        self.inner.many(permits).map(Self::from)
+    }
+
+    /// Returns a handle to the same lock object that acquires for this owner instead of the current thread.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        self.inner.owned_by(owner).into()
+    }
+
     /// Acquires a permit, blocking the thread until one is available. The blocking version of
     /// [`Semaphore::acquire`](crate::Semaphore::acquire).
     ///
@@ -68,16 +80,6 @@ impl Semaphore {
         wait(self.inner.acquire()).map(LockGuard::from)
     }
 
-    /// Acquires several permits, all or none, blocking the thread until they are available. The blocking version
-    /// of [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
-    ///
-    /// # Errors
-    /// Same as the async method, and:
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn acquire_many(&self, permits: u32) -> Result<Vec<LockGuard>> {
-        wait(self.inner.acquire_many(permits)).map(guards)
-    }
-
     /// Acquires a permit if one is available immediately; returns `None` otherwise. Blocks the thread for the
     /// round trip. The blocking version of [`Semaphore::try_acquire`](crate::Semaphore::try_acquire).
     ///
@@ -85,16 +87,6 @@ impl Semaphore {
     /// Same as [`acquire`](Self::acquire).
     pub fn try_acquire(&self) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire())?.map(LockGuard::from))
-    }
-
-    /// Acquires several permits, all or none, if they are available immediately; returns `None` otherwise. Blocks
-    /// the thread for the round trip. The blocking version of
-    /// [`Semaphore::try_acquire_many`](crate::Semaphore::try_acquire_many).
-    ///
-    /// # Errors
-    /// Same as [`acquire_many`](Self::acquire_many).
-    pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<LockGuard>>> {
-        Ok(wait(self.inner.try_acquire_many(permits))?.map(guards))
     }
 
     /// Acquires a permit, blocking the thread for at most `within`. Returns `None` if that time elapsed in the
@@ -107,15 +99,13 @@ impl Semaphore {
         Ok(wait(self.inner.try_acquire_for(within))?.map(LockGuard::from))
     }
 
-    /// Acquires several permits, all or none, blocking the thread for at most `within`. Returns `None` if that
-    /// time elapsed in the queue. The blocking version of
-    /// [`Semaphore::try_acquire_many_for`](crate::Semaphore::try_acquire_many_for).
+    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
+    /// [`Semaphore::enqueue`](crate::Semaphore::enqueue).
     ///
     /// # Errors
-    /// Same as the async method, and:
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn try_acquire_many_for(&self, permits: u32, within: Duration) -> Result<Option<Vec<LockGuard>>> {
-        Ok(wait(self.inner.try_acquire_many_for(permits, within))?.map(guards))
+    /// Same as [`acquire`](Self::acquire).
+    pub fn enqueue(&self) -> Result<Ticket> {
+        wait(self.inner.enqueue()).map(Ticket::from)
     }
 
     /// Returns the number of permits that are free now. The blocking version of
@@ -170,8 +160,30 @@ impl Semaphore {
         self.inner.is_acquired_in_this_process()
     }
 
+    /// Returns whether a permit is held through this object that was acquired for this owner. Does not block.
+    pub fn is_owned_by(&self, owner: &Owner) -> bool {
+        self.inner.is_owned_by(owner)
+    }
+
     /// Returns the full path of the semaphore, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::Semaphore {
+        &self.inner
+    }
+}
+
+impl From<crate::Semaphore> for Semaphore {
+    fn from(inner: crate::Semaphore) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<Semaphore> for crate::Semaphore {
+    fn from(twin: Semaphore) -> Self {
+        twin.inner
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::guard::LockGuard;
-use super::twin::twin;
+use super::ticket::Ticket;
 use super::wait::wait;
 use crate::error::Result;
-use crate::lock::{LockOptions, Participant};
+use crate::lock::{LockOptions, Owner, Participant};
 
 /// A non-re-entrant lock that one holder at a time holds, among all processes that use the same path. A thread
 /// that acquires it twice waits for itself. The blocking twin of [`SemaphoreMutex`](crate::SemaphoreMutex).
@@ -16,8 +16,6 @@ use crate::lock::{LockOptions, Participant};
 pub struct SemaphoreMutex {
     inner: crate::SemaphoreMutex,
 }
-
-twin!(SemaphoreMutex);
 
 impl SemaphoreMutex {
     /// Creates a lock at `path`. Does not block. See [`SemaphoreMutex::new`](crate::SemaphoreMutex::new).
@@ -35,6 +33,11 @@ impl SemaphoreMutex {
     ///   data is not allowed (see [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         self.inner.with_options(options).map(Self::from)
+    }
+
+    /// Returns a handle to the same lock object that acquires for this owner instead of the current thread.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        self.inner.owned_by(owner).into()
     }
 
     /// Acquires the lock, blocking the thread until it is available. The blocking version of
@@ -64,6 +67,15 @@ impl SemaphoreMutex {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire_for(within))?.map(LockGuard::from))
+    }
+
+    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
+    /// [`SemaphoreMutex::enqueue`](crate::SemaphoreMutex::enqueue).
+    ///
+    /// # Errors
+    /// Same as [`acquire`](Self::acquire).
+    pub fn enqueue(&self) -> Result<Ticket> {
+        wait(self.inner.enqueue()).map(Ticket::from)
     }
 
     /// Returns the holder of the lock, followed by the waiters. The blocking version of
@@ -108,8 +120,31 @@ impl SemaphoreMutex {
         self.inner.is_acquired_in_this_process()
     }
 
+    /// Returns whether this owner holds the lock through this object. With [`Owner::current`], that is the current
+    /// thread. Does not block.
+    pub fn is_owned_by(&self, owner: &Owner) -> bool {
+        self.inner.is_owned_by(owner)
+    }
+
     /// Returns the full path of the lock, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::SemaphoreMutex {
+        &self.inner
+    }
+}
+
+impl From<crate::SemaphoreMutex> for SemaphoreMutex {
+    fn from(inner: crate::SemaphoreMutex) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<SemaphoreMutex> for crate::SemaphoreMutex {
+    fn from(twin: SemaphoreMutex) -> Self {
+        twin.inner
     }
 }

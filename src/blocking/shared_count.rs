@@ -1,7 +1,6 @@
 //! A number that processes share, for threads.
 
 use super::client::Client;
-use super::twin::twin;
 use super::wait::wait;
 use crate::error::Result;
 
@@ -20,8 +19,6 @@ use crate::error::Result;
 pub struct SharedCount {
     inner: crate::SharedCount,
 }
-
-twin!(SharedCount);
 
 impl SharedCount {
     /// Creates a shared count. Does not block. See [`SharedCount::new`](crate::SharedCount::new).
@@ -53,5 +50,22 @@ impl SharedCount {
     /// Returns the full path of the node, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::SharedCount {
+        &self.inner
+    }
+}
+
+impl From<crate::SharedCount> for SharedCount {
+    fn from(inner: crate::SharedCount) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<SharedCount> for crate::SharedCount {
+    fn from(twin: SharedCount) -> Self {
+        twin.inner
     }
 }

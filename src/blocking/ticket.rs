@@ -1,7 +1,6 @@
 //! A place in the queue of a lock, for threads.
 
 use super::guard::LockGuard;
-use super::twin::twin;
 use super::wait::wait;
 use super::watch::Watch;
 use crate::error::Result;
@@ -21,8 +20,6 @@ use crate::error::Result;
 pub struct Ticket {
     inner: crate::Ticket,
 }
-
-twin!(Ticket);
 
 impl Ticket {
     /// Returns the number of contenders ahead of this one. The blocking version of
@@ -50,5 +47,22 @@ impl Ticket {
     ///   The place is then given up.
     pub fn acquired(self) -> Result<LockGuard> {
         wait(self.inner.acquired()).map(LockGuard::from)
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::Ticket {
+        &self.inner
+    }
+}
+
+impl From<crate::Ticket> for Ticket {
+    fn from(inner: crate::Ticket) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<Ticket> for crate::Ticket {
+    fn from(twin: Ticket) -> Self {
+        twin.inner
     }
 }

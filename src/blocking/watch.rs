@@ -11,7 +11,7 @@ use crate::error::Result;
 ///
 /// ```no_run
 /// # fn example(client: zk_recipes::blocking::Client) -> zk_recipes::Result<()> {
-/// let mut states = client.connection_state();
+/// let mut states = client.watch_connection();
 /// while let Some(state) = states.next()? {
 ///     println!("{state:?}");
 /// }

@@ -241,13 +241,13 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: zk_recipes::Client) {
-    /// let mut state = client.connection_state();
+    /// let mut state = client.watch_connection();
     /// while state.changed().await.is_ok() {
     ///     println!("{:?}", *state.borrow_and_update());
     /// }
     /// # }
     /// ```
-    pub fn connection_state(&self) -> watch::Receiver<ConnectionState> {
+    pub fn watch_connection(&self) -> watch::Receiver<ConnectionState> {
         let mut state = self.core.link.state();
         state.mark_changed();
         state
@@ -261,7 +261,7 @@ impl Client {
     /// # async fn example() -> zk_recipes::Result<()> {
     /// let client = zk_recipes::Client::connect_lazily("zk1:2181,zk2:2181,zk3:2181")?;
     /// client.wait_connected().await?;
-    /// assert!(client.connection_state().borrow().is_connected());
+    /// assert!(client.watch_connection().borrow().is_connected());
     /// # Ok(())
     /// # }
     /// ```
@@ -356,7 +356,7 @@ impl Client {
     /// Waits until there is no connection.
     pub(crate) async fn disconnected(&self) {
         // The sender lives as long as the client.
-        let _ = self.connection_state().wait_for(|state| !state.is_connected()).await;
+        let _ = self.watch_connection().wait_for(|state| !state.is_connected()).await;
     }
 
     /// Cancelled when the client has [ended](Self::has_ended) or is dropped.

@@ -3,7 +3,7 @@
 /// The state of a client's connection to ZooKeeper.
 ///
 /// It corresponds to Curator's `ConnectionState`, with `Closed` in addition. Watch it with
-/// [`Client::connection_state`](crate::Client::connection_state).
+/// [`Client::watch_connection`](crate::Client::watch_connection).
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionState {

@@ -18,8 +18,10 @@ use super::options::LeaderOptions;
 use super::state::LeaderState;
 use crate::client::{Client, Failures, validate_node_data};
 use crate::error::{Error, LossReason, Result};
-use crate::lock::{Contending, Entry, LockGuard, Owner, Participant, Reentrant, Revoker, granted};
-use crate::queue::{Kind, Names};
+use crate::lock::{
+    Acquirable, Contending, Entry, LockGuard, Owner, Participant, Reentrant, Revoker, granted,
+};
+use crate::queue::{Caller, Kind, Names};
 
 /// Many times longer than a change of the leader takes. Also limits how often a selector whose work ends
 /// immediately can lead.
@@ -144,7 +146,7 @@ impl Candidate {
         // A new owner each time: the same owner could re-enter.
         let owner = Owner::new();
         let entry = tokio::select! {
-            entry = self.lock.enter(&owner) => entry,
+            entry = self.lock.enter(&owner, Caller::asking()) => entry,
             // `close` waits until nothing is left of the candidate, so the entry is completed first if there is a
             // connection.
             () = self.closed_while_disconnected() => return Ok(None),

@@ -7,7 +7,6 @@ use tokio::sync::watch;
 
 use super::candidate::{Candidate, Handle};
 use super::leadership::Leadership;
-use super::methods::candidate;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
 use crate::client::Client;
@@ -23,7 +22,7 @@ use crate::queue::LATCH;
 /// both directions, and with the `latch-` locks of `zookeeper-client`.
 ///
 /// To check now and then whether it leads, use [`has_leadership`](Self::has_leadership); to wait until it does,
-/// [`await_leadership`](Self::await_leadership); to follow its state, [`watch`](Self::watch). If the leader is to
+/// [`await_leadership`](Self::await_leadership); to follow its state, [`watch_state`](Self::watch_state). If the leader is to
 /// run one piece of work, a [`LeaderSelector`](crate::LeaderSelector) takes less code.
 ///
 /// This is a handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
@@ -63,7 +62,7 @@ pub struct LeaderLatch {
     handle: Handle,
 }
 
-/// Whether those who [watch](LeaderLatch::watch) a latch are notified when it is closed.
+/// Whether those who [watch](LeaderLatch::watch_state) a latch are notified when it is closed.
 ///
 /// Corresponds to Curator's `LeaderLatch.CloseMode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,7 +86,7 @@ impl LeaderLatch {
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the [id](LeaderOptions::id) is not allowed as
     ///   node data.
     ///
-    /// Later errors show in [`watch`](Self::watch).
+    /// Later errors show in [`watch_state`](Self::watch_state).
     pub fn start(client: &Client, path: &str, options: LeaderOptions) -> Result<Self> {
         let handle = Candidate::start(client, path, &LATCH, &options, stand)?;
         Ok(Self { handle })
@@ -127,9 +126,95 @@ impl LeaderLatch {
     pub async fn close(&self, mode: CloseMode) -> Result<()> {
         self.handle.close(mode == CloseMode::Silent).await
     }
-}
 
-candidate!(LeaderLatch);
+    /// Returns whether this candidate leads now and is not about to give the leadership up, according to
+    /// the clock and everything that this client knows. Makes no request.
+    ///
+    /// The result is right even for the first call after a pause of the process. It does not say how long
+    /// it stays so: see [`leadership`](Self::leadership).
+    pub fn has_leadership(&self) -> bool {
+        self.leadership().is_some()
+    }
+
+    /// Returns the present leadership, if this candidate [has](Self::has_leadership) it.
+    pub fn leadership(&self) -> Option<Leadership> {
+        self.handle.leadership()
+    }
+
+    /// Returns a receiver that always shows the latest state of the candidate. The first
+    /// [`changed`](watch::Receiver::changed) yields the present state. The channel closes when the
+    /// candidate is closed. A leadership obtained from this receiver, rather than from
+    /// [`leadership`](Self::leadership), does not keep the client open.
+    ///
+    /// ```no_run
+    /// use zk_recipes::LeaderState;
+    ///
+    /// # async fn example(candidate: zk_recipes::LeaderLatch) {
+    /// let mut state = candidate.watch_state();
+    /// while state.changed().await.is_ok() {
+    ///     match &*state.borrow_and_update() {
+    ///         LeaderState::Leading(leadership) => println!("leads with {}", leadership.fencing_token()),
+    ///         LeaderState::Failed(error) => println!("cannot stand: {error}"),
+    ///         other => println!("does not lead: {other:?}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn watch_state(&self) -> watch::Receiver<LeaderState> {
+        self.handle.watch()
+    }
+
+    /// Returns the candidates at this path, from all processes, in queue order: the leader first.
+    ///
+    /// # Errors
+    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the queue or a node in it cannot be read.
+    /// - [`Error::NotConnected`](crate::Error::NotConnected): the servers cannot be reached.
+    /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        self.handle.lock().participants().await
+    }
+
+    /// Returns the leader, in any process.
+    ///
+    /// # Errors
+    /// Same as [`participants`](Self::participants).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn leader(&self) -> Result<Option<Participant>> {
+        self.handle.lock().holder().await
+    }
+
+    /// Asks the present leader, in any process, to resign, so that the next candidate in the queue leads.
+    /// Returns the leader that was asked; `None` if no candidate waits for the leadership.
+    ///
+    /// A leader of this library resigns [in order](Leadership::resign), and goes to the end of the queue.
+    /// Leaders of Curator ignore the request. To prefer a candidate as the leader, have it call this when
+    /// it is second among the [participants](Self::participants). See [`Revoker`](crate::Revoker) for how
+    /// the request is made.
+    ///
+    /// # Errors
+    /// Same as [`participants`](Self::participants); permission to write to the node is needed as well.
+    ///
+    /// # Cancel safety
+    /// If cancelled, the leader may have been asked.
+    pub async fn transfer(&self) -> Result<Option<Participant>> {
+        self.handle.transfer().await
+    }
+
+    /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
+    pub fn id(&self) -> Cow<'_, str> {
+        self.handle.id()
+    }
+
+    /// Returns the full path of the election, including the namespace.
+    pub fn path(&self) -> &str {
+        self.handle.lock().path()
+    }
+}
 
 async fn stand(candidate: Candidate) -> Result<()> {
     while let Some(leadership) = candidate.elected().await? {

@@ -4,7 +4,6 @@ mod backoff;
 mod candidate;
 mod latch;
 mod leadership;
-mod methods;
 mod observer;
 mod options;
 mod selector;

@@ -21,7 +21,7 @@ use crate::queue::{ANY_LOCK, Kind, LockInternals};
 /// use zk_recipes::{LeaderObserver, Observation};
 ///
 /// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
-/// let mut leader = LeaderObserver::new(&client, "/leaders/reports")?.watch();
+/// let mut leader = LeaderObserver::new(&client, "/leaders/reports")?.watch_leader();
 /// while leader.changed().await.is_ok() {
 ///     match &*leader.borrow_and_update() {
 ///         Observation::Leader(leader) => println!("{} leads with {}", leader.id(), leader.fencing_token()),
@@ -110,7 +110,7 @@ impl LeaderObserver {
     /// come and go cost nothing. When the connection is lost, the last leader is shown for as long as
     /// [`connection_timeout`](crate::ClientBuilder::connection_timeout), and is unknown after that. A candidate
     /// that is shown as the leader may not know it yet, or may no longer consider itself the leader.
-    pub fn watch(&self) -> watch::Receiver<Observation> {
+    pub fn watch_leader(&self) -> watch::Receiver<Observation> {
         let (sender, mut receiver) = watch::channel(Observation::Unknown(None));
         let sender = Arc::new(sender);
         receiver.mark_changed();

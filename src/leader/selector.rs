@@ -14,7 +14,6 @@ use tokio::task::JoinHandle;
 
 use super::candidate::{Candidate, Handle};
 use super::leadership::Leadership;
-use super::methods::candidate;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
 use crate::client::{Client, Failures};
@@ -29,7 +28,7 @@ use crate::queue::MUTEX;
 /// the work of the next leader, as far as [locks can guarantee](crate::guide::losing_a_lock) that. If the leadership is to end
 /// before the work does, through [`interrupt_leadership`](Self::interrupt_leadership), [`close`](Self::close) or a
 /// request from outside, the work is asked to end and given time for it: see [`Leadership::resign`]. The leader's
-/// node is deleted after the work has ended. If the work fails or panics, that shows in [`watch`](Self::watch).
+/// node is deleted after the work has ended. If the work fails or panics, that shows in [`watch_state`](Self::watch_state).
 ///
 /// Candidates lead in the order of their arrival. Compatible with Curator's `LeaderSelector` on the same path, in
 /// both directions.
@@ -104,7 +103,7 @@ impl LeaderSelector {
     /// - [`Error::InvalidArgument`]: there is no tokio runtime, or the [id](LeaderOptions::id) is not allowed as
     ///   node data.
     ///
-    /// Later errors show in [`watch`](Self::watch).
+    /// Later errors show in [`watch_state`](Self::watch_state).
     pub fn start<W, F, E>(client: &Client, path: &str, options: LeaderOptions, work: W) -> Result<Self>
     where
         W: FnMut(Leadership) -> F + Send + 'static,
@@ -118,7 +117,7 @@ impl LeaderSelector {
     /// Starts a candidate that leads once, and then once more for each [`requeue`](Self::requeue); otherwise like
     /// [`start`](Self::start).
     ///
-    /// The outcome of its work shows in [`watch`](Self::watch). [`Idle`](LeaderState::Idle) means that the work is
+    /// The outcome of its work shows in [`watch_state`](Self::watch_state). [`Idle`](LeaderState::Idle) means that the work is
     /// done. [`Failed`](LeaderState::Failed) means that it failed ([`Error::WorkFailed`]), or that it was dropped
     /// before it was done because the leadership was lost or interrupted ([`Error::WorkStopped`]).
     /// [`close`](Self::close) returns the same errors.
@@ -195,9 +194,69 @@ impl LeaderSelector {
     pub async fn close(&self) -> Result<()> {
         self.handle.close(false).await
     }
-}
 
-candidate!(LeaderSelector);
+    /// Returns whether this candidate leads now and is not about to give the leadership up. See
+    /// [`LeaderLatch::has_leadership`](crate::LeaderLatch::has_leadership).
+    pub fn has_leadership(&self) -> bool {
+        self.leadership().is_some()
+    }
+
+    /// Returns the present leadership, if this candidate [has](Self::has_leadership) it.
+    pub fn leadership(&self) -> Option<Leadership> {
+        self.handle.leadership()
+    }
+
+    /// Returns a receiver that always shows the latest state of the candidate. See
+    /// [`LeaderLatch::watch_state`](crate::LeaderLatch::watch_state).
+    pub fn watch_state(&self) -> watch::Receiver<LeaderState> {
+        self.handle.watch()
+    }
+
+    /// Returns the candidates at this path, from all processes, in queue order: the leader first.
+    ///
+    /// # Errors
+    /// Same as [`LeaderLatch::participants`](crate::LeaderLatch::participants).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        self.handle.lock().participants().await
+    }
+
+    /// Returns the leader, in any process.
+    ///
+    /// # Errors
+    /// Same as [`participants`](Self::participants).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn leader(&self) -> Result<Option<Participant>> {
+        self.handle.lock().holder().await
+    }
+
+    /// Asks the present leader, in any process, to resign, so that the next candidate in the queue leads. Returns
+    /// the leader that was asked; `None` if no candidate waits for the leadership. See
+    /// [`LeaderLatch::transfer`](crate::LeaderLatch::transfer).
+    ///
+    /// # Errors
+    /// Same as [`participants`](Self::participants); permission to write to the node is needed as well.
+    ///
+    /// # Cancel safety
+    /// If cancelled, the leader may have been asked.
+    pub async fn transfer(&self) -> Result<Option<Participant>> {
+        self.handle.transfer().await
+    }
+
+    /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
+    pub fn id(&self) -> Cow<'_, str> {
+        self.handle.id()
+    }
+
+    /// Returns the full path of the election, including the namespace.
+    pub fn path(&self) -> &str {
+        self.handle.lock().path()
+    }
+}
 
 fn boxed<W, F, E>(mut work: W) -> Work
 where

@@ -3,8 +3,8 @@
 use super::leadership::Leadership;
 use crate::error::Error;
 
-/// The state of a candidate. Watch it with [`LeaderLatch::watch`](crate::LeaderLatch::watch) or
-/// [`LeaderSelector::watch`](crate::LeaderSelector::watch).
+/// The state of a candidate. Watch it with [`LeaderLatch::watch_state`](crate::LeaderLatch::watch_state) or
+/// [`LeaderSelector::watch_state`](crate::LeaderSelector::watch_state).
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum LeaderState {

@@ -1,18 +1,23 @@
 //! The common interface of all locks.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::acquiring::ticket::Ticket;
 use super::holding::guard::LockGuard;
 use super::operating::participant::Participant;
+use super::options::LockOptions;
+use super::owner::Owner;
 use crate::error::Result;
 
 /// The common interface of all locks, for code that accepts any of them.
 ///
-/// The methods behave like those of the same name on the lock itself; see [`InterProcessMutex`](crate::InterProcessMutex) for their errors
-/// and cancel safety. Corresponds to Curator's `InterProcessLock`.
+/// The methods behave like those of the same name on the lock itself; see
+/// [`InterProcessMutex`](crate::InterProcessMutex) for their errors and cancel safety. Only the locks of this crate
+/// implement it. Corresponds to Curator's `InterProcessLock`.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -25,7 +30,7 @@ use crate::error::Result;
 /// # }
 /// ```
 #[async_trait]
-pub trait InterProcessLock: Debug + Send + Sync {
+pub trait InterProcessLock: Sealed + Debug + Send + Sync {
     /// Acquires the lock, waiting until it is available.
     async fn acquire(&self) -> Result<LockGuard>;
 
@@ -35,13 +40,25 @@ pub trait InterProcessLock: Debug + Send + Sync {
     /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queue.
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
 
-    /// Returns whether the lock is held, in any process. A lock whose path [does not exist](Self::path_exists) is
-    /// not held.
-    async fn is_locked(&self) -> Result<bool>;
+    /// Enters the queue, and returns a [`Ticket`] for the place in it.
+    async fn enqueue(&self) -> Result<Ticket>;
+
+    /// Returns a handle to the same lock object that acquires for this owner instead of the current task.
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock>;
+
+    /// Returns a handle to the same lock object that acquires with these options.
+    fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>>;
+
+    /// Returns the holders and all waiters in queue order, the holders first.
+    async fn participants(&self) -> Result<Vec<Participant>>;
 
     /// Returns the holder of the lock, in any process; of several, the first. `None` if the lock is free or its
     /// path [does not exist](Self::path_exists).
     async fn holder(&self) -> Result<Option<Participant>>;
+
+    /// Returns whether the lock is held, in any process. A lock whose path [does not exist](Self::path_exists) is
+    /// not held.
+    async fn is_locked(&self) -> Result<bool>;
 
     /// Returns whether the path exists, which tells a free lock from a mistyped path. The path of a free lock may
     /// not exist.
@@ -50,51 +67,13 @@ pub trait InterProcessLock: Debug + Send + Sync {
     /// Returns whether the lock is held through this object.
     fn is_acquired_in_this_process(&self) -> bool;
 
-    /// Returns the full path of the lock, including the namespace.
-    fn path(&self) -> &str;
+    /// Returns whether this owner holds the lock through this object.
+    fn is_owned_by(&self, owner: &Owner) -> bool;
+
+    /// Returns the full path of the lock, including the namespace; of a multi-lock, the paths of its members in
+    /// order.
+    fn paths(&self) -> Vec<&str>;
 }
 
-/// Implements `InterProcessLock` for a lock by its methods of the same names.
-macro_rules! inter_process_lock {
-    ($lock:ident) => {
-        #[async_trait::async_trait]
-        impl crate::lock::InterProcessLock for $lock {
-            async fn acquire(&self) -> crate::Result<crate::LockGuard> {
-                self.acquire().await
-            }
-
-            async fn try_acquire(&self) -> crate::Result<Option<crate::LockGuard>> {
-                self.try_acquire().await
-            }
-
-            async fn try_acquire_for(
-                &self,
-                within: std::time::Duration,
-            ) -> crate::Result<Option<crate::LockGuard>> {
-                self.try_acquire_for(within).await
-            }
-
-            async fn is_locked(&self) -> crate::Result<bool> {
-                self.is_locked().await
-            }
-
-            async fn holder(&self) -> crate::Result<Option<crate::Participant>> {
-                self.holder().await
-            }
-
-            async fn path_exists(&self) -> crate::Result<bool> {
-                self.path_exists().await
-            }
-
-            fn is_acquired_in_this_process(&self) -> bool {
-                self.is_acquired_in_this_process()
-            }
-
-            fn path(&self) -> &str {
-                self.path()
-            }
-        }
-    };
-}
-
-pub(crate) use inter_process_lock;
+/// Keeps other crates from implementing [`InterProcessLock`], so that it can grow.
+pub trait Sealed {}

@@ -28,7 +28,7 @@ use crate::error::Result;
 /// async fn charge_order(locks: &Locks, id: &str) -> zk_recipes::Result<&'static str> {
 ///     let mutex = locks.mutex(id)?;
 ///     // One owner for each request, even if one task handles several at once.
-///     let Some(guard) = mutex.try_acquire_for_as(&Owner::new(), Duration::from_secs(5)).await? else {
+///     let Some(guard) = mutex.owned_by(&Owner::new()).try_acquire_for(Duration::from_secs(5)).await? else {
 ///         return Ok("409: another request works on this order");
 ///     };
 ///     let token = guard.fencing_token();

@@ -1,28 +1,24 @@
 //! Several locks as one.
 
-use std::future::{pending, ready};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select, select_all};
-use tokio::time::Instant;
+use async_trait::async_trait;
 
-use super::InterProcessLock;
-use super::deadline::from_now;
-use super::inter_process_lock::inter_process_lock;
+use super::inter_process_lock::{InterProcessLock, Sealed};
 use super::options::LockOptions;
 use super::owner::Owner;
-use crate::client::{Client, sleep_until};
+use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::lock::acquiring::attempt::{self, Contending, Entry, LEAVE_GRACE};
+use crate::lock::acquiring::attempt;
+use crate::lock::acquiring::one_by_one::OneByOne;
 use crate::lock::acquiring::reentrant::Reentrant;
-use crate::lock::holding::guard::{LockGuard, release_all};
+use crate::lock::acquiring::ticket::Ticket;
+use crate::lock::acquiring::together::Together;
+use crate::lock::acquiring::wait::Wait;
+use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
-use crate::queue::{Caller, Joint, Kind, MUTEX};
-
-/// How long a wait must last before the locks acquired so far are worth a watch each.
-const BRIEF_WAIT: Duration = Duration::from_millis(100);
+use crate::queue::{Kind, MUTEX};
 
 /// Several locks that are acquired and released as one: all or none.
 ///
@@ -60,16 +56,15 @@ const BRIEF_WAIT: Duration = Duration::from_millis(100);
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct MultiLock {
     members: Members,
-    /// All paths, separated by commas.
-    path: String,
 }
 
 #[derive(Clone, Debug)]
 enum Members {
-    /// Mutexes of one client; at least one.
-    Joint(Arc<[Reentrant]>),
-    /// Locks of any kind; at least one.
-    Mixed(Arc<[Arc<dyn InterProcessLock>]>),
+    /// Mutexes of one client, and for whom they are acquired: the current task, or outside of tasks the current
+    /// thread, if it is `None`.
+    Together(Together, Option<Owner>),
+    /// Locks of any kind, each with its own owner.
+    OneByOne(OneByOne),
 }
 
 impl MultiLock {
@@ -84,8 +79,8 @@ impl MultiLock {
     pub fn new<P: AsRef<str>>(client: &Client, paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let member = |path: P| Reentrant::new(client, path.as_ref(), &MUTEX, Kind::Exclusive);
         let mut members = paths.into_iter().map(member).collect::<Result<Vec<_>>>()?;
-        let path = in_order(&mut members, Reentrant::path)?;
-        Ok(Self { members: Members::Joint(members.into()), path })
+        in_order(&mut members, |member| vec![member.path()])?;
+        Ok(Self { members: Members::Together(Together::new(members), None) })
     }
 
     /// Creates a multi-lock of existing locks, of any kind and any client, which are acquired one after the other
@@ -99,28 +94,47 @@ impl MultiLock {
     /// # Errors
     /// - [`Error::InvalidArgument`]: there are no locks, or two of them have the same path.
     pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
-        let mut members: Vec<_> = locks.into_iter().collect();
-        let path = in_order(&mut members, |lock| lock.path())?;
-        Ok(Self { members: Members::Mixed(members.into()), path })
+        let mut locks: Vec<_> = locks.into_iter().collect();
+        in_order(&mut locks, |lock| lock.paths())?;
+        Ok(Self { members: Members::OneByOne(OneByOne::new(locks)) })
     }
 
-    /// Returns a handle to the same lock object that acquires with these options.
+    /// Returns a handle to the same lock object that acquires with these options, all members alike.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, the node data is not allowed (see
-    ///   [`LockOptions::node_data`]), or this multi-lock was made [of existing locks](Self::of), on which you set
-    ///   the options instead.
+    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, or the node data is not allowed (see
+    ///   [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
-        let Members::Joint(members) = &self.members else {
-            let reason = "set them on the locks that this one is made of".into();
-            return Err(Error::InvalidArgument { argument: "options", reason });
+        let members = match &self.members {
+            Members::Together(together, owner) => {
+                let members = together.members().iter();
+                let members =
+                    members.map(|member| member.with_options(options.clone())).collect::<Result<_>>()?;
+                Members::Together(Together::new(members), owner.clone())
+            }
+            Members::OneByOne(one_by_one) => {
+                let locks = one_by_one.locks().iter();
+                let locks = locks.map(|lock| lock.with_options(options.clone())).collect::<Result<_>>()?;
+                Members::OneByOne(OneByOne::new(locks))
+            }
         };
-        let members =
-            members.iter().map(|member| member.with_options(options.clone())).collect::<Result<_>>()?;
-        Ok(Self { members: Members::Joint(members), path: self.path.clone() })
+        Ok(Self { members })
     }
 
-    /// Acquires all locks for the current task, waiting until they are available.
+    /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See
+    /// [`InterProcessMutex::owned_by`](crate::InterProcessMutex::owned_by).
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        let members = match &self.members {
+            Members::Together(together, _) => Members::Together(together.clone(), Some(owner.clone())),
+            Members::OneByOne(one_by_one) => {
+                let locks = one_by_one.locks().iter().map(|lock| lock.owned_by(owner));
+                Members::OneByOne(OneByOne::new(locks.collect()))
+            }
+        };
+        Self { members }
+    }
+
+    /// Acquires all locks, waiting until they are available.
     ///
     /// # Errors
     /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), or the error of the lock that
@@ -131,18 +145,12 @@ impl MultiLock {
     /// If cancelled, the places in the queues are given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
         match &self.members {
-            Members::Joint(members) => {
-                attempt::acquire(members[0].client(), |caller| enter(members, caller)).await
-            }
-            Members::Mixed(locks) => loop {
-                if let Some(guard) = take_each(locks, Wait::Forever).await? {
-                    return Ok(guard);
-                }
-            },
+            Members::Together(together, owner) => attempt::acquire(together, &of(owner)).await,
+            Members::OneByOne(one_by_one) => one_by_one.acquire().await,
         }
     }
 
-    /// Acquires all locks for the current task if all are available immediately; returns `None` otherwise.
+    /// Acquires all locks if all are available immediately; returns `None` otherwise.
     ///
     /// # Errors
     /// Same as [`acquire`](Self::acquire).
@@ -150,15 +158,10 @@ impl MultiLock {
     /// # Cancel safety
     /// If cancelled, nothing is left behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        match &self.members {
-            Members::Joint(members) => {
-                attempt::try_acquire(members[0].client(), |caller| enter(members, caller)).await
-            }
-            Members::Mixed(locks) => take_each(locks, Wait::No).await,
-        }
+        self.take(Wait::No).await
     }
 
-    /// Acquires all locks for the current task, waiting at most `within`. Returns `None` if that time elapsed in
+    /// Acquires all locks, waiting at most `within`. Returns `None` if that time elapsed in
     /// the queues.
     ///
     /// The bound holds even while the servers are down or do not respond. Releasing what was acquired so far may
@@ -173,13 +176,47 @@ impl MultiLock {
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        self.take(Wait::at_most(within)).await
+    }
+
+    async fn take(&self, wait: Wait) -> Result<Option<LockGuard>> {
         match &self.members {
-            Members::Joint(members) => {
-                attempt::try_acquire_for(members[0].client(), within, |caller| enter(members, caller)).await
-            }
-            Members::Mixed(_) if within.is_zero() => self.try_acquire().await,
-            Members::Mixed(locks) => take_each(locks, Wait::Until(from_now(within))).await,
+            Members::Together(together, owner) => attempt::try_acquire(together, &of(owner), wait).await,
+            Members::OneByOne(one_by_one) => one_by_one.try_acquire(wait).await,
         }
+    }
+
+    /// Enters the queues, and returns a [`Ticket`] for the place in them. Acquires those locks that come before the
+    /// first one that is not available.
+    ///
+    /// # Errors
+    /// Same as [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// If cancelled, nothing is left in the queues.
+    pub async fn enqueue(&self) -> Result<Ticket> {
+        match &self.members {
+            Members::Together(together, owner) => Ticket::enter(together, &of(owner)).await,
+            Members::OneByOne(one_by_one) => one_by_one.enqueue().await,
+        }
+    }
+
+    /// Returns the participants of each lock, one lock after the other in the order of their paths.
+    ///
+    /// # Errors
+    /// Same as [`is_locked`](Self::is_locked).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn participants(&self) -> Result<Vec<Participant>> {
+        let mut participants = Vec::new();
+        for member in 0..self.len() {
+            participants.extend(match &self.members {
+                Members::Together(together, _) => together.members()[member].participants().await?,
+                Members::OneByOne(one_by_one) => one_by_one.locks()[member].participants().await?,
+            });
+        }
+        Ok(participants)
     }
 
     /// Returns whether any of the locks is held, in any process. A lock whose path [does not
@@ -207,8 +244,8 @@ impl MultiLock {
     pub async fn holder(&self) -> Result<Option<Participant>> {
         for member in 0..self.len() {
             let holder = match &self.members {
-                Members::Joint(members) => members[member].holder().await?,
-                Members::Mixed(locks) => locks[member].holder().await?,
+                Members::Together(together, _) => together.members()[member].holder().await?,
+                Members::OneByOne(one_by_one) => one_by_one.locks()[member].holder().await?,
             };
             if holder.is_some() {
                 return Ok(holder);
@@ -230,8 +267,8 @@ impl MultiLock {
     pub async fn path_exists(&self) -> Result<bool> {
         for member in 0..self.len() {
             let exists = match &self.members {
-                Members::Joint(members) => members[member].path_exists().await?,
-                Members::Mixed(locks) => locks[member].path_exists().await?,
+                Members::Together(together, _) => together.members()[member].path_exists().await?,
+                Members::OneByOne(one_by_one) => one_by_one.locks()[member].path_exists().await?,
             };
             if !exists {
                 return Ok(false);
@@ -243,184 +280,116 @@ impl MultiLock {
     /// Returns whether each of the locks is held through its lock object. Makes no request.
     pub fn is_acquired_in_this_process(&self) -> bool {
         match &self.members {
-            Members::Joint(members) => members.iter().all(Reentrant::is_acquired_in_this_process),
-            Members::Mixed(locks) => locks.iter().all(|lock| lock.is_acquired_in_this_process()),
+            Members::Together(together, _) => {
+                together.members().iter().all(Reentrant::is_acquired_in_this_process)
+            }
+            Members::OneByOne(one_by_one) => {
+                one_by_one.locks().iter().all(|lock| lock.is_acquired_in_this_process())
+            }
         }
     }
 
-    /// Returns the full paths of the locks, sorted and separated by commas, including the namespaces.
-    pub fn path(&self) -> &str {
-        &self.path
+    /// Returns whether this owner holds each of the locks through its lock object. Makes no request.
+    pub fn is_owned_by(&self, owner: &Owner) -> bool {
+        match &self.members {
+            Members::Together(together, _) => {
+                together.members().iter().all(|member| member.is_owned_by(owner))
+            }
+            Members::OneByOne(one_by_one) => one_by_one.locks().iter().all(|lock| lock.is_owned_by(owner)),
+        }
+    }
+
+    /// Returns the full paths of the locks in the order in which they are acquired, including the namespaces.
+    pub fn paths(&self) -> Vec<&str> {
+        match &self.members {
+            Members::Together(together, _) => together.members().iter().map(Reentrant::path).collect(),
+            Members::OneByOne(one_by_one) => {
+                one_by_one.locks().iter().flat_map(|lock| lock.paths()).collect()
+            }
+        }
     }
 
     fn len(&self) -> usize {
         match &self.members {
-            Members::Joint(members) => members.len(),
-            Members::Mixed(locks) => locks.len(),
+            Members::Together(together, _) => together.members().len(),
+            Members::OneByOne(one_by_one) => one_by_one.locks().len(),
         }
     }
 }
 
-/// Sorts members by their paths, and returns the paths.
+fn of(owner: &Option<Owner>) -> Owner {
+    owner.clone().unwrap_or_else(Owner::current)
+}
+
+/// Sorts members by their paths.
 ///
 /// # Errors
 /// - [`Error::InvalidArgument`]: there are no members, or two of them have the same path.
-fn in_order<M>(members: &mut [M], path: impl Fn(&M) -> &str) -> Result<String> {
-    members.sort_by(|a, b| path(a).cmp(path(b)));
-    let paths: Vec<&str> = members.iter().map(path).collect();
-    let reason = match paths.windows(2).find(|pair| pair[0] == pair[1]) {
+fn in_order<M>(members: &mut [M], paths: impl Fn(&M) -> Vec<&str>) -> Result<()> {
+    members.sort_by(|a, b| paths(a).cmp(&paths(b)));
+    let mut all: Vec<&str> = members.iter().flat_map(&paths).collect();
+    all.sort_unstable();
+    let reason = match all.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => format!("{} is there twice, and would wait for itself", pair[0]),
-        None if paths.is_empty() => "a multi-lock needs at least one lock".into(),
-        None => return Ok(paths.join(",")),
+        None if all.is_empty() => "a multi-lock needs at least one lock".into(),
+        None => return Ok(()),
     };
     Err(Error::InvalidArgument { argument: "members of a multi-lock", reason })
 }
 
-/// The acquire of a waiting owner.
-#[derive(Debug)]
-struct Turn {
-    members: Arc<[Reentrant]>,
-    owner: Owner,
-    joint: Joint,
-    /// The guard by which the owner re-entered, if it acquired the locks through another call meanwhile.
-    entered: Option<LockGuard>,
-}
+impl Sealed for MultiLock {}
 
-/// Returns another guard if the owner already holds all members.
-fn enter_again(members: &[Reentrant], owner: &Owner) -> Result<Option<LockGuard>> {
-    let again = members.iter().map(|member| member.enter_again(owner)).collect::<Result<Option<Vec<_>>>>()?;
-    Ok(again.map(LockGuard::of_all))
-}
-
-async fn enter(members: &Arc<[Reentrant]>, caller: Caller) -> Result<Entry<Turn>> {
-    let owner = Owner::current();
-    if let Some(again) = enter_again(members, &owner)? {
-        return Ok(Entry::Granted(again));
-    }
-    members.iter().try_for_each(|member| member.ensure_can_be_granted(&owner))?;
-    let queues = members.iter().map(|member| member.internals().clone()).collect();
-    let joint = Joint::enter(&queues, members[0].options().data(), caller).await?;
-    Ok(Entry::Queued(Turn { members: members.clone(), owner, joint, entered: None }))
-}
-
-impl Contending for Turn {
-    type Guard = LockGuard;
-
-    fn ensure_no_deadlock(&self) -> Result<()> {
-        let Some((place, member)) = self.joint.waiting() else { return Ok(()) };
-        self.members[member].ensure_no_deadlock(place.czxid(), &self.owner)
+#[async_trait]
+impl InterProcessLock for MultiLock {
+    async fn acquire(&self) -> Result<LockGuard> {
+        self.acquire().await
     }
 
-    fn take(&mut self) -> Option<LockGuard> {
-        if self.entered.is_some() {
-            return self.entered.take();
-        }
-        let grants = self.joint.take_grants()?.into_iter();
-        let guards = self.members.iter().zip(grants).map(|(member, grant)| member.hold(grant, &self.owner));
-        Some(LockGuard::of_all(guards.collect()))
+    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        self.try_acquire().await
     }
 
-    async fn wait(&mut self) -> Result<()> {
-        self.ensure_no_deadlock()?;
-        let Self { members, owner, joint, entered } = self;
-        let Some((place, member)) = joint.waiting() else { return joint.wait().await };
-        tracing::debug!(path = members[member].path(), position = place.position(), "waiting");
-        let waiting = members[member].wait_as(owner);
-        // A lost hold does not end the wait.
-        let enter_again = || ready(Ok(enter_again(members, owner).unwrap_or_default()));
-        *entered = waiting.until(pin!(joint.wait()), enter_again).await?;
-        Ok(())
+    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        self.try_acquire_for(within).await
     }
 
-    async fn leave(self) -> Result<()> {
-        Error::all(self.joint.leave().await).map_or(Ok(()), Err)
-    }
-}
-
-/// How long to wait for the locks.
-#[derive(Clone, Copy)]
-enum Wait {
-    No,
-    Until(Instant),
-    Forever,
-}
-
-impl Wait {
-    async fn take(self, lock: &dyn InterProcessLock) -> Result<Option<LockGuard>> {
-        match self {
-            Self::No => lock.try_acquire().await,
-            Self::Until(deadline) => {
-                let within = deadline.saturating_duration_since(Instant::now());
-                // At the very deadline this is `try_acquire`, which has no bound of its own.
-                self.finish(lock.try_acquire_for(within)).await.unwrap_or(Ok(None))
-            }
-            Self::Forever => lock.acquire().await.map(Some),
-        }
+    async fn enqueue(&self) -> Result<Ticket> {
+        self.enqueue().await
     }
 
-    /// Runs a final step, within what is left of the time plus the grace period.
-    async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
-        match self {
-            Self::No | Self::Forever => Some(last.await),
-            Self::Until(deadline) => {
-                let deadline = pin!(sleep_until(deadline.max(Instant::now()) + LEAVE_GRACE));
-                match select(pin!(last), deadline).await {
-                    Either::Left((done, _)) => Some(done),
-                    Either::Right(((), _)) => None,
-                }
-            }
-        }
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
+        Arc::new(self.owned_by(owner))
+    }
+
+    fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
+        Ok(Arc::new(self.with_options(options)?))
+    }
+
+    async fn participants(&self) -> Result<Vec<Participant>> {
+        self.participants().await
+    }
+
+    async fn holder(&self) -> Result<Option<Participant>> {
+        self.holder().await
+    }
+
+    async fn is_locked(&self) -> Result<bool> {
+        self.is_locked().await
+    }
+
+    async fn path_exists(&self) -> Result<bool> {
+        self.path_exists().await
+    }
+
+    fn is_acquired_in_this_process(&self) -> bool {
+        self.is_acquired_in_this_process()
+    }
+
+    fn is_owned_by(&self, owner: &Owner) -> bool {
+        self.is_owned_by(owner)
+    }
+
+    fn paths(&self) -> Vec<&str> {
+        self.paths()
     }
 }
-
-/// Acquires one lock after the other. Starts over if one is lost while waiting for another.
-async fn take_each(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Option<LockGuard>> {
-    'anew: loop {
-        let mut taken = Vec::with_capacity(locks.len());
-        for lock in locks {
-            let next = tokio::select! {
-                biased;
-                next = wait.take(&**lock) => next,
-                () = any_lost(&taken) => continue 'anew,
-            };
-            match next {
-                Ok(Some(guard)) => taken.push(guard),
-                Ok(None) => {
-                    let mut failed = give_back(taken, wait).await;
-                    // Members that were lost need no release.
-                    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
-                    return Error::all(failed).map_or(Ok(None), Err);
-                }
-                Err(error) => {
-                    let mut failed = give_back(taken, wait).await;
-                    failed.retain(|other| *other != error);
-                    return Err(error.with(failed));
-                }
-            }
-        }
-        let guard = LockGuard::of_all(taken);
-        if wait.finish(guard.look()).await.is_none() {
-            return Ok(None);
-        }
-        if guard.loss().is_none() {
-            return Ok(Some(guard));
-        }
-    }
-}
-
-/// Waits until one of the locks is lost. Sets a watch on their nodes only if this takes long enough to be worth
-/// it.
-async fn any_lost(taken: &[LockGuard]) {
-    sleep_until(Instant::now() + BRIEF_WAIT).await;
-    match taken {
-        [] => pending().await,
-        taken => drop(select_all(taken.iter().map(|guard| Box::pin(guard.lost()))).await),
-    }
-}
-
-/// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.
-async fn give_back(taken: Vec<LockGuard>, wait: Wait) -> Vec<Error> {
-    wait.finish(release_all(taken)).await.unwrap_or_default()
-}
-
-inter_process_lock!(MultiLock);

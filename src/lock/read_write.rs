@@ -1,16 +1,12 @@
 //! The read/write lock.
 
-use std::time::Duration;
-
-use super::methods::reentrant_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
+use super::read_lock::ReadLock;
+use super::write_lock::WriteLock;
 use crate::client::Client;
 use crate::error::Result;
 use crate::lock::acquiring::reentrant::Reentrant;
-use crate::lock::acquiring::ticket::Ticket;
-use crate::lock::holding::guard::LockGuard;
-use crate::lock::operating::participant::Participant;
 use crate::queue::{Kind, READ_WRITE};
 
 /// A lock that many readers or one writer hold, among all processes that use the same path.
@@ -55,24 +51,6 @@ pub struct ReadWriteLock {
     write: WriteLock,
 }
 
-/// The read side of a [`ReadWriteLock`]: many owners hold it at once.
-///
-/// This is a handle that can be cloned; clones are the same lock object.
-#[derive(Clone, Debug)]
-#[must_use = "a lock does nothing until it is acquired"]
-pub struct ReadLock {
-    lock: Reentrant,
-}
-
-/// The write side of a [`ReadWriteLock`]: one owner holds it alone.
-///
-/// This is a handle that can be cloned; clones are the same lock object.
-#[derive(Clone, Debug)]
-#[must_use = "a lock does nothing until it is acquired"]
-pub struct WriteLock {
-    lock: Reentrant,
-}
-
 impl ReadWriteLock {
     /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the
     /// path and its parents as containers, which the server removes after they have been empty for a while.
@@ -114,11 +92,13 @@ impl ReadWriteLock {
         Ok(Self { read: self.read.with_options(options.clone())?, write: self.write.with_options(options)? })
     }
 
+    /// Returns a handle to the same lock object that acquires both sides for this owner instead of the current task.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { read: self.read.owned_by(owner), write: self.write.owned_by(owner) }
+    }
+
     /// Returns the full path of the lock, including the namespace.
     pub fn path(&self) -> &str {
         self.write.path()
     }
 }
-
-reentrant_lock!(ReadLock);
-reentrant_lock!(WriteLock);

@@ -3,17 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::inter_process_lock::inter_process_lock;
+use async_trait::async_trait;
+
+use super::inter_process_lock::{InterProcessLock, Sealed};
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::lock::acquiring::attempt::{self, Contending, Entry};
+use crate::lock::acquiring::attempt;
+use crate::lock::acquiring::permits::Permits;
+use crate::lock::acquiring::ticket::Ticket;
+use crate::lock::acquiring::wait::Wait;
 use crate::lock::holding::guard::LockGuard;
-use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::owners::Owners;
-use crate::lock::operating::participant::{self, Participant};
-use crate::queue::{Applicant, Caller, FixedLimit, Grant, Kind, Leases, Limit, LockInternals};
+use crate::lock::operating::participant::Participant;
+use crate::queue::{FixedLimit, Limit, LockInternals};
 use crate::shared_count::SharedCount;
 
 /// A number of permits, shared by all processes that use the same path.
@@ -23,7 +27,10 @@ use crate::shared_count::SharedCount;
 /// of permits, or [share it](Self::with_shared_count).
 ///
 /// A permit is a [`LockGuard`]: it is not tied to a task and can be released anywhere. Permits are not re-entrant:
-/// acquiring twice takes two permits.
+/// acquiring twice takes two permits. [`many`](Self::many) acquires several at once, all or none.
+///
+/// This is a handle that can be cloned; clones, and the handles that [`many`](Self::many),
+/// [`owned_by`](Self::owned_by) and [`with_options`](Self::with_options) return, are the same lock object.
 ///
 /// Curator acquires several permits one at a time, and keeps the first while it waits for the next. If Curator
 /// clients acquire several permits at this path, acquire several permits with a deadline here, as they must among
@@ -45,9 +52,9 @@ use crate::shared_count::SharedCount;
 /// let licences = Semaphore::new(&client, "/semaphores/licences", 10)?;
 ///
 /// let one = licences.acquire().await?;
-/// let three = licences.acquire_many(3).await?;
+/// let three = licences.many(3)?.acquire().await?;
 /// one.release().await?;
-/// drop(three);
+/// three.release().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -56,19 +63,9 @@ use crate::shared_count::SharedCount;
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
-    client: Client,
-    leases: Arc<Leases>,
-    owners: Arc<Owners>,
-    options: LockOptions,
-}
-
-inter_process_lock!(Semaphore);
-
-/// A request for permits that waits in the queue.
-#[derive(Debug)]
-struct Turn {
-    semaphore: Semaphore,
-    applicant: Applicant,
+    permits: Permits,
+    /// For whom permits are acquired: the current task, or outside of tasks the current thread, if it is `None`.
+    owner: Option<Owner>,
 }
 
 impl Semaphore {
@@ -129,9 +126,7 @@ impl Semaphore {
         limit: Limit,
         owners: impl FnOnce(&Arc<LockInternals>) -> Arc<Owners>,
     ) -> Result<Self> {
-        let leases = Arc::new(Leases::new(client, path, limit)?);
-        let owners = owners(leases.leases());
-        Ok(Self { client: client.clone(), leases, owners, options: LockOptions::new() })
+        Ok(Self { permits: Permits::new(client, path, limit, owners)?, owner: None })
     }
 
     /// Returns a handle to the same semaphore whose permits have these options. By default a permit has no maximum
@@ -141,7 +136,29 @@ impl Semaphore {
     /// - [`Error::InvalidArgument`]: the maximum hold time is zero, or the node data is not allowed (see
     ///   [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
-        Ok(Self { options: options.validated()?, ..self.clone() })
+        Ok(Self { permits: self.permits.with_options(options)?, owner: self.owner.clone() })
+    }
+
+    /// Returns a handle to the same semaphore that acquires this many permits at once, all or none. Its guards hold
+    /// all of them: see [`LockGuard::members`] and [`LockGuard::into_members`].
+    ///
+    /// A waiter has none of its permits until it gets them all, so two requests for several permits cannot
+    /// deadlock. Requests behind it wait as well, even for fewer permits.
+    ///
+    /// With a [shared count](Self::with_shared_count), a request for more permits than the count waits until the
+    /// count is raised.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`]: `permits` is zero, more than the fixed number of permits, or more than one
+    ///   request can create. Servers accept requests of up to 1 MiB, which is some thousands of permits.
+    pub fn many(&self, permits: u32) -> Result<Self> {
+        Ok(Self { permits: self.permits.many(permits)?, owner: self.owner.clone() })
+    }
+
+    /// Returns a handle to the same semaphore that acquires for this owner instead of the current task. Permits are
+    /// not re-entrant: the owner only shows in [`is_owned_by`](Self::is_owned_by).
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { permits: self.permits.clone(), owner: Some(owner.clone()) }
     }
 
     /// Acquires a permit, waiting until one is available.
@@ -157,32 +174,14 @@ impl Semaphore {
     ///   be sent.
     /// - [`Error::PermitsDiffer`]: other processes use the path with more permits.
     /// - [`Error::KindConflict`]: another kind of recipe uses the path.
+    /// - [`Error::InvalidArgument`]: several permits with this much [node data](LockOptions::node_data) do not fit
+    ///   into one request.
     /// - [`Error::Closed`]: the client is closed, or is closed while waiting.
     ///
     /// # Cancel safety
     /// If cancelled, the place in the queue is given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        attempt::acquire(self.client(), |caller| self.enter(1, caller)).await.map(the_one)
-    }
-
-    /// Acquires several permits, all or none, waiting until they are available. Returns one guard per permit.
-    ///
-    /// A waiter has none of its permits until it gets them all, so two requests for several permits cannot
-    /// deadlock. Requests behind it wait as well, even for fewer permits.
-    ///
-    /// With a [shared count](Self::with_shared_count), a request for more permits than the count waits until the
-    /// count is raised.
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire), and:
-    /// - [`Error::InvalidArgument`]: `permits` is zero, more than the fixed number of permits, or more than one
-    ///   request can create. Servers accept requests of up to 1 MiB, which is some thousands of permits.
-    ///
-    /// # Cancel safety
-    /// Same as [`acquire`](Self::acquire).
-    pub async fn acquire_many(&self, permits: u32) -> Result<Vec<LockGuard>> {
-        self.validate(permits)?;
-        attempt::acquire(self.client(), |caller| self.enter(permits, caller)).await
+        attempt::acquire(&self.permits, &self.owner()).await
     }
 
     /// Acquires a permit if one is available immediately; returns `None` otherwise.
@@ -193,19 +192,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If cancelled, nothing is left behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        Ok(attempt::try_acquire(self.client(), |caller| self.enter(1, caller)).await?.map(the_one))
-    }
-
-    /// Acquires several permits, all or none, if they are available immediately; returns `None` otherwise.
-    ///
-    /// # Errors
-    /// Same as [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left behind.
-    pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<LockGuard>>> {
-        self.validate(permits)?;
-        attempt::try_acquire(self.client(), |caller| self.enter(permits, caller)).await
+        attempt::try_acquire(&self.permits, &self.owner(), Wait::No).await
     }
 
     /// Acquires a permit, waiting at most `within`. Returns `None` if that time elapsed in the queue.
@@ -221,26 +208,19 @@ impl Semaphore {
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        Ok(attempt::try_acquire_for(self.client(), within, |caller| self.enter(1, caller))
-            .await?
-            .map(the_one))
+        attempt::try_acquire(&self.permits, &self.owner(), Wait::at_most(within)).await
     }
 
-    /// Acquires several permits, all or none, waiting at most `within`. Returns `None` if that time elapsed in the
-    /// queue.
+    /// Enters the queue, and returns a [`Ticket`] for the place in it. Takes the permits if they are available
+    /// immediately.
     ///
     /// # Errors
-    /// Same as [`acquire_many`](Self::acquire_many) and [`try_acquire_for`](Self::try_acquire_for).
+    /// Same as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// Same as [`acquire`](Self::acquire).
-    pub async fn try_acquire_many_for(
-        &self,
-        permits: u32,
-        within: Duration,
-    ) -> Result<Option<Vec<LockGuard>>> {
-        self.validate(permits)?;
-        attempt::try_acquire_for(self.client(), within, |caller| self.enter(permits, caller)).await
+    /// If cancelled, nothing is left in the queue.
+    pub async fn enqueue(&self) -> Result<Ticket> {
+        Ticket::enter(&self.permits, &self.owner()).await
     }
 
     /// Returns the number of permits that are free now. Waiters may be about to take some of them. All permits are
@@ -254,14 +234,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn available_permits(&self) -> Result<u32> {
-        let limit = match self.leases.limit() {
-            Limit::Fixed(limit) => limit.permits(),
-            // A negative count means no permits.
-            Limit::Shared(count) => u32::try_from(count.get().await?).unwrap_or(0),
-        };
-        let leases = self.client().unless_closed(self.leases.leases().contenders()).await?;
-        // After the count was lowered, more permits can be taken than there are.
-        Ok(limit.saturating_sub(u32::try_from(leases.len()).unwrap_or(u32::MAX)))
+        self.permits.available().await
     }
 
     /// Returns the holders of permits in the order of their grants, followed by the waiters in queue order. Empty
@@ -278,15 +251,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
-        let participants = async {
-            // The gate is listed first, so that a contender that passes it in between is not missed.
-            let waiting = self.leases.gate().contenders().await?;
-            let mut participants = participant::of(self.leases.leases(), None).await?;
-            let waiting = participant::read(self.leases.gate(), waiting, None).await?;
-            participants.extend(waiting.into_iter().map(Participant::waiting));
-            Ok(participants)
-        };
-        self.client().unless_closed(participants).await
+        self.permits.participants().await
     }
 
     /// Returns whether no permit is free. All permits are free if the path does not exist, which is no error: see
@@ -310,7 +275,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn holder(&self) -> Result<Option<Participant>> {
-        self.client().unless_closed(participant::holder(self.leases.leases(), Kind::Shared)).await
+        self.permits.holder().await
     }
 
     /// Returns whether the path exists, which tells a free semaphore from a mistyped path.
@@ -327,77 +292,87 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn path_exists(&self) -> Result<bool> {
-        self.client().exists(self.path()).await
+        self.permits.path_exists().await
     }
 
     /// Returns whether a permit is held through this object. Makes no request: a lost permit counts until its
     /// guard is gone.
     pub fn is_acquired_in_this_process(&self) -> bool {
-        !self.owners.is_empty(Kind::Shared)
+        self.permits.is_acquired_in_this_process()
+    }
+
+    /// Returns whether a permit is held through this object that was acquired for this owner. Makes no request: a
+    /// lost permit counts until its guard is gone.
+    pub fn is_owned_by(&self, owner: &Owner) -> bool {
+        self.permits.is_owned_by(owner)
     }
 
     /// Returns the full path of the semaphore, including the namespace.
     pub fn path(&self) -> &str {
-        self.leases.path()
+        self.permits.path()
     }
 
-    fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Checks that this many permits can be granted at all.
-    ///
-    /// # Errors
-    /// - [`Error::InvalidArgument`]: they cannot.
-    fn validate(&self, permits: u32) -> Result<()> {
-        let reason = match self.leases.limit() {
-            _ if permits == 0 => "acquire at least 1".into(),
-            Limit::Fixed(limit) if permits > limit.permits() => {
-                format!("there are {} in all; acquire no more", limit.permits())
-            }
-            _ => return self.leases.ensure_fit(permits, self.options.data()),
-        };
-        Err(Error::InvalidArgument { argument: "permits", reason })
-    }
-
-    async fn enter(&self, permits: u32, caller: Caller) -> Result<Entry<Turn>> {
-        let applicant = self.leases.apply(permits, self.options.data(), caller).await?;
-        Ok(Entry::Queued(Turn { semaphore: self.clone(), applicant }))
-    }
-
-    fn hold(&self, grants: Vec<Grant>) -> Vec<LockGuard> {
-        let hold = |grant: Grant| {
-            let token = grant.czxid;
-            let node = HeldNode::new(self.client(), grant, &self.options);
-            tracing::debug!(node = &**node.path(), token, "acquired a permit");
-            // A new owner for each permit, because permits are not re-entrant.
-            LockGuard::new(self.owners.enter(&Owner::new(), Kind::Shared, token, node), &self.client)
-        };
-        grants.into_iter().map(hold).collect()
+    fn owner(&self) -> Owner {
+        self.owner.clone().unwrap_or_else(Owner::current)
     }
 }
 
-impl Contending for Turn {
-    type Guard = Vec<LockGuard>;
+impl Sealed for Semaphore {}
 
-    fn take(&mut self) -> Option<Vec<LockGuard>> {
-        self.applicant.take_grants().map(|grants| self.semaphore.hold(grants))
+#[async_trait]
+impl InterProcessLock for Semaphore {
+    async fn acquire(&self) -> Result<LockGuard> {
+        self.acquire().await
     }
 
-    /// Never fails, because permits have no owners.
-    fn ensure_no_deadlock(&self) -> Result<()> {
-        Ok(())
+    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        self.try_acquire().await
     }
 
-    async fn wait(&mut self) -> Result<()> {
-        self.applicant.wait().await
+    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        self.try_acquire_for(within).await
     }
 
-    async fn leave(self) -> Result<()> {
-        self.applicant.leave().await
+    async fn enqueue(&self) -> Result<Ticket> {
+        self.enqueue().await
+    }
+
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
+        Arc::new(self.owned_by(owner))
+    }
+
+    fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
+        Ok(Arc::new(self.with_options(options)?))
+    }
+
+    async fn participants(&self) -> Result<Vec<Participant>> {
+        self.participants().await
+    }
+
+    async fn holder(&self) -> Result<Option<Participant>> {
+        self.holder().await
+    }
+
+    async fn is_locked(&self) -> Result<bool> {
+        self.is_locked().await
+    }
+
+    async fn path_exists(&self) -> Result<bool> {
+        self.path_exists().await
+    }
+
+    fn is_acquired_in_this_process(&self) -> bool {
+        self.is_acquired_in_this_process()
+    }
+
+    fn is_owned_by(&self, owner: &Owner) -> bool {
+        self.is_owned_by(owner)
+    }
+
+    fn paths(&self) -> Vec<&str> {
+        vec![self.path()]
     }
 }
-
 /// Checks the number of permits of a fixed limit.
 ///
 /// # Errors
@@ -412,9 +387,4 @@ fn fixed(client: &Client, path: &str, permits: u32) -> Result<Limit> {
         return Err(Error::InvalidArgument { argument: "permits", reason });
     }
     Ok(Limit::Fixed(FixedLimit::of(client, &client.full_path(path)?, permits)?))
-}
-
-/// Returns the guard of an acquire of one permit.
-fn the_one(mut guards: Vec<LockGuard>) -> LockGuard {
-    guards.swap_remove(0)
 }

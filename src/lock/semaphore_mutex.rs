@@ -1,12 +1,17 @@
 //! The lock that has no owner.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::inter_process_lock::inter_process_lock;
+use async_trait::async_trait;
+
+use super::inter_process_lock::{InterProcessLock, Sealed};
 use super::options::LockOptions;
+use super::owner::Owner;
 use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
 
@@ -71,6 +76,12 @@ impl SemaphoreMutex {
         Ok(Self { semaphore: self.semaphore.with_options(options)? })
     }
 
+    /// Returns a handle to the same lock object that acquires for this owner instead of the current task. The lock
+    /// is not re-entrant: the owner only shows in [`is_owned_by`](Self::is_owned_by).
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { semaphore: self.semaphore.owned_by(owner) }
+    }
+
     /// Acquires the lock, waiting until it is available.
     ///
     /// # Errors
@@ -103,6 +114,18 @@ impl SemaphoreMutex {
     /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         self.semaphore.try_acquire_for(within).await
+    }
+
+    /// Enters the queue, and returns a [`Ticket`] for the place in it. Acquires the lock if it is available
+    /// immediately.
+    ///
+    /// # Errors
+    /// Same as [`Semaphore::acquire`].
+    ///
+    /// # Cancel safety
+    /// If cancelled, nothing is left in the queue.
+    pub async fn enqueue(&self) -> Result<Ticket> {
+        self.semaphore.enqueue().await
     }
 
     /// Returns the holder of the lock, followed by the waiters in queue order. See [`Semaphore::participants`].
@@ -158,10 +181,71 @@ impl SemaphoreMutex {
         self.semaphore.is_acquired_in_this_process()
     }
 
+    /// Returns whether the lock is held through this object and was acquired for this owner. Makes no request: a
+    /// lost lock counts until its guard is gone.
+    pub fn is_owned_by(&self, owner: &Owner) -> bool {
+        self.semaphore.is_owned_by(owner)
+    }
+
     /// Returns the full path of the lock, including the namespace.
     pub fn path(&self) -> &str {
         self.semaphore.path()
     }
 }
 
-inter_process_lock!(SemaphoreMutex);
+impl Sealed for SemaphoreMutex {}
+
+#[async_trait]
+impl InterProcessLock for SemaphoreMutex {
+    async fn acquire(&self) -> Result<LockGuard> {
+        self.acquire().await
+    }
+
+    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        self.try_acquire().await
+    }
+
+    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        self.try_acquire_for(within).await
+    }
+
+    async fn enqueue(&self) -> Result<Ticket> {
+        self.enqueue().await
+    }
+
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
+        Arc::new(self.owned_by(owner))
+    }
+
+    fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
+        Ok(Arc::new(self.with_options(options)?))
+    }
+
+    async fn participants(&self) -> Result<Vec<Participant>> {
+        self.participants().await
+    }
+
+    async fn holder(&self) -> Result<Option<Participant>> {
+        self.holder().await
+    }
+
+    async fn is_locked(&self) -> Result<bool> {
+        self.is_locked().await
+    }
+
+    async fn path_exists(&self) -> Result<bool> {
+        self.path_exists().await
+    }
+
+    fn is_acquired_in_this_process(&self) -> bool {
+        self.is_acquired_in_this_process()
+    }
+
+    fn is_owned_by(&self, owner: &Owner) -> bool {
+        self.is_owned_by(owner)
+    }
+
+    fn paths(&self) -> Vec<&str> {
+        vec![self.path()]
+    }
+}

@@ -14,6 +14,7 @@ use super::contender::Contender;
 use super::membership::SharedLine;
 use super::name::{Kind, LEASES, LEASES_CHILD, Names};
 use super::order::{Contenders, Queued, in_order_of_creation};
+use super::rule::position_of;
 use crate::client::{Client, NodeForm, Session};
 use crate::error::{Error, Result};
 
@@ -231,6 +232,13 @@ impl LockInternals {
     /// Returns the contenders among the children of the path.
     pub(crate) fn among(&self, children: Vec<String>) -> Contenders {
         Contenders::among(children, self.names, |name| self.on_stranger(name))
+    }
+
+    /// Reads the queue and returns how many contenders are ahead of the node of this name. If there is no such node,
+    /// that is all of them.
+    pub(crate) async fn position_of(&self, node: Option<&str>) -> Result<usize> {
+        let queue = self.contenders().await?;
+        Ok(position_of(node.unwrap_or_default(), &queue).unwrap_or(queue.len()))
     }
 
     /// Whether any of the children of the path is a contender.

@@ -40,5 +40,5 @@ pub(crate) use self::leases::{Applicant, Leases, Limit};
 pub(crate) use self::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
 pub(crate) use self::order::Queued;
 pub(crate) use self::passing::Transactions;
-pub(crate) use self::rule::{Verdict, position_of, verdict};
+pub(crate) use self::rule::{Verdict, verdict};
 pub(crate) use self::seat::Seat;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::admission::{OnTheWay, Pass, Seated};
 use super::caller::Caller;
@@ -236,6 +236,22 @@ impl Seat {
     /// Returns how many contenders were ahead at the last look.
     pub(crate) fn position(&self) -> usize {
         self.known.map_or(0, |known| known.position)
+    }
+
+    /// Reads the queue and returns how many contenders are ahead. A place that was lost counts as being behind all
+    /// others.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn read_position(&self) -> Result<usize> {
+        self.queue.position_of(self.place().and_then(Place::node_name)).await
+    }
+
+    /// From now on, publishes how many contenders are ahead whenever that changes while the caller waits.
+    pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
+        if let Some(place) = self.place_mut() {
+            place.publish_position(positions);
+        }
     }
 
     /// Returns the transaction that created the node of the place, as of the last look.

@@ -111,11 +111,11 @@ impl Lock {
     /// The owner counts for those that know one; a multi-lock is that of the task.
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<Vec<LockGuard>> {
         match self {
-            Self::Mutex(lock) => lock.acquire_as(owner).await.map(one),
-            Self::Read(lock) => lock.acquire_as(owner).await.map(one),
-            Self::Write(lock, _) => lock.acquire_as(owner).await.map(one),
+            Self::Mutex(lock) => lock.owned_by(owner).acquire().await.map(one),
+            Self::Read(lock) => lock.owned_by(owner).acquire().await.map(one),
+            Self::Write(lock, _) => lock.owned_by(owner).acquire().await.map(one),
             Self::Permit(lock) => lock.acquire().await.map(one),
-            Self::Permits(lock, permits) => lock.acquire_many(*permits).await,
+            Self::Permits(lock, permits) => lock.many(*permits).unwrap().acquire().await,
             Self::Single(lock) => lock.acquire().await.map(one),
             Self::Together(lock) | Self::Mixed(lock) => lock.acquire().await.map(one),
         }
@@ -124,12 +124,12 @@ impl Lock {
     /// Without guards if it is not to be had.
     pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Vec<LockGuard>> {
         match self {
-            Self::Mutex(lock) => lock.try_acquire_as(owner).await.map(if_any),
-            Self::Read(lock) => lock.try_acquire_as(owner).await.map(if_any),
-            Self::Write(lock, _) => lock.try_acquire_as(owner).await.map(if_any),
+            Self::Mutex(lock) => lock.owned_by(owner).try_acquire().await.map(if_any),
+            Self::Read(lock) => lock.owned_by(owner).try_acquire().await.map(if_any),
+            Self::Write(lock, _) => lock.owned_by(owner).try_acquire().await.map(if_any),
             Self::Permit(lock) => lock.try_acquire().await.map(if_any),
             Self::Permits(lock, permits) => {
-                lock.try_acquire_many(*permits).await.map(Option::unwrap_or_default)
+                lock.many(*permits).unwrap().try_acquire().await.map(Option::unwrap_or_default)
             }
             Self::Single(lock) => lock.try_acquire().await.map(if_any),
             Self::Together(lock) | Self::Mixed(lock) => lock.try_acquire().await.map(if_any),
@@ -138,12 +138,12 @@ impl Lock {
 
     pub(crate) async fn try_acquire_for(&self, owner: &Owner, within: Duration) -> Result<Vec<LockGuard>> {
         match self {
-            Self::Mutex(lock) => lock.try_acquire_for_as(owner, within).await.map(if_any),
-            Self::Read(lock) => lock.try_acquire_for_as(owner, within).await.map(if_any),
-            Self::Write(lock, _) => lock.try_acquire_for_as(owner, within).await.map(if_any),
+            Self::Mutex(lock) => lock.owned_by(owner).try_acquire_for(within).await.map(if_any),
+            Self::Read(lock) => lock.owned_by(owner).try_acquire_for(within).await.map(if_any),
+            Self::Write(lock, _) => lock.owned_by(owner).try_acquire_for(within).await.map(if_any),
             Self::Permit(lock) => lock.try_acquire_for(within).await.map(if_any),
             Self::Permits(lock, permits) => {
-                lock.try_acquire_many_for(*permits, within).await.map(Option::unwrap_or_default)
+                lock.many(*permits).unwrap().try_acquire_for(within).await.map(Option::unwrap_or_default)
             }
             Self::Single(lock) => lock.try_acquire_for(within).await.map(if_any),
             Self::Together(lock) | Self::Mixed(lock) => lock.try_acquire_for(within).await.map(if_any),
@@ -153,9 +153,9 @@ impl Lock {
     /// `None` for those that have no tickets.
     pub(crate) async fn enqueue(&self, owner: &Owner) -> Result<Option<Ticket>> {
         match self {
-            Self::Mutex(lock) => lock.enqueue_as(owner).await.map(Some),
-            Self::Read(lock) => lock.enqueue_as(owner).await.map(Some),
-            Self::Write(lock, _) => lock.enqueue_as(owner).await.map(Some),
+            Self::Mutex(lock) => lock.owned_by(owner).enqueue().await.map(Some),
+            Self::Read(lock) => lock.owned_by(owner).enqueue().await.map(Some),
+            Self::Write(lock, _) => lock.owned_by(owner).enqueue().await.map(Some),
             _ => Ok(None),
         }
     }

@@ -167,7 +167,7 @@ impl Lock {
                 return downgrade(lock, writing).await;
             }
             Self::Permits(lock, 1) => lock.acquire().await,
-            Self::Permits(lock, permits) => return lock.acquire_many(*permits).await,
+            Self::Permits(lock, permits) => return lock.many(*permits).unwrap().acquire().await,
             Self::SemaphoreMutex(lock) => lock.acquire().await,
             Self::Multi(lock) => lock.acquire().await,
         };
@@ -186,7 +186,7 @@ impl Lock {
             },
             Self::Permits(lock, 1) => lock.try_acquire().await,
             Self::Permits(lock, permits) => {
-                return lock.try_acquire_many(*permits).await.map(Option::unwrap_or_default);
+                return lock.many(*permits).unwrap().try_acquire().await.map(Option::unwrap_or_default);
             }
             Self::SemaphoreMutex(lock) => lock.try_acquire().await,
             Self::Multi(lock) => lock.try_acquire().await,
@@ -206,7 +206,12 @@ impl Lock {
             },
             Self::Permits(lock, 1) => lock.try_acquire_for(within).await,
             Self::Permits(lock, permits) => {
-                return lock.try_acquire_many_for(*permits, within).await.map(Option::unwrap_or_default);
+                return lock
+                    .many(*permits)
+                    .unwrap()
+                    .try_acquire_for(within)
+                    .await
+                    .map(Option::unwrap_or_default);
             }
             Self::SemaphoreMutex(lock) => lock.try_acquire_for(within).await,
             Self::Multi(lock) => lock.try_acquire_for(within).await,

@@ -18,7 +18,7 @@ pub(crate) async fn lead_in_order(stage: &Stage, recipe: Recipe, [other_a, other
     let client = stage.client("rust").await;
     let looker = stage.client("looker").await;
     let observer = LeaderObserver::new(&looker, PATH).unwrap();
-    let mut seen = observer.watch();
+    let mut seen = observer.watch_leader();
     within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
     let mut java_looker = java.open("looker", &recipe.open("")).await;
     assert_eq!(java_looker.call("participants").await, "");

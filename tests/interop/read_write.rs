@@ -131,12 +131,12 @@ pub(crate) async fn a_writer_becomes_a_reader(generation: Generation) {
 
     // Ours lets the readers in that come next, but no writer, although one was there before it began to read.
     let owner = Owner::new();
-    let written = lock.write().acquire_as(&owner).await.unwrap();
+    let written = lock.write().owned_by(&owner).acquire().await.unwrap();
     line.enters(Contender::peer_on("java reads", java.open("r", OPEN).await, "read")).await;
     line.enters(Contender::peer_on("python reads", python.open("r", OPEN).await, "read")).await;
     line.enters(Contender::peer_on("java writes", java.open("w", OPEN).await, "write")).await;
     line.enters(Contender::peer_on("python writes", python.open("w", OPEN).await, "write")).await;
-    let read = within(lock.read().acquire_as(&owner)).await.unwrap();
+    let read = within(lock.read().owned_by(&owner).acquire()).await.unwrap();
     queue_of(&stage.zookeeper, PATH, 6).await;
     line.only_holders_are(&[]).await;
     written.release().await.unwrap();

@@ -58,7 +58,9 @@ pub(crate) async fn selectors_take_turns(generation: Generation) {
         java_a.answer().await;
         assert!(!ours.has_leadership() && !leadership.is_valid());
         queue_of(&stage.zookeeper, PATH, 1).await;
-        within(ours.watch().wait_for(|state| matches!(state, zk_recipes::LeaderState::Idle))).await.unwrap();
+        within(ours.watch_state().wait_for(|state| matches!(state, zk_recipes::LeaderState::Idle)))
+            .await
+            .unwrap();
         assert!(ours.requeue());
         queue_of(&stage.zookeeper, PATH, 2).await;
         java_a.assert_waiting().await;

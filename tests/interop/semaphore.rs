@@ -22,7 +22,7 @@ fn semaphore(client: &Client) -> Semaphore {
 
 fn ours(name: &'static str, client: &Client, leases: u32) -> Contender {
     let semaphore = semaphore(client);
-    Contender::ours_with_several(name, async move { semaphore.acquire_many(leases).await })
+    Contender::ours_with_several(name, async move { semaphore.many(leases).unwrap().acquire().await })
 }
 
 /// Leases have no order.
@@ -61,19 +61,20 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
 
     // Several at once, or none of them.
     java_a.call("release").await;
-    assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
+    assert!(semaphore.many(2).unwrap().try_acquire().await.unwrap().is_none());
     python_a.call("release").await;
-    let two = semaphore.try_acquire_many(2).await.unwrap().expect("two are free");
+    let two = semaphore.many(2).unwrap().try_acquire().await.unwrap().expect("two are free");
     assert_eq!(java_a.call("try 0").await, "false");
     for guard in two {
         guard.release().await.unwrap();
     }
     java_a.call("acquire 2").await;
-    let tried = answered(async || semaphore.try_acquire_many_for(1, Duration::from_millis(300)).await);
+    let tried =
+        answered(async || semaphore.many(1).unwrap().try_acquire_for(Duration::from_millis(300)).await);
     assert!(tried.await.is_none());
     assert_eq!(python_a.call("try 0").await, "false");
     guard.release().await.unwrap();
-    assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
+    assert!(semaphore.many(2).unwrap().try_acquire().await.unwrap().is_none());
     python_a.call("acquire").await;
     queue_of(&stage.zookeeper, GATE, 0).await;
     queue_of(&stage.zookeeper, LEASES, 3).await;
@@ -98,7 +99,7 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
     queue_of(&stage.zookeeper, LEASES, 0).await;
 
     // Curator takes several one by one; so it can wait for us with one in its hand.
-    let two = semaphore.acquire_many(2).await.unwrap();
+    let two = semaphore.many(2).unwrap().acquire().await.unwrap();
     java_a.send("acquire 2");
     queue_of(&stage.zookeeper, LEASES, 4).await;
     java_a.assert_waiting().await;
@@ -138,7 +139,7 @@ pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generatio
     line.releases("rust 1").await;
 
     // A client of ours dies while it holds and while it waits.
-    let held = semaphore(&doomed_client).acquire_many(3).await.unwrap();
+    let held = semaphore(&doomed_client).many(3).unwrap().acquire().await.unwrap();
     queue_of(&stage.zookeeper, GATE, 0).await;
     line.enters(ours("doomed rust", &doomed_client, 3)).await;
     line.enters(Contender::peer_on("java", java.open("a", OPEN).await, "2")).await;

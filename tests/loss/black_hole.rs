@@ -59,7 +59,7 @@ async fn lose(server: &TestingServer, waiting: &Client, lock: String, traffic: T
     assert!(guard.is_valid());
     proxy.set_traffic(traffic);
 
-    let mut state = client.connection_state();
+    let mut state = client.watch_connection();
     let lost = async {
         let reason = guard.lost().await;
         (reason, Instant::now())

@@ -81,7 +81,7 @@ async fn hold(server: &TestingServer, waiting: &Client, lock: String) -> impl Fu
 /// Reads for as long as the server answers; says when the last answered request was sent.
 async fn read_until_suspended(client: &Client, path: &str) -> Instant {
     let zookeeper = client.zookeeper().await.unwrap();
-    let mut state = client.connection_state();
+    let mut state = client.watch_connection();
     let mut last = Instant::now();
     let mut ticks = interval(SESSION_TIMEOUT / 20);
     let reading = async {

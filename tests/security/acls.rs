@@ -69,7 +69,7 @@ pub(crate) async fn open_nodes_of_an_authenticated_client_are_warned_about_once(
     let proxy = FaultProxy::start(&server).await.unwrap();
     let authenticated = || builder().auth("digest", "alice:secret");
     let client = within(authenticated().connect(&proxy.connect_string())).await.unwrap();
-    let mut state = client.connection_state();
+    let mut state = client.watch_connection();
     proxy.cut();
     within(state.wait_for(|state| !state.is_connected())).await.unwrap();
     within(state.wait_for(|state| state.is_connected())).await.unwrap();

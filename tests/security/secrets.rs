@@ -66,7 +66,7 @@ pub(crate) async fn no_secret_is_printed(generation: Generation) {
     let mutex = InterProcessMutex::new(&client, "/secret/lock").unwrap();
     let guard = within(mutex.acquire()).await.unwrap();
     printed.debug(&(&mutex, &guard));
-    let mut state = client.connection_state();
+    let mut state = client.watch_connection();
     proxy.cut();
     within(state.wait_for(|state| !state.is_connected())).await.unwrap();
     within(state.wait_for(|state| state.is_connected())).await.unwrap();

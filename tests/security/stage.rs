@@ -94,7 +94,7 @@ pub(crate) async fn lock_once(client: &Client, path: &str) {
 /// Each connection of a session is made and authenticated anew, so that a hold outlasts those before.
 pub(crate) async fn hold_over_a_cut(client: &Client, path: &str, tap: &Wiretap) {
     let guard = within(InterProcessMutex::new(client, path).unwrap().acquire()).await.unwrap();
-    let mut state = client.connection_state();
+    let mut state = client.watch_connection();
     let connections = tap.sent().len();
     tap.cut();
     within(state.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();

@@ -1,32 +1,58 @@
-//! An acquire of anything that has to queue, with or without a deadline.
+//! An acquire of anything that has to queue.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
-use tokio::time::{timeout, timeout_at};
+use tokio::sync::watch;
 
+use super::wait::Wait;
 use crate::client::Client;
 use crate::error::Result;
-use crate::lock::deadline::from_now;
+use crate::lock::holding::guard::LockGuard;
+use crate::lock::owner::Owner;
 use crate::queue::Caller;
 
-/// How much longer than its deadline an acquire may take, to confirm that its nodes are gone from the queues.
-pub(crate) const LEAVE_GRACE: Duration = Duration::from_millis(100);
+/// What can be acquired, by queueing for it.
+pub(crate) trait Acquirable: Clone + Debug + Send + Sync + 'static {
+    type Waiter: Contending;
+
+    fn client(&self) -> &Client;
+
+    /// Returns a guard if the owner already holds what it asks for. Makes no request.
+    ///
+    /// # Errors
+    /// - [`LockLost`](crate::Error::LockLost): the owner's hold is lost.
+    fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>>;
+
+    /// Refuses, before anything is sent, an acquire that could not be granted before the owner releases what it
+    /// holds.
+    ///
+    /// # Errors
+    /// - [`WouldDeadlock`](crate::Error::WouldDeadlock): the owner holds this path through another lock object.
+    fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()>;
+
+    /// Enters the queues for an owner that does not hold the lock.
+    ///
+    /// # Cancel safety
+    /// If cancelled, nothing is left in the queues.
+    fn enter(
+        &self,
+        owner: &Owner,
+        caller: Caller,
+    ) -> impl Future<Output = Result<Entry<Self::Waiter>>> + Send;
+}
 
 /// The result of entering the queues.
 #[derive(Debug)]
-pub(crate) enum Entry<Q: Contending> {
+pub(crate) enum Entry<W> {
     /// The owner already holds what it asked for.
-    Granted(Q::Guard),
-    Queued(Q),
+    Granted(LockGuard),
+    Queued(W),
 }
 
 /// A waiter in its queues. Dropping it leaves them.
-pub(crate) trait Contending: Debug {
-    type Guard: Debug;
-
+pub(crate) trait Contending: Debug + Send + Sync {
     /// Takes the guard if it was granted. After that, nothing is left in the queues.
-    fn take(&mut self) -> Option<Self::Guard>;
+    fn take(&mut self) -> Option<LockGuard>;
 
     /// # Errors
     /// - [`WouldDeadlock`](crate::Error::WouldDeadlock): it is not granted, and would wait for what its owner
@@ -40,90 +66,100 @@ pub(crate) trait Contending: Debug {
     ///
     /// # Cancel safety
     /// If cancelled, only drop or leave it.
-    async fn wait(&mut self) -> Result<()>;
+    fn wait(&mut self) -> impl Future<Output = Result<()>> + Send;
 
     /// Leaves the queues, and waits for the confirmation.
     ///
     /// # Cancel safety
     /// The queues are left in any case; if this is cancelled, in the background.
-    async fn leave(self) -> Result<()>;
+    fn leave(self) -> impl Future<Output = Result<()>> + Send;
+
+    /// From now on it belongs to a [`Ticket`](crate::Ticket), which nobody might poll for long.
+    fn reserve(&mut self);
+
+    /// Goes on after a time in which nobody polled it. Returns the guard if it was granted by then, which may be
+    /// lost.
+    ///
+    /// # Cancel safety
+    /// If cancelled, only drop or leave it.
+    fn resume(&mut self) -> impl Future<Output = Result<Option<LockGuard>>> + Send;
+
+    /// Returns how many contenders were ahead at the last look.
+    fn position(&self) -> usize;
+
+    /// Reads the queue and returns how many contenders are ahead.
+    fn read_position(&self) -> impl Future<Output = Result<usize>> + Send;
+
+    /// From now on, publishes how many contenders are ahead whenever that changes while it waits.
+    fn publish_position(&mut self, positions: watch::Sender<usize>);
+}
+
+/// Acquires a lock, waiting until it is available.
+pub(crate) async fn acquire<L: Acquirable>(lock: &L, owner: &Owner) -> Result<LockGuard> {
+    loop {
+        // `None` would mean that the wait has ended, which it does not.
+        if let Some(guard) = try_acquire(lock, owner, Wait::Forever).await? {
+            return Ok(guard);
+        }
+    }
+}
+
+/// Acquires a lock, waiting as told. Returns `None` if it was not available for that long.
+pub(crate) async fn try_acquire<L: Acquirable>(
+    lock: &L,
+    owner: &Owner,
+    wait: Wait,
+) -> Result<Option<LockGuard>> {
+    if let Some(again) = lock.enter_again(owner)? {
+        return Ok(Some(again));
+    }
+    lock.ensure_can_be_granted(owner)?;
+    lock.client().unless_closed(queue_up(lock, owner, wait)).await
+}
+
+async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<Option<LockGuard>> {
+    let entry = match wait {
+        Wait::No => lock.enter(owner, Caller::asking()).await,
+        Wait::Forever => lock.enter(owner, Caller::patient()).await,
+        Wait::Until { within, .. } => {
+            let caller = Caller::with_deadline();
+            match wait.bound(lock.enter(owner, caller.clone())).await {
+                Some(entry) => entry,
+                // Only an entry that reached the queue knows that another owner is ahead.
+                None if caller.has_reached() => return Ok(None),
+                None => return Err(lock.client().not_connected(within)),
+            }
+        }
+    };
+    let mut waiter = match entry? {
+        Entry::Granted(guard) => return Ok(Some(guard)),
+        Entry::Queued(waiter) => waiter,
+    };
+    let would_end = match wait {
+        Wait::No => match waiter.take() {
+            Some(guard) => return Ok(Some(guard)),
+            // Trying again and again would fare no better than waiting.
+            None => waiter.ensure_no_deadlock(),
+        },
+        Wait::Until { .. } | Wait::Forever => match wait.bound(granted(&mut waiter)).await {
+            Some(guard) => return guard.map(Some),
+            None => Ok(()),
+        },
+    };
+    // Boxed, so that waiters do not carry its size.
+    let left = wait.finish(Box::pin(waiter.leave())).await;
+    would_end.and(left.unwrap_or(Ok(()))).map(|()| None)
 }
 
 /// Waits until it is granted.
 ///
 /// # Cancel safety
 /// If cancelled, only drop or leave it.
-pub(crate) async fn granted<Q: Contending>(queued: &mut Q) -> Result<Q::Guard> {
+pub(crate) async fn granted<W: Contending>(waiter: &mut W) -> Result<LockGuard> {
     loop {
-        if let Some(guard) = queued.take() {
+        if let Some(guard) = waiter.take() {
             return Ok(guard);
         }
-        queued.wait().await?;
+        waiter.wait().await?;
     }
-}
-
-pub(crate) async fn acquire<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
-    client: &Client,
-    enter: impl FnOnce(Caller) -> F,
-) -> Result<Q::Guard> {
-    let acquire = async {
-        match enter(Caller::patient()).await? {
-            Entry::Granted(guard) => Ok(guard),
-            Entry::Queued(mut queued) => granted(&mut queued).await,
-        }
-    };
-    client.unless_closed(acquire).await
-}
-
-pub(crate) async fn try_acquire<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
-    client: &Client,
-    enter: impl FnOnce(Caller) -> F,
-) -> Result<Option<Q::Guard>> {
-    let acquire = async {
-        match enter(Caller::asking()).await {
-            Ok(Entry::Granted(guard)) => Ok(Some(guard)),
-            Ok(Entry::Queued(mut queued)) => match queued.take() {
-                Some(guard) => Ok(Some(guard)),
-                None => {
-                    // Trying again and again would fare no better than waiting.
-                    let would_end = queued.ensure_no_deadlock();
-                    // Boxed, here and below, so that waiters do not carry its size.
-                    let left = Box::pin(queued.leave()).await;
-                    would_end.and(left).map(|()| None)
-                }
-            },
-            Err(error) => Err(error),
-        }
-    };
-    client.unless_closed(acquire).await
-}
-
-pub(crate) async fn try_acquire_for<Q: Contending, F: Future<Output = Result<Entry<Q>>>>(
-    client: &Client,
-    within: Duration,
-    enter: impl FnOnce(Caller) -> F,
-) -> Result<Option<Q::Guard>> {
-    if within.is_zero() {
-        return try_acquire(client, enter).await;
-    }
-    let deadline = from_now(within);
-    let acquire = async {
-        let caller = Caller::with_deadline();
-        let Ok(entry) = timeout_at(deadline, enter(caller.clone())).await else {
-            // Only an entry that reached the queue knows that another owner is ahead.
-            return if caller.has_reached() { Ok(None) } else { Err(client.not_connected(within)) };
-        };
-        let mut queued = match entry? {
-            Entry::Granted(guard) => return Ok(Some(guard)),
-            Entry::Queued(queued) => queued,
-        };
-        if let Ok(guard) = timeout_at(deadline, granted(&mut queued)).await {
-            return guard.map(Some);
-        }
-        match timeout(LEAVE_GRACE, Box::pin(queued.leave())).await {
-            Ok(left) => left.map(|()| None),
-            Err(_) => Ok(None),
-        }
-    };
-    client.unless_closed(acquire).await
 }

@@ -1,5 +1,9 @@
 //! How a lock is acquired.
 
 pub(super) mod attempt;
+pub(super) mod one_by_one;
+pub(super) mod permits;
 pub(super) mod reentrant;
 pub(super) mod ticket;
+pub(super) mod together;
+pub(super) mod wait;

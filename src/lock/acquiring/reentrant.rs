@@ -2,9 +2,12 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::attempt::{self, Contending, Entry};
+use tokio::sync::watch;
+
+use super::attempt::{self, Acquirable, Contending, Entry};
+use super::ticket::Ticket;
+use super::wait::Wait;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::lock::holding::guard::LockGuard;
@@ -25,6 +28,8 @@ pub(crate) struct Reentrant {
     owners: Arc<Owners>,
     kind: Kind,
     options: LockOptions,
+    /// The current task, or outside of tasks the current thread, if it is `None`.
+    owner: Option<Owner>,
 }
 
 /// An owner's place in the queue.
@@ -57,7 +62,7 @@ impl Reentrant {
     }
 
     fn with_owners(client: &Client, owners: Arc<Owners>, internals: Arc<LockInternals>, kind: Kind) -> Self {
-        Self { client: client.clone(), internals, owners, kind, options: LockOptions::new() }
+        Self { client: client.clone(), internals, owners, kind, options: LockOptions::new(), owner: None }
     }
 
     /// The same lock for background work, which does not keep the client open.
@@ -78,14 +83,15 @@ impl Reentrant {
         Ok(Self { options: options.validated()?, ..self.clone() })
     }
 
+    /// The same lock, acquired for this owner.
+    pub(crate) fn owned_by(&self, owner: &Owner) -> Self {
+        Self { owner: Some(owner.clone()), ..self.clone() }
+    }
+
     /// Whether both are the same lock object.
     #[cfg(test)]
     pub(in crate::lock) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.owners, &other.owners)
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -98,36 +104,6 @@ impl Reentrant {
 
     pub(crate) fn internals(&self) -> &Arc<LockInternals> {
         &self.internals
-    }
-
-    /// Enters the queue, or re-enters the lock if the owner already holds it.
-    ///
-    /// # Errors
-    /// [`Error::WouldDeadlock`], among others.
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left in the queue.
-    pub(crate) async fn enter(&self, owner: &Owner) -> Result<Entry<Turn>> {
-        match self.enter_again(owner)? {
-            Some(again) => Ok(Entry::Granted(again)),
-            None => self.enter_anew(owner, Caller::asking()).await,
-        }
-    }
-
-    /// Enters the queue for an owner that does not hold this side of the lock.
-    async fn enter_anew(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
-        if let Some(granted) = self.enter_from_the_other_side(owner).await? {
-            return Ok(Entry::Granted(granted));
-        }
-        let form = self.internals.form(self.kind, self.options.data());
-        let seat = Seat::take(&self.internals, form, caller).await?;
-        Ok(Entry::Queued(Turn {
-            lock: self.clone(),
-            owner: owner.clone(),
-            seat,
-            waiting: None,
-            entered: None,
-        }))
     }
 
     /// Enters for an owner that holds the other side: a writer may read as well.
@@ -170,16 +146,6 @@ impl Reentrant {
         }
     }
 
-    /// Returns another guard if the owner already holds the lock.
-    ///
-    /// # Errors
-    /// - [`Error::LockLost`]: the hold is lost.
-    pub(crate) fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        let Some(hold) = self.owners.hold_of(owner, self.kind) else { return Ok(None) };
-        hold.node().ensure_held()?;
-        Ok(hold.share().map(|share| LockGuard::new(share, &self.client)))
-    }
-
     /// Makes a reader of a writer, without a gap for the next writer, whichever guard is released first.
     async fn downgrade(&self, owner: &Owner, writing: &Downgrading) -> Result<LockGuard> {
         writing.node().ensure_held()?;
@@ -199,16 +165,6 @@ impl Reentrant {
             }
             Downgrade::WriterGone => Err(writer.deleted()),
         }
-    }
-
-    /// Refuses, before anything is sent, an acquire that could not be granted before the owner releases what it
-    /// holds.
-    ///
-    /// # Errors
-    /// - [`Error::WouldDeadlock`]: the owner holds this path through another lock object.
-    pub(crate) fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()> {
-        let keeps_out = |_, held| held == Kind::Exclusive || self.kind == Kind::Exclusive;
-        if self.owners.holds_elsewhere(owner, keeps_out) { Err(self.would_deadlock()) } else { Ok(()) }
     }
 
     /// # Errors
@@ -240,34 +196,21 @@ impl Reentrant {
         self.owners.wait_as(owner)
     }
 
-    pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
-        match self.enter_again(owner)? {
-            Some(again) => Ok(again),
-            None => {
-                self.ensure_can_be_granted(owner)?;
-                attempt::acquire(self.client(), |caller| self.enter_anew(owner, caller)).await
-            }
-        }
+    fn owner(&self) -> Owner {
+        self.owner.clone().unwrap_or_else(Owner::current)
     }
 
-    pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        match self.enter_again(owner)? {
-            Some(again) => Ok(Some(again)),
-            None => {
-                self.ensure_can_be_granted(owner)?;
-                attempt::try_acquire(self.client(), |caller| self.enter_anew(owner, caller)).await
-            }
-        }
+    pub(crate) async fn acquire(&self) -> Result<LockGuard> {
+        attempt::acquire(self, &self.owner()).await
     }
 
-    pub(crate) async fn try_acquire_for(&self, owner: &Owner, within: Duration) -> Result<Option<LockGuard>> {
-        match self.enter_again(owner)? {
-            Some(again) => Ok(Some(again)),
-            None => {
-                self.ensure_can_be_granted(owner)?;
-                attempt::try_acquire_for(self.client(), within, |caller| self.enter_anew(owner, caller)).await
-            }
-        }
+    /// Returns `None` if the lock was not available for that long.
+    pub(crate) async fn try_acquire(&self, wait: Wait) -> Result<Option<LockGuard>> {
+        attempt::try_acquire(self, &self.owner(), wait).await
+    }
+
+    pub(crate) async fn enqueue(&self) -> Result<Ticket> {
+        Ticket::enter(self, &self.owner()).await
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
@@ -295,32 +238,45 @@ impl Reentrant {
     }
 }
 
-impl Turn {
-    pub(crate) fn seat(&self) -> &Seat {
-        &self.seat
+impl Acquirable for Reentrant {
+    type Waiter = Turn;
+
+    fn client(&self) -> &Client {
+        &self.client
     }
 
-    pub(crate) fn seat_mut(&mut self) -> &mut Seat {
-        &mut self.seat
+    fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
+        let Some(hold) = self.owners.hold_of(owner, self.kind) else { return Ok(None) };
+        hold.node().ensure_held()?;
+        Ok(hold.share().map(|share| LockGuard::new(share, &self.client)))
     }
 
-    /// Re-enters if the owner has acquired the lock through another place. Returns whether it has.
+    fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()> {
+        let keeps_out = |_, held| held == Kind::Exclusive || self.kind == Kind::Exclusive;
+        if self.owners.holds_elsewhere(owner, keeps_out) { Err(self.would_deadlock()) } else { Ok(()) }
+    }
+
+    /// Enters the queue, or this side of the lock for an owner that holds the other one.
     ///
     /// # Errors
-    /// - [`Error::WouldDeadlock`]: a reader wants to write.
-    pub(crate) async fn enters_beside(&mut self) -> Result<bool> {
-        self.entered = self.lock.enter_beside(&self.owner).await?;
-        Ok(self.entered.is_some())
+    /// [`Error::WouldDeadlock`], among others.
+    async fn enter(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
+        if let Some(granted) = self.enter_from_the_other_side(owner).await? {
+            return Ok(Entry::Granted(granted));
+        }
+        let form = self.internals.form(self.kind, self.options.data());
+        let seat = Seat::take(&self.internals, form, caller).await?;
+        Ok(Entry::Queued(Turn {
+            lock: self.clone(),
+            owner: owner.clone(),
+            seat,
+            waiting: None,
+            entered: None,
+        }))
     }
 }
 
 impl Contending for Turn {
-    type Guard = LockGuard;
-
-    fn ensure_no_deadlock(&self) -> Result<()> {
-        self.lock.ensure_no_deadlock(self.seat.czxid(), &self.owner)
-    }
-
     fn take(&mut self) -> Option<LockGuard> {
         if self.entered.is_some() {
             return self.entered.take();
@@ -335,6 +291,10 @@ impl Contending for Turn {
         self.seat.take_grant().map(|grant| self.lock.hold(grant, &self.owner))
     }
 
+    fn ensure_no_deadlock(&self) -> Result<()> {
+        self.lock.ensure_no_deadlock(self.seat.czxid(), &self.owner)
+    }
+
     async fn wait(&mut self) -> Result<()> {
         self.ensure_no_deadlock()?;
         let Self { lock, owner, seat, waiting, entered } = self;
@@ -346,5 +306,30 @@ impl Contending for Turn {
 
     async fn leave(self) -> Result<()> {
         self.seat.leave().await
+    }
+
+    fn reserve(&mut self) {
+        self.seat.reserve();
+    }
+
+    async fn resume(&mut self) -> Result<Option<LockGuard>> {
+        self.entered = self.lock.enter_beside(&self.owner).await?;
+        if self.entered.is_none() {
+            // The place may have been lost.
+            self.seat.look().await?;
+        }
+        Ok(self.take())
+    }
+
+    fn position(&self) -> usize {
+        self.seat.position()
+    }
+
+    async fn read_position(&self) -> Result<usize> {
+        self.seat.read_position().await
+    }
+
+    fn publish_position(&mut self, positions: watch::Sender<usize>) {
+        self.seat.publish_position(positions);
     }
 }

@@ -17,7 +17,7 @@ use super::transaction::Transaction;
 use crate::client::{Client, Presence};
 use crate::error::{Error, LossReason, Result};
 
-/// A held lock, or a permit of a semaphore. The lock is released when its last guard is dropped or
+/// A held lock, or permits of a semaphore. The lock is released when its last guard is dropped or
 /// [released](Self::release).
 ///
 /// A guard is not tied to a task or a thread: you can move it and drop it anywhere, even outside the runtime. A
@@ -39,6 +39,11 @@ enum Held {
 impl LockGuard {
     pub(crate) fn new(hold: Share, client: &Client) -> Self {
         Self { held: Held::One(hold), _presence: client.presence() }
+    }
+
+    /// Creates the guard of permits that were acquired together; at least one.
+    pub(crate) fn of_permits(mut permits: Vec<Self>) -> Self {
+        if permits.len() == 1 { permits.swap_remove(0) } else { Self::of_all(permits) }
     }
 
     /// Creates the guard of a multi-lock from the guards of its members.
@@ -65,10 +70,20 @@ impl LockGuard {
         self.first_node().path()
     }
 
-    /// Returns the guards of a multi-lock's members, in the order of their paths. Empty for any other lock.
+    /// Returns the guards of a multi-lock's members, in the order of their paths, or of each of [several
+    /// permits](crate::Semaphore::many). Empty for any other lock.
     pub fn members(&self) -> &[Self] {
         match &self.held {
             Held::One(_) => &[],
+            Held::All(members) => members,
+        }
+    }
+
+    /// Splits the guard into those of its [members](Self::members), which can be released one by one. The guard of
+    /// any other lock is its own only member.
+    pub fn into_members(self) -> Vec<Self> {
+        match self.held {
+            Held::One(_) => vec![self],
             Held::All(members) => members,
         }
     }

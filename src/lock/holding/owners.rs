@@ -27,11 +27,19 @@ pub(crate) struct Owners {
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Each with a number of its own.
-    holds: HashMap<(Owner, Kind), (u64, Weak<Hold>)>,
+    holds: HashMap<(Owner, Kind), Entered>,
     /// Waiting owners: in how many places each waits, and what notifies it that it holds through another place.
     waiting: HashMap<Owner, (usize, Arc<Notify>)>,
     count: u64,
+}
+
+/// One hold. Permits are not re-entrant, so each is registered under an owner of its own.
+#[derive(Debug)]
+struct Entered {
+    number: u64,
+    hold: Weak<Hold>,
+    /// Who acquired it.
+    owner: Owner,
 }
 
 /// By which nodes and with which tokens each owner holds each path, through any lock object of one client.
@@ -81,11 +89,16 @@ impl Owners {
 
     /// Returns the hold of the owner. It may end at any moment, and may already be lost.
     pub(crate) fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<Hold>> {
-        self.entries.lock().holds.get(&(owner.clone(), kind)).and_then(|(_, hold)| hold.upgrade())
+        self.entries.lock().holds.get(&(owner.clone(), kind)).and_then(|entered| entered.hold.upgrade())
     }
 
     pub(crate) fn holds(&self, owner: &Owner, kind: Kind) -> bool {
         self.entries.lock().holds.contains_key(&(owner.clone(), kind))
+    }
+
+    /// Whether a permit was acquired for this owner.
+    pub(crate) fn has_permit(&self, owner: &Owner) -> bool {
+        self.entries.lock().holds.values().any(|entered| entered.owner == *owner)
     }
 
     pub(crate) fn is_empty(&self, kind: Kind) -> bool {
@@ -111,6 +124,22 @@ impl Owners {
         token: i64,
         node: Arc<HeldNode>,
     ) -> Share {
+        self.register(owner, owner.clone(), kind, token, node)
+    }
+
+    /// Registers a permit, which its owner cannot re-enter.
+    pub(crate) fn enter_permit(self: &Arc<Self>, owner: &Owner, token: i64, node: Arc<HeldNode>) -> Share {
+        self.register(&Owner::new(), owner.clone(), Kind::Shared, token, node)
+    }
+
+    fn register(
+        self: &Arc<Self>,
+        owner: &Owner,
+        acquired_by: Owner,
+        kind: Kind,
+        token: i64,
+        node: Arc<HeldNode>,
+    ) -> Share {
         let key = (owner.clone(), self.path.clone());
         self.held.0.lock().entry(key).or_default().push((token, kind, Arc::downgrade(&node)));
         let mut entries = self.entries.lock();
@@ -118,7 +147,8 @@ impl Owners {
         let number = entries.count;
         let registration = Registration { owners: self.clone(), owner: owner.clone(), kind, token, number };
         let hold = Arc::new(Hold::new(registration, node));
-        entries.holds.insert((owner.clone(), kind), (number, Arc::downgrade(&hold)));
+        let entered = Entered { number, hold: Arc::downgrade(&hold), owner: acquired_by };
+        entries.holds.insert((owner.clone(), kind), entered);
         let waiting = entries.waiting.get(owner).map(|(_, holds)| holds.clone());
         drop(entries);
         if let Some(waiting) = waiting {
@@ -155,7 +185,7 @@ impl Registration {
         }
         if let Entry::Occupied(entry) = owners.entries.lock().holds.entry((owner.clone(), *kind)) {
             // A later hold of the same owner stays registered.
-            if entry.get().0 == *number {
+            if entry.get().number == *number {
                 entry.remove();
             }
         }

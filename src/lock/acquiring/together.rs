@@ -1,0 +1,123 @@
+//! Several mutexes of one client, acquired in one transaction: a multi-lock of plain paths.
+
+use std::future::ready;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::attempt::{Acquirable, Contending, Entry};
+use super::reentrant::Reentrant;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::lock::holding::guard::LockGuard;
+use crate::lock::owner::Owner;
+use crate::queue::{Caller, Joint};
+
+/// The members in the order in which everybody acquires them; at least one.
+#[derive(Clone, Debug)]
+pub(crate) struct Together {
+    members: Arc<[Reentrant]>,
+}
+
+/// The acquire of a waiting owner.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    members: Together,
+    owner: Owner,
+    joint: Joint,
+    /// The guard by which the owner re-entered, if it acquired the locks through another call meanwhile.
+    entered: Option<LockGuard>,
+}
+
+impl Together {
+    pub(crate) fn new(members: Vec<Reentrant>) -> Self {
+        Self { members: members.into() }
+    }
+
+    pub(crate) fn members(&self) -> &[Reentrant] {
+        &self.members
+    }
+}
+
+impl Acquirable for Together {
+    type Waiter = Turn;
+
+    fn client(&self) -> &Client {
+        self.members[0].client()
+    }
+
+    fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
+        let members = self.members.iter();
+        let again = members.map(|member| member.enter_again(owner)).collect::<Result<Option<Vec<_>>>>()?;
+        Ok(again.map(LockGuard::of_all))
+    }
+
+    fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()> {
+        self.members.iter().try_for_each(|member| member.ensure_can_be_granted(owner))
+    }
+
+    async fn enter(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
+        let queues = self.members.iter().map(|member| member.internals().clone()).collect();
+        let joint = Joint::enter(&queues, self.members[0].options().data(), caller).await?;
+        Ok(Entry::Queued(Turn { members: self.clone(), owner: owner.clone(), joint, entered: None }))
+    }
+}
+
+impl Contending for Turn {
+    fn take(&mut self) -> Option<LockGuard> {
+        if self.entered.is_some() {
+            return self.entered.take();
+        }
+        let grants = self.joint.take_grants()?.into_iter();
+        let members = self.members.members().iter();
+        let guards = members.zip(grants).map(|(member, grant)| member.hold(grant, &self.owner));
+        Some(LockGuard::of_all(guards.collect()))
+    }
+
+    fn ensure_no_deadlock(&self) -> Result<()> {
+        let Some((place, member)) = self.joint.waiting() else { return Ok(()) };
+        self.members.members()[member].ensure_no_deadlock(place.czxid(), &self.owner)
+    }
+
+    async fn wait(&mut self) -> Result<()> {
+        self.ensure_no_deadlock()?;
+        let Self { members, owner, joint, entered } = self;
+        let Some((place, member)) = joint.waiting() else { return joint.wait().await };
+        let member = &members.members()[member];
+        tracing::debug!(path = member.path(), position = place.position(), "waiting");
+        let waiting = member.wait_as(owner);
+        // A lost hold does not end the wait.
+        let enter_again = || ready(Ok(members.enter_again(owner).unwrap_or_default()));
+        *entered = waiting.until(pin!(joint.wait()), enter_again).await?;
+        Ok(())
+    }
+
+    async fn leave(self) -> Result<()> {
+        Error::all(self.joint.leave().await).map_or(Ok(()), Err)
+    }
+
+    fn reserve(&mut self) {
+        self.joint.reserve();
+    }
+
+    async fn resume(&mut self) -> Result<Option<LockGuard>> {
+        // A lost hold does not end the wait.
+        self.entered = self.members.enter_again(&self.owner).unwrap_or_default();
+        let Some(guard) = self.take() else { return Ok(None) };
+        guard.look().await;
+        Ok(Some(guard))
+    }
+
+    fn position(&self) -> usize {
+        self.joint.waiting().map_or(0, |(place, _)| place.position())
+    }
+
+    async fn read_position(&self) -> Result<usize> {
+        self.joint.read_position().await
+    }
+
+    fn publish_position(&mut self, positions: watch::Sender<usize>) {
+        self.joint.publish_position(positions);
+    }
+}

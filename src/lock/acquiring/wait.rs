@@ -1,0 +1,56 @@
+//! How long an acquire waits.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use tokio::task::unconstrained;
+use tokio::time::Instant;
+
+use crate::client::sleep_until;
+use crate::lock::deadline::from_now;
+
+/// How much longer than its deadline an acquire may take, to confirm that its nodes are gone from the queues.
+const LEAVE_GRACE: Duration = Duration::from_millis(100);
+
+/// How long to wait for a lock that is not available immediately.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    No,
+    Until { deadline: Instant, within: Duration },
+    Forever,
+}
+
+impl Wait {
+    /// Waits for this long from now; not at all if it is zero.
+    pub(crate) fn at_most(within: Duration) -> Self {
+        if within.is_zero() { Self::No } else { Self::Until { deadline: from_now(within), within } }
+    }
+
+    /// Runs a step up to the deadline, if there is one. Returns `None` if the step was not done by then.
+    pub(crate) async fn bound<T>(self, step: impl Future<Output = T>) -> Option<T> {
+        match self {
+            Self::No | Self::Forever => Some(step.await),
+            Self::Until { deadline, .. } => until(deadline, step).await,
+        }
+    }
+
+    /// Runs a last step up to a grace period after the deadline, if there is one.
+    pub(crate) async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
+        match self {
+            Self::No | Self::Forever => Some(last.await),
+            Self::Until { deadline, .. } => until(deadline.max(Instant::now()) + LEAVE_GRACE, last).await,
+        }
+    }
+}
+
+/// Runs a step up to a deadline, on any runtime or on none.
+async fn until<T>(deadline: Instant, step: impl Future<Output = T>) -> Option<T> {
+    // Boxed, so that waiters without a deadline do not carry its size. Unconstrained, so that a step that uses up the
+    // budget of its task every time does not put the deadline off.
+    let deadline = Box::pin(unconstrained(sleep_until(deadline)));
+    match select(pin!(step), deadline).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(((), _)) => None,
+    }
+}
