@@ -93,13 +93,11 @@ async fn rush_hour(root: &str) -> Result<()> {
             for job in 0..5 {
                 let wanted = 1 + (person + job) % 2;
                 // All of them or none: nobody sits on one and waits for the other.
-                let licences = licences.many(wanted)?.acquire().await?;
+                let held = licences.many(wanted)?.acquire().await?;
                 most.fetch_max(in_use.fetch_add(wanted, SeqCst) + wanted, SeqCst);
                 sleep(Duration::from_millis(fastrand::u64(5..20))).await;
                 in_use.fetch_sub(wanted, SeqCst);
-                for licence in licences {
-                    licence.release().await?;
-                }
+                held.release().await?;
             }
             Ok(())
         });

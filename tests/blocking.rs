@@ -153,7 +153,7 @@ fn a_try_ends_in_time() {
     assert_eq!(permits.available_permits().unwrap(), 1);
     drop((held, one));
     assert_eq!(multi.try_acquire_for(BOUND).unwrap().unwrap().members().len(), 2);
-    assert_eq!(permits.many(2).unwrap().try_acquire().unwrap().unwrap().len(), 2);
+    assert_eq!(permits.many(2).unwrap().try_acquire().unwrap().unwrap().members().len(), 2);
 }
 
 #[test]

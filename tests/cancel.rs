@@ -105,7 +105,8 @@ async fn an_acquire_that_is_polled_no_more_and_deleted_keeps_nobody_waiting() {
     let mutex = scene.mutex_at("/locks/a");
     let held = support::mutex(&scene.holder).acquire().await.unwrap();
     let owner = Owner::new();
-    let mut forgotten = Box::pin(mutex.owned_by(&owner).acquire());
+    let of_owner = mutex.owned_by(&owner);
+    let mut forgotten = Box::pin(of_owner.acquire());
     let entering = tokio::time::timeout(BOUND, async {
         tokio::select! {
             _ = &mut forgotten => panic!("it is held"),

@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -17,11 +18,59 @@ use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock,
-    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex,
+    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, Ticket,
 };
 use zookeeper_client as zk;
 
-type Lock = Arc<dyn InterProcessLock>;
+type Lock = Arc<dyn Subject>;
+
+/// A lock, or a way to use one.
+#[async_trait]
+trait Subject: Debug + Send + Sync {
+    async fn acquire(&self) -> Result<LockGuard>;
+    async fn try_acquire(&self) -> Result<Option<LockGuard>>;
+    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
+    async fn enqueue(&self) -> Result<Ticket>;
+    async fn is_locked(&self) -> Result<bool>;
+    async fn holder(&self) -> Result<Option<Participant>>;
+    fn is_acquired_in_this_process(&self) -> bool;
+    fn paths(&self) -> Vec<&str>;
+}
+
+#[async_trait]
+impl<L: InterProcessLock> Subject for L {
+    async fn acquire(&self) -> Result<LockGuard> {
+        self.acquire().await
+    }
+
+    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        self.try_acquire().await
+    }
+
+    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        self.try_acquire_for(within).await
+    }
+
+    async fn enqueue(&self) -> Result<Ticket> {
+        self.enqueue().await
+    }
+
+    async fn is_locked(&self) -> Result<bool> {
+        self.is_locked().await
+    }
+
+    async fn holder(&self) -> Result<Option<Participant>> {
+        self.holder().await
+    }
+
+    fn is_acquired_in_this_process(&self) -> bool {
+        self.is_acquired_in_this_process()
+    }
+
+    fn paths(&self) -> Vec<&str> {
+        self.paths()
+    }
+}
 
 /// A kind of lock, and what keeps it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,11 +144,14 @@ impl Kind {
             Self::Paths | Self::LastOfPaths => {
                 Arc::new(MultiLock::new(client, in_any_order([path, &second, &last]))?)
             }
-            Self::Mixed | Self::LastOfMixed => Arc::new(MultiLock::of(in_any_order([
-                Self::Mutex.try_lock_at(client, path)?,
-                Self::SemaphoreMutex.try_lock_at(client, &second)?,
-                Self::Writer.try_lock_at(client, &last)?,
-            ]))?),
+            Self::Mixed | Self::LastOfMixed => {
+                let members: [Arc<dyn InterProcessLock>; 3] = [
+                    Arc::new(InterProcessMutex::new(client, path)?),
+                    Arc::new(SemaphoreMutex::new(client, &second)?),
+                    Arc::new(ReadWriteLock::new(client, &last)?.write().clone()),
+                ];
+                Arc::new(MultiLock::of(in_any_order(members))?)
+            }
         })
     }
 
@@ -108,7 +160,7 @@ impl Kind {
         match self {
             Self::Permit => {
                 let semaphore = Semaphore::new(&client, &self.path(), PERMITS).unwrap();
-                semaphore.many(PERMITS).unwrap().acquire().await.unwrap()
+                vec![semaphore.many(PERMITS).unwrap().acquire().await.unwrap()]
             }
             Self::Reader => take(Self::Writer.lock_at(&client, &self.path())).await,
             _ => take(self.lock(&client)).await,
@@ -178,7 +230,7 @@ impl Downgraded {
 }
 
 #[async_trait]
-impl InterProcessLock for Downgraded {
+impl Subject for Downgraded {
     async fn acquire(&self) -> Result<LockGuard> {
         let writing = self.0.write().acquire().await?;
         self.downgrade(Some(writing)).await.map(Option::unwrap)
@@ -202,16 +254,17 @@ impl InterProcessLock for Downgraded {
         self.0.read().holder().await
     }
 
-    async fn path_exists(&self) -> Result<bool> {
-        self.0.read().path_exists().await
+    /// Of those who write: nobody asks for a place as a reader that was a writer.
+    async fn enqueue(&self) -> Result<Ticket> {
+        self.0.write().enqueue().await
     }
 
     fn is_acquired_in_this_process(&self) -> bool {
         self.0.read().is_acquired_in_this_process()
     }
 
-    fn path(&self) -> &str {
-        self.0.path()
+    fn paths(&self) -> Vec<&str> {
+        vec![self.0.path()]
     }
 }
 
@@ -1197,8 +1250,139 @@ async fn bad_paths_are_refused_before_anything_is_sent() {
             }
         }
         let lock = kind.lock_at(&client, "/läs/a b");
-        assert_eq!(lock.path().split(',').next(), Some("/läs/a b"), "{kind:?}");
+        assert_eq!(lock.paths()[0], "/läs/a b", "{kind:?}");
     }
+}
+
+/// The kinds whose tickets are for what they acquire.
+const WITH_TICKETS: [Kind; 9] = [
+    Kind::Mutex,
+    Kind::Writer,
+    Kind::Reader,
+    Kind::SemaphoreMutex,
+    Kind::Permit,
+    Kind::Paths,
+    Kind::LastOfPaths,
+    Kind::Mixed,
+    Kind::LastOfMixed,
+];
+
+async fn each_kind_with_tickets(behaviour: impl AsyncFn(&Scene, Kind)) {
+    each_kind(async |scene, kind| {
+        if WITH_TICKETS.contains(&kind) {
+            behaviour(scene, kind).await;
+        }
+    })
+    .await;
+}
+
+async fn ticket_of(lock: Lock) -> Ticket {
+    within(lock.enqueue()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_ticket_keeps_its_place_while_nobody_awaits_it() {
+    each_kind_with_tickets(async |scene, kind| {
+        let [holder, one, two, ..] = &scene.clients;
+        let held = scene.occupy(kind, holder).await;
+        let ticket = ticket_of(kind.lock(one)).await;
+        let behind = waiter(kind.lock(two));
+        scene.nodes_of(kind, two).await;
+        release(held).await;
+        // Of a multi-lock, the position is that in the queue in which it waits.
+        within(async { while within(ticket.position()).await.unwrap() > 0 {} }).await;
+        let mut position = ticket.watch_position();
+        let guard = within(ticket.acquired()).await.unwrap();
+        assert_eq!(*position.borrow_and_update(), 0);
+        assert!(position.changed().await.is_err(), "nobody waits any more");
+        scene.assert_holds(one, std::slice::from_ref(&guard)).await;
+        if kind.is_shared() {
+            release([granted(behind).await]).await;
+            release([guard]).await;
+        } else {
+            let token = guard.fencing_token();
+            assert!(!behind.is_finished());
+            release([guard]).await;
+            let next = granted(behind).await;
+            assert!(next.fencing_token() > token);
+            release([next]).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_ticket_that_is_dropped_makes_way() {
+    each_kind_with_tickets(async |scene, kind| {
+        let [holder, one, two, ..] = &scene.clients;
+        // It has what is free, awaited or not.
+        for is_free in [true, false] {
+            let held = if is_free { Vec::new() } else { scene.occupy(kind, holder).await };
+            let ticket = ticket_of(kind.lock(one)).await;
+            let behind = waiter(kind.lock(two));
+            if !kind.is_shared() {
+                scene.nodes_of(kind, two).await;
+            }
+            release(held).await;
+            drop(ticket);
+            release([granted(behind).await]).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_ticket_whose_nodes_or_session_are_gone_gets_another_turn() {
+    each_kind_with_tickets(async |scene, kind| {
+        let [holder, one, ..] = &scene.clients;
+        for is_free in [true, false] {
+            for is_killed in [false, true] {
+                let held = if is_free { Vec::new() } else { scene.occupy(kind, holder).await };
+                let ticket = ticket_of(kind.lock(one)).await;
+                let nodes = scene.nodes_of(kind, one).await;
+                if is_killed {
+                    kill_session(one).await.unwrap();
+                    eventually("the nodes of the session are gone", async || {
+                        let now = scene.nodes(kind).await;
+                        nodes.iter().all(|node| !now.iter().any(|(path, _)| path == node)).then_some(())
+                    })
+                    .await;
+                } else {
+                    for node in nodes {
+                        // The place at the gate of a semaphore may be about to go anyway.
+                        let _ = scene.zookeeper.delete(&node, None).await;
+                    }
+                }
+                release(held).await;
+                let guard = within(ticket.acquired()).await.unwrap();
+                scene.assert_holds(one, std::slice::from_ref(&guard)).await;
+                release([guard]).await;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_idle_ticket_whose_nodes_are_deleted_is_in_nobodys_way() {
+    each_kind_with_tickets(async |scene, kind| {
+        let [holder, one, ..] = &scene.clients;
+        let held = scene.occupy(kind, holder).await;
+        let ticket = ticket_of(kind.lock(one)).await;
+        let nodes = scene.nodes_of(kind, one).await;
+        // It stands behind the ticket in the same client, and watches nothing but that.
+        let behind = waiter(kind.lock(one));
+        eventually("it waits", async || (scene.nodes_of(kind, one).await.len() > nodes.len()).then_some(()))
+            .await;
+        for node in nodes {
+            let _ = scene.zookeeper.delete(&node, None).await;
+        }
+        release(held).await;
+        let guard = granted(behind).await;
+        drop(ticket);
+        release([guard]).await;
+    })
+    .await;
 }
 
 /// A client that tries again often enough, since it loses its connection often.

@@ -70,9 +70,8 @@ async fn acquires_that_are_not_polled_keep_no_reader_out() {
     let client = connect(&server).await;
     let lock = ReadWriteLock::new(&client, "/rw").unwrap();
     lock.read().acquire().await.unwrap().release().await.unwrap();
-    let owners: Vec<Owner> = (0..64).map(|_| Owner::new()).collect();
-    let mut forgotten: Vec<_> =
-        owners.iter().map(|owner| Box::pin(lock.read().owned_by(owner).acquire())).collect();
+    let readers: Vec<_> = (0..64).map(|_| lock.read().owned_by(&Owner::new())).collect();
+    let mut forgotten: Vec<_> = readers.iter().map(|reader| Box::pin(reader.acquire())).collect();
     for f in &mut forgotten {
         assert!(futures_util::poll!(f.as_mut()).is_pending());
     }

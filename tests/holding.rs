@@ -136,7 +136,7 @@ async fn each_permit_has_a_time_of_its_own() {
     let semaphore = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
     let other = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
     let brief = semaphore.with_options(LockOptions::new().max_hold(SOON)).unwrap();
-    let guards = brief.many(2).unwrap().acquire().await.unwrap();
+    let guards = brief.many(2).unwrap().acquire().await.unwrap().into_members();
     guards[1].extend(BOUND).unwrap();
     let next = within(other.acquire()).await.unwrap();
     assert_eq!(guards[0].loss(), Some(LossReason::Deadline));
@@ -346,7 +346,7 @@ async fn all_holders_are_asked_and_only_they() {
 
     let path = Kind::Permit.path();
     let semaphores = [one, two, three].map(|client| Semaphore::new(client, path, 3).unwrap());
-    let mut permits = semaphores[0].many(2).unwrap().acquire().await.unwrap();
+    let mut permits = semaphores[0].many(2).unwrap().acquire().await.unwrap().into_members();
     permits.push(semaphores[1].acquire().await.unwrap());
     let waiter = tokio::spawn({
         let semaphore = semaphores[2].clone();
@@ -851,7 +851,8 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
     }
 
     let path = Kind::Permit.path();
-    let permits = Semaphore::new(&one, path, 3).unwrap().many(3).unwrap().acquire().await.unwrap();
+    let permits =
+        Semaphore::new(&one, path, 3).unwrap().many(3).unwrap().acquire().await.unwrap().into_members();
     assert_eq!(force_release(&two, path).await.unwrap().len(), 3);
     let all = Semaphore::new(&two, path, 3).unwrap().many(3).unwrap().try_acquire().await.unwrap();
     for permit in permits {
@@ -1011,4 +1012,56 @@ async fn a_guard_can_be_looked_at_while_its_state_is_borrowed() {
     });
     let done = tokio::task::spawn_blocking(move || told.recv_timeout(BOUND));
     assert_eq!(done.await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn every_lock_knows_for_whom_it_was_acquired() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let (owner, other) = (Owner::new(), Owner::new());
+    for kind in KINDS {
+        let lock = kind.unlimited(&client);
+        assert_eq!(lock.paths().last(), Some(&kind.path()), "{kind:?}");
+        let guard = within(lock.owned_by(&owner).acquire()).await.unwrap();
+        assert!(lock.is_owned_by(&owner) && !lock.is_owned_by(&other), "{kind:?}");
+        assert!(!lock.is_owned_by(&Owner::current()) && lock.is_acquired_in_this_process(), "{kind:?}");
+        let participants = lock.participants().await.unwrap();
+        assert!(participants.iter().all(Participant::is_holder), "{kind:?}: {participants:?}");
+        assert_eq!(lock.holder().await.unwrap().as_ref(), participants.first(), "{kind:?}");
+        // The owner may enter again, except for permits, which it may have several of.
+        let again = within(lock.owned_by(&owner).try_acquire()).await.unwrap();
+        assert_eq!(again.is_some(), kind != Kind::Permit, "{kind:?}");
+        drop(again);
+        let refused = within(lock.owned_by(&other).try_acquire()).await.unwrap();
+        assert_eq!(refused.is_some(), kind == Kind::Read, "{kind:?}");
+        drop(refused);
+        within(guard.release()).await.unwrap();
+        assert!(!lock.is_owned_by(&owner) && !lock.is_acquired_in_this_process(), "{kind:?}");
+        assert!(lock.path_exists().await.unwrap(), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn several_permits_are_one_guard_or_many() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let semaphore = Semaphore::new(&client, "/semaphores/a", 3).unwrap();
+    let owner = Owner::new();
+    let three = within(semaphore.many(3).unwrap().owned_by(&owner).acquire()).await.unwrap();
+    assert_eq!((three.members().len(), semaphore.available_permits().await), (3, Ok(0)));
+    assert_eq!(three.node_path(), three.members()[0].node_path());
+    let mut permits = three.into_members();
+    for left in [2, 1, 0] {
+        assert!(semaphore.is_owned_by(&owner));
+        within(permits.pop().unwrap().release()).await.unwrap();
+        assert_eq!(semaphore.available_permits().await, Ok(3 - left));
+    }
+    assert!(!semaphore.is_owned_by(&owner));
+    // The guard of a single permit is its own only member.
+    let one = within(semaphore.acquire()).await.unwrap();
+    assert!(one.members().is_empty());
+    let path = one.node_path().to_owned();
+    let mut parts = one.into_members();
+    assert_eq!(parts.iter().map(LockGuard::node_path).collect::<Vec<_>>(), [path]);
+    within(parts.remove(0).release()).await.unwrap();
 }

@@ -91,7 +91,7 @@ async fn the_root_of_the_servers_is_a_base() {
     let guard = held(&locks, "zookeeper", &Owner::new()).await;
     assert!(guard.node_path().starts_with("/%7Aookeeper/"), "{guard:?}");
     let semaphore = locks.semaphore("zookeeper/quota", 2).unwrap();
-    assert_eq!(semaphore.many(2).unwrap().acquire().await.unwrap().len(), 2);
+    assert_eq!(semaphore.many(2).unwrap().acquire().await.unwrap().members().len(), 2);
 }
 
 #[tokio::test]

@@ -226,7 +226,7 @@ async fn all_of_them_or_none() {
     let zookeeper = bystander(&server).await;
     let [own, other] = connect_many(&server).await;
     let lock = multi(&own);
-    assert_eq!(lock.path(), "/multi/a,/multi/b,/multi/c");
+    assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
     for (held, path) in PATHS.into_iter().enumerate() {
         let guard = mutex_at(&other, path).acquire().await.unwrap();
         let only_held = std::array::from_fn(|number| usize::from(number == held));
@@ -378,7 +378,7 @@ async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
     let [own, others] = [connect_many(&server).await, connect_many(&server).await];
     let [at_a, at_b, at_c] = mixed(&own);
     let lock = MultiLock::of([at_c, at_a, at_b]).unwrap();
-    assert_eq!(lock.path(), "/multi/a,/multi/b,/multi/c");
+    assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
     let others = mixed(&others);
     for (held, other) in others.iter().enumerate() {
         let guard = other.acquire().await.unwrap();

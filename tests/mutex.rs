@@ -509,7 +509,7 @@ async fn any_lock_will_do() {
     assert!(lock.is_acquired_in_this_process());
     assert_eq!(lock.try_acquire().await.unwrap().unwrap().hold_count(), 2);
     assert!(lock.try_acquire_for(BOUND).await.unwrap().is_some());
-    assert_eq!(lock.path(), sandbox.lock_path());
+    assert_eq!(lock.paths(), [sandbox.lock_path()]);
     guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
 }

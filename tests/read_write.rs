@@ -992,7 +992,8 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read() {
         let mut state = writing.watch_state();
         let next = enter(&lock, Write);
         queue_of(&zookeeper, LOCK, 2).await;
-        let mut reading = Box::pin(lock.read().owned_by(&owner).acquire());
+        let reader = lock.read().owned_by(&owner);
+        let mut reading = Box::pin(reader.acquire());
         assert!(reading.as_mut().now_or_never().is_none());
         queue_of(&zookeeper, LOCK, 3).await;
         assert_eq!(writing.loss(), None, "{loses:?}: the downgrade comes first");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::{
-    Client, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, ReadLock, ReadWriteLock, Result,
-    Semaphore, SemaphoreMutex, Ticket, WriteLock,
+    Client, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, ReadLock,
+    ReadWriteLock, Result, Semaphore, SemaphoreMutex, Ticket,
 };
 
 use crate::run::ROOT;
@@ -22,16 +22,25 @@ pub(crate) struct Locks {
 }
 
 #[derive(Clone)]
-pub(crate) enum Lock {
-    Mutex(InterProcessMutex),
-    Read(ReadLock),
-    /// With the other side, for its downgrades.
-    Write(WriteLock, ReadLock),
-    Permit(Semaphore),
-    Permits(Semaphore, u32),
-    Single(SemaphoreMutex),
-    Together(MultiLock),
-    Mixed(MultiLock),
+pub(crate) struct Lock {
+    pub(crate) kind: &'static str,
+    pub(crate) rules: Rules,
+    /// Of a write lock, for its downgrades.
+    pub(crate) other_side: Option<ReadLock>,
+    lock: Arc<dyn InterProcessLock>,
+}
+
+/// Who may hold it beside whom.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// One owner, as often as it likes.
+    Exclusive,
+    /// Many owners, each as often as it likes.
+    Shared,
+    /// One holder.
+    Single,
+    /// Many holders.
+    Permits,
 }
 
 impl Locks {
@@ -56,115 +65,59 @@ impl Locks {
 
     /// Each of them once.
     pub(crate) fn all(&self) -> Vec<Lock> {
-        let mut all: Vec<_> = self.mutexes.iter().cloned().map(Lock::Mutex).collect();
+        let mutexes = self.mutexes.iter().cloned();
+        let mut all: Vec<_> =
+            mutexes.map(|mutex| Lock::new("acquired: mutex", Rules::Exclusive, mutex)).collect();
         for lock in &self.read_write {
-            all.push(Lock::Read(lock.read().clone()));
-            all.push(Lock::Write(lock.write().clone(), lock.read().clone()));
+            all.push(Lock::reading(lock.read()));
+            let write = Lock::new("acquired: write lock", Rules::Exclusive, lock.write().clone());
+            all.push(Lock { other_side: Some(lock.read().clone()), ..write });
         }
-        all.push(Lock::Permit(self.one.clone()));
-        all.push(Lock::Permit(self.three.clone()));
-        all.push(Lock::Permits(self.three.clone(), 2));
-        all.push(Lock::Single(self.single.clone()));
-        all.push(Lock::Together(self.together.clone()));
-        all.push(Lock::Mixed(self.mixed.clone()));
+        all.push(Lock::new("acquired: one permit of one", Rules::Single, self.one.clone()));
+        all.push(Lock::new("acquired: one permit of three", Rules::Permits, self.three.clone()));
+        all.push(Lock::new("acquired: several permits", Rules::Permits, self.three.many(2).unwrap()));
+        all.push(Lock::new("acquired: semaphore mutex", Rules::Single, self.single.clone()));
+        all.push(Lock::new("acquired: mutexes together", Rules::Single, self.together.clone()));
+        all.push(Lock::new("acquired: mixed locks", Rules::Single, self.mixed.clone()));
         all
     }
 }
 
 impl Lock {
-    pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Self::Mutex(_) => "acquired: mutex",
-            Self::Read(_) => "acquired: read lock",
-            Self::Write(..) => "acquired: write lock",
-            Self::Permit(semaphore) if semaphore.path().ends_with("one") => "acquired: one permit of one",
-            Self::Permit(_) => "acquired: one permit of three",
-            Self::Permits(..) => "acquired: several permits",
-            Self::Single(_) => "acquired: semaphore mutex",
-            Self::Together(_) => "acquired: mutexes together",
-            Self::Mixed(_) => "acquired: mixed locks",
-        }
+    fn new(kind: &'static str, rules: Rules, lock: impl InterProcessLock + 'static) -> Self {
+        Self { kind, rules, other_side: None, lock: Arc::new(lock) }
+    }
+
+    pub(crate) fn reading(lock: &ReadLock) -> Self {
+        Self::new("acquired: read lock", Rules::Shared, lock.clone())
     }
 
     pub(crate) fn is_exclusive(&self) -> bool {
-        match self {
-            Self::Read(_) | Self::Permits(..) => false,
-            Self::Permit(semaphore) => semaphore.path().ends_with("one"),
-            _ => true,
-        }
+        matches!(self.rules, Rules::Exclusive | Rules::Single)
     }
 
-    /// The same with options, if it takes any.
+    pub(crate) fn is_reentrant(&self) -> bool {
+        matches!(self.rules, Rules::Exclusive | Rules::Shared)
+    }
+
+    /// The same with options.
     pub(crate) fn with_options(self, options: LockOptions) -> Self {
-        match self {
-            Self::Mutex(lock) => Self::Mutex(lock.with_options(options).unwrap()),
-            Self::Read(lock) => Self::Read(lock.with_options(options).unwrap()),
-            Self::Write(lock, read) => Self::Write(lock.with_options(options).unwrap(), read),
-            Self::Permit(lock) => Self::Permit(lock.with_options(options).unwrap()),
-            Self::Permits(lock, permits) => Self::Permits(lock.with_options(options).unwrap(), permits),
-            Self::Single(lock) => Self::Single(lock.with_options(options).unwrap()),
-            Self::Together(lock) => Self::Together(lock.with_options(options).unwrap()),
-            Self::Mixed(lock) => Self::Mixed(lock),
-        }
+        Self { lock: self.lock.with_options(options).unwrap(), ..self }
     }
 
-    /// The owner counts for those that know one; a multi-lock is that of the task.
-    pub(crate) async fn acquire(&self, owner: &Owner) -> Result<Vec<LockGuard>> {
-        match self {
-            Self::Mutex(lock) => lock.owned_by(owner).acquire().await.map(one),
-            Self::Read(lock) => lock.owned_by(owner).acquire().await.map(one),
-            Self::Write(lock, _) => lock.owned_by(owner).acquire().await.map(one),
-            Self::Permit(lock) => lock.acquire().await.map(one),
-            Self::Permits(lock, permits) => lock.many(*permits).unwrap().acquire().await,
-            Self::Single(lock) => lock.acquire().await.map(one),
-            Self::Together(lock) | Self::Mixed(lock) => lock.acquire().await.map(one),
-        }
+    pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
+        self.lock.owned_by(owner).acquire().await
     }
 
-    /// Without guards if it is not to be had.
-    pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Vec<LockGuard>> {
-        match self {
-            Self::Mutex(lock) => lock.owned_by(owner).try_acquire().await.map(if_any),
-            Self::Read(lock) => lock.owned_by(owner).try_acquire().await.map(if_any),
-            Self::Write(lock, _) => lock.owned_by(owner).try_acquire().await.map(if_any),
-            Self::Permit(lock) => lock.try_acquire().await.map(if_any),
-            Self::Permits(lock, permits) => {
-                lock.many(*permits).unwrap().try_acquire().await.map(Option::unwrap_or_default)
-            }
-            Self::Single(lock) => lock.try_acquire().await.map(if_any),
-            Self::Together(lock) | Self::Mixed(lock) => lock.try_acquire().await.map(if_any),
-        }
+    pub(crate) async fn try_acquire(&self, owner: &Owner) -> Result<Option<LockGuard>> {
+        self.lock.owned_by(owner).try_acquire().await
     }
 
-    pub(crate) async fn try_acquire_for(&self, owner: &Owner, within: Duration) -> Result<Vec<LockGuard>> {
-        match self {
-            Self::Mutex(lock) => lock.owned_by(owner).try_acquire_for(within).await.map(if_any),
-            Self::Read(lock) => lock.owned_by(owner).try_acquire_for(within).await.map(if_any),
-            Self::Write(lock, _) => lock.owned_by(owner).try_acquire_for(within).await.map(if_any),
-            Self::Permit(lock) => lock.try_acquire_for(within).await.map(if_any),
-            Self::Permits(lock, permits) => {
-                lock.many(*permits).unwrap().try_acquire_for(within).await.map(Option::unwrap_or_default)
-            }
-            Self::Single(lock) => lock.try_acquire_for(within).await.map(if_any),
-            Self::Together(lock) | Self::Mixed(lock) => lock.try_acquire_for(within).await.map(if_any),
-        }
+    pub(crate) async fn try_acquire_for(&self, owner: &Owner, within: Duration) -> Result<Option<LockGuard>> {
+        self.lock.owned_by(owner).try_acquire_for(within).await
     }
 
-    /// `None` for those that have no tickets.
-    pub(crate) async fn enqueue(&self, owner: &Owner) -> Result<Option<Ticket>> {
-        match self {
-            Self::Mutex(lock) => lock.owned_by(owner).enqueue().await.map(Some),
-            Self::Read(lock) => lock.owned_by(owner).enqueue().await.map(Some),
-            Self::Write(lock, _) => lock.owned_by(owner).enqueue().await.map(Some),
-            _ => Ok(None),
-        }
+    pub(crate) async fn enqueue(&self, owner: &Owner) -> Result<Ticket> {
+        self.lock.owned_by(owner).enqueue().await
     }
-}
-
-fn one(guard: LockGuard) -> Vec<LockGuard> {
-    vec![guard]
-}
-
-fn if_any(guard: Option<LockGuard>) -> Vec<LockGuard> {
-    guard.into_iter().collect()
 }

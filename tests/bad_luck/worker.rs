@@ -10,7 +10,7 @@ use zk_recipes::{
 };
 
 use crate::claim::{Claim, Held, Read, Story, Write};
-use crate::locks::{Lock, Locks};
+use crate::locks::{Lock, Locks, Rules};
 use crate::luck::{Luck, Mood};
 use crate::run::{ROOT, Run};
 use crate::stage::{Member, number};
@@ -46,7 +46,7 @@ enum Way {
 
 /// What a task has of a lock.
 struct Inside {
-    guards: Vec<Arc<LockGuard>>,
+    guard: Arc<LockGuard>,
     claims: Vec<Arc<Claim>>,
 }
 
@@ -115,10 +115,11 @@ impl Worker {
                     asked,
                 );
                 self.run.tally.count("acquired: latch");
-                let inside = self.enter(Vec::new(), claim.into_iter().collect());
-                self.read(&inside).await;
-                self.linger(&inside).await;
-                self.leave(inside);
+                let claims: Vec<_> = claim.into_iter().collect();
+                self.enter_rooms(&claims);
+                self.read(&claims).await;
+                self.linger(&claims).await;
+                self.leave(claims);
                 if self.rng.bool() {
                     break;
                 }
@@ -167,67 +168,68 @@ impl Worker {
 
     /// Acquires the lock, stays for a while, and releases it. Says whether it had the lock.
     async fn visit(&mut self, lock: &Lock, way: Way) -> bool {
-        self.doing(format!("acquires {} by {way:?}", lock.kind()));
+        self.doing(format!("acquires {} by {way:?}", lock.kind));
         let asked = clock::now();
-        // A multi-lock is always that of the task, and one task holds one lock at a time.
         let owner = if self.rng.bool() { Owner::current() } else { Owner::new() };
-        let guards = match self.acquire(lock, way, &owner).await {
-            Ok(guards) => guards,
+        let guard = match self.acquire(lock, way, &owner).await {
+            Ok(Some(guard)) => Arc::new(guard),
+            Ok(None) => return false,
             Err(error) => {
-                self.unexpected(lock.kind(), &error);
+                self.unexpected(lock.kind, &error);
                 return false;
             }
         };
-        if guards.is_empty() {
-            return false;
-        }
-        self.run.tally.count(lock.kind());
+        self.run.tally.count(lock.kind);
         let number = self.run.next();
-        let guards: Vec<_> = guards.into_iter().map(Arc::new).collect();
-        let held = guards.iter().flat_map(held).collect::<Vec<_>>();
+        let held = held(&guard);
         let claims = held.into_iter().enumerate().filter_map(|(index, held)| {
             // Permits do not know each other.
-            let owner = if matches!(lock, Lock::Permits(..)) && index > 0 { self.run.next() } else { number };
-            self.claim(lock.kind(), held, lock.is_exclusive(), owner, asked)
+            let owner = if lock.rules == Rules::Permits && index > 0 { self.run.next() } else { number };
+            self.claim(lock.kind, held, lock.is_exclusive(), owner, asked)
         });
         let claims = claims.collect();
-        let inside = self.enter(guards, claims);
+        let inside = self.enter(guard, claims);
         self.stay(lock, &owner, number, inside).await;
         true
     }
 
-    async fn acquire(&mut self, lock: &Lock, way: Way, owner: &Owner) -> zk_recipes::Result<Vec<LockGuard>> {
+    async fn acquire(
+        &mut self,
+        lock: &Lock,
+        way: Way,
+        owner: &Owner,
+    ) -> zk_recipes::Result<Option<LockGuard>> {
         let run = self.run.clone();
-        let none = |what, guards: &Vec<LockGuard>| {
-            if guards.is_empty() {
+        let none = |what, guard: &Option<LockGuard>| {
+            if guard.is_none() {
                 run.tally.count(what);
             }
         };
         match way {
-            Way::Wait => lock.acquire(owner).await,
+            Way::Wait => lock.acquire(owner).await.map(Some),
             Way::Try => {
-                lock.try_acquire(owner).await.inspect(|guards| none("acquires: tries that failed", guards))
+                lock.try_acquire(owner).await.inspect(|guard| none("acquires: tries that failed", guard))
             }
             Way::TryFor(within) => {
                 let tried = lock.try_acquire_for(owner, within).await;
-                tried.inspect(|guards| none("acquires: timed out", guards))
+                tried.inspect(|guard| none("acquires: timed out", guard))
             }
             Way::Cancel(polls) => match poll_times(lock.acquire(owner), polls).await {
-                Some(acquired) => acquired,
+                Some(acquired) => acquired.map(Some),
                 None => {
                     self.run.tally.count("acquires: cancelled");
-                    Ok(Vec::new())
+                    Ok(None)
                 }
             },
             Way::Ticket(idle) | Way::TicketDropped(idle) => {
-                let Some(ticket) = lock.enqueue(owner).await? else { return lock.acquire(owner).await };
+                let ticket = lock.enqueue(owner).await?;
                 sleep(idle).await;
                 if matches!(way, Way::TicketDropped(_)) {
                     self.run.tally.count("acquires: tickets dropped");
-                    return Ok(Vec::new());
+                    return Ok(None);
                 }
                 self.run.tally.count("acquires: tickets awaited late");
-                ticket.acquired().await.map(|guard| vec![guard])
+                ticket.acquired().await.map(Some)
             }
         }
     }
@@ -253,33 +255,37 @@ impl Worker {
         Some(Arc::new(Claim { kind, id, owner, exclusive, held, node, session, asked, from, story }))
     }
 
-    fn enter(&self, guards: Vec<Arc<LockGuard>>, claims: Vec<Arc<Claim>>) -> Inside {
-        for claim in &claims {
+    fn enter(&self, guard: Arc<LockGuard>, claims: Vec<Arc<Claim>>) -> Inside {
+        self.enter_rooms(&claims);
+        Inside { guard, claims }
+    }
+
+    fn enter_rooms(&self, claims: &[Arc<Claim>]) {
+        for claim in claims {
             let room = self.run.room_of(&claim.node);
             if let Err(overlap) = room.enter(claim.clone(), &self.run.acts) {
                 self.run.fault(overlap);
             }
         }
-        Inside { guards, claims }
     }
 
     async fn stay(&mut self, lock: &Lock, owner: &Owner, number: u64, mut inside: Inside) {
-        self.doing(format!("holds {}", lock.kind()));
+        self.doing(format!("holds {}", lock.kind));
         if self.rng.u8(..100) < 60 {
-            self.read(&inside).await;
+            self.read(&inside.claims).await;
         }
         let again = if self.rng.u8(..100) < 8 { self.enter_again(lock, owner, &inside).await } else { None };
-        if let Lock::Write(_, read) = lock
+        if let Some(read) = &lock.other_side
             && self.rng.u8(..100) < 30
         {
-            inside = self.downgrade(&Lock::Read(read.clone()), owner, number, inside).await;
+            inside = self.downgrade(&Lock::reading(read), owner, number, inside).await;
         }
         if lock.is_exclusive() && self.rng.u8(..100) < 35 {
             self.write(&inside).await;
         }
-        self.linger(&inside).await;
+        self.linger(&inside.claims).await;
         if self.rng.u8(..100) < 30 {
-            self.read(&inside).await;
+            self.read(&inside.claims).await;
         }
         // Of a hold that was entered twice, one or the other goes first.
         if self.rng.bool() {
@@ -292,15 +298,14 @@ impl Worker {
     }
 
     async fn enter_again(&mut self, lock: &Lock, owner: &Owner, inside: &Inside) -> Option<LockGuard> {
-        if !matches!(lock, Lock::Mutex(_) | Lock::Read(_) | Lock::Write(..)) {
+        if !lock.is_reentrant() {
             return None;
         }
         match lock.acquire(owner).await {
-            Ok(mut guards) => {
+            Ok(again) => {
                 self.run.tally.count("acquires: entered again");
-                let again = guards.swap_remove(0);
-                if again.fencing_token() != inside.guards[0].fencing_token() {
-                    self.run.fault(format!("{again:?} is not the same hold as {:?}", inside.guards[0]));
+                if again.fencing_token() != inside.guard.fencing_token() {
+                    self.run.fault(format!("{again:?} is not the same hold as {:?}", inside.guard));
                 }
                 Some(again)
             }
@@ -314,7 +319,7 @@ impl Worker {
 
     /// Waits until a hold that ends by itself is about to.
     async fn approach_the_end(&mut self, inside: &Inside) {
-        if let Some(left) = inside.guards.first().and_then(|guard| guard.remaining_hold()) {
+        if let Some(left) = inside.guard.remaining_hold() {
             let before = Duration::from_micros(self.rng.u64(0..5_000));
             sleep(left.saturating_sub(before)).await;
         }
@@ -327,8 +332,8 @@ impl Worker {
             self.approach_the_end(&inside).await;
         }
         let asked = clock::now();
-        let guards = match read.acquire(owner).await {
-            Ok(guards) => guards,
+        let guard = match read.acquire(owner).await {
+            Ok(guard) => Arc::new(guard),
             Err(Error::LockLost { .. }) => return inside,
             Err(error) => {
                 self.unexpected("becoming a reader", &error);
@@ -336,19 +341,18 @@ impl Worker {
             }
         };
         self.run.tally.count("acquires: downgrades");
-        let guards: Vec<_> = guards.into_iter().map(Arc::new).collect();
-        let held = guards.iter().flat_map(held);
+        let held = held(&guard).into_iter();
         let claims =
             held.filter_map(|held| self.claim("a reader that was a writer", held, false, number, asked));
         let reading = claims.collect();
-        let reading = self.enter(guards, reading);
+        let reading = self.enter(guard, reading);
         self.release(inside).await;
         reading
     }
 
     /// Reads the register, on the session of the lock or as somebody else.
-    async fn read(&mut self, inside: &Inside) {
-        let Some(claim) = inside.claims.first() else { return };
+    async fn read(&mut self, claims: &[Arc<Claim>]) {
+        let Some(claim) = claims.first() else { return };
         let Some(register) = &self.run.room_of(&claim.node).register else { return };
         let from = clock::now();
         let value = if self.rng.u8(..100) < 60 {
@@ -370,7 +374,7 @@ impl Worker {
 
     /// Writes the register by a transaction; of a hold that ends by itself, right before its end.
     async fn write(&mut self, inside: &Inside) {
-        let (Some(claim), Some(guard)) = (inside.claims.first(), inside.guards.first()) else { return };
+        let (Some(claim), guard) = (inside.claims.first(), &inside.guard) else { return };
         self.approach_the_end(inside).await;
         let Some(register) = &self.run.room_of(&claim.node).register else { return };
         let value = self.run.next();
@@ -398,7 +402,7 @@ impl Worker {
     }
 
     /// Holds on for a moment; or, if its client is about to be cut off, until the lock is lost.
-    async fn linger(&mut self, inside: &Inside) {
+    async fn linger(&mut self, claims: &[Arc<Claim>]) {
         match self.rng.u8(..100) {
             0..55 => {}
             55..80 => sleep(Duration::from_micros(self.rng.u64(0..2_000))).await,
@@ -406,7 +410,7 @@ impl Worker {
             _ => sleep(Duration::from_micros(self.rng.u64(0..40_000))).await,
         }
         while self.member.stays() && !self.run.is_calm() {
-            let valid = inside.claims.iter().filter(|claim| claim.look()).count();
+            let valid = claims.iter().filter(|claim| claim.look()).count();
             if valid == 0 {
                 break;
             }
@@ -414,13 +418,14 @@ impl Worker {
         }
     }
 
-    async fn release(&mut self, mut inside: Inside) {
+    async fn release(&mut self, inside: Inside) {
         self.doing("releases".into());
-        let guards = std::mem::take(&mut inside.guards);
-        self.leave(inside);
+        let Inside { guard, claims } = inside;
+        self.leave(claims);
+        // Somebody may be looking at it: then it is dropped after the look.
+        let Some(guard) = Arc::into_inner(guard) else { return };
+        let guards = if self.rng.bool() { guard.into_members() } else { vec![guard] };
         for guard in guards {
-            // Somebody may be looking at it: then it is dropped after the look.
-            let Some(guard) = Arc::into_inner(guard) else { continue };
             let released = match self.rng.u8(..100) {
                 0..75 => Some(guard.release().await),
                 75..85 => poll_times(guard.release(), 1).await,
@@ -436,8 +441,8 @@ impl Worker {
         }
     }
 
-    fn leave(&self, inside: Inside) {
-        for claim in inside.claims {
+    fn leave(&self, claims: Vec<Arc<Claim>>) {
+        for claim in claims {
             if let Some(loss) = claim.last_look() {
                 self.count_loss(loss);
             }

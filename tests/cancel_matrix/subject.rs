@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 use zk_recipes::{
-    Client, InterProcessLock, InterProcessMutex, LockGuard, MultiLock, ReadLock, ReadWriteLock, Result,
-    Semaphore, SemaphoreMutex, SharedCount, Ticket, WriteLock,
+    Client, InterProcessLock, InterProcessMutex, LockGuard, MultiLock, ReadWriteLock, Result, Semaphore,
+    SemaphoreMutex, SharedCount, Ticket,
 };
 use zookeeper_client as zk;
 
@@ -40,13 +40,9 @@ pub(crate) enum Holder {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Lock {
-    Mutex(InterProcessMutex),
-    Reader(ReadLock),
-    Writer(WriteLock),
+    Plain(Arc<dyn InterProcessLock>),
+    /// Acquired by writers that go on as readers.
     Downgraded(ReadWriteLock),
-    Permits(Semaphore, u32),
-    SemaphoreMutex(SemaphoreMutex),
-    Multi(MultiLock),
 }
 
 const PERMITS: u32 = 4;
@@ -67,29 +63,30 @@ impl Kind {
 
     pub(crate) fn lock(self, client: &Client, path: &str) -> Lock {
         let read_write = || ReadWriteLock::new(client, path).unwrap();
+        let semaphore = || Semaphore::new(client, path, PERMITS).unwrap();
         let [first, second, third] = members(path);
-        match self {
-            Self::Mutex => Lock::Mutex(InterProcessMutex::new(client, path).unwrap()),
-            Self::Reader => Lock::Reader(read_write().read().clone()),
-            Self::Writer => Lock::Writer(read_write().write().clone()),
-            Self::Downgraded => Lock::Downgraded(read_write()),
-            Self::Permit => Lock::Permits(Semaphore::new(client, path, PERMITS).unwrap(), 1),
-            Self::Permits => Lock::Permits(Semaphore::new(client, path, PERMITS).unwrap(), 3),
+        Lock::Plain(match self {
+            Self::Mutex => Arc::new(InterProcessMutex::new(client, path).unwrap()),
+            Self::Reader => Arc::new(read_write().read().clone()),
+            Self::Writer => Arc::new(read_write().write().clone()),
+            Self::Downgraded => return Lock::Downgraded(read_write()),
+            Self::Permit => Arc::new(semaphore()),
+            Self::Permits => Arc::new(semaphore().many(3).unwrap()),
             Self::SharedCount => {
                 let count = SharedCount::new(client, &format!("{path}-count"), PERMITS as i32).unwrap();
-                Lock::Permits(Semaphore::with_shared_count(client, path, &count).unwrap(), 1)
+                Arc::new(Semaphore::with_shared_count(client, path, &count).unwrap())
             }
-            Self::SemaphoreMutex => Lock::SemaphoreMutex(SemaphoreMutex::new(client, path).unwrap()),
-            Self::Joint => Lock::Multi(MultiLock::new(client, [first, second, third]).unwrap()),
+            Self::SemaphoreMutex => Arc::new(SemaphoreMutex::new(client, path).unwrap()),
+            Self::Joint => Arc::new(MultiLock::new(client, [first, second, third]).unwrap()),
             Self::Mixed => {
                 let members: [Arc<dyn InterProcessLock>; 3] = [
                     Arc::new(InterProcessMutex::new(client, &first).unwrap()),
                     Arc::new(SemaphoreMutex::new(client, &second).unwrap()),
                     Arc::new(ReadWriteLock::new(client, &third).unwrap().write().clone()),
                 ];
-                Lock::Multi(MultiLock::of(members).unwrap())
+                Arc::new(MultiLock::of(members).unwrap())
             }
-        }
+        })
     }
 
     /// Where its nodes are.
@@ -115,7 +112,7 @@ impl Kind {
 
     /// Whether one can queue for it with a ticket.
     pub(crate) fn has_tickets(self) -> bool {
-        matches!(self, Self::Mutex | Self::Reader | Self::Writer)
+        self != Self::Downgraded
     }
 
     /// The nodes of a holder as another library would make them: their queue, how they are named, and how many. They
@@ -159,78 +156,46 @@ fn members(path: &str) -> [String; 3] {
 impl Lock {
     pub(crate) async fn acquire(&self) -> Result<Vec<LockGuard>> {
         let guard = match self {
-            Self::Mutex(lock) => lock.acquire().await,
-            Self::Reader(lock) => lock.acquire().await,
-            Self::Writer(lock) => lock.acquire().await,
-            Self::Downgraded(lock) => {
-                let writing = lock.write().acquire().await?;
-                return downgrade(lock, writing).await;
-            }
-            Self::Permits(lock, 1) => lock.acquire().await,
-            Self::Permits(lock, permits) => return lock.many(*permits).unwrap().acquire().await,
-            Self::SemaphoreMutex(lock) => lock.acquire().await,
-            Self::Multi(lock) => lock.acquire().await,
+            Self::Plain(lock) => lock.acquire().await?,
+            Self::Downgraded(lock) => downgrade(lock, lock.write().acquire().await?).await?,
         };
-        guard.map(|guard| vec![guard])
+        Ok(vec![guard])
     }
 
     /// Nothing, if it is taken.
     pub(crate) async fn try_acquire(&self) -> Result<Vec<LockGuard>> {
         let guard = match self {
-            Self::Mutex(lock) => lock.try_acquire().await,
-            Self::Reader(lock) => lock.try_acquire().await,
-            Self::Writer(lock) => lock.try_acquire().await,
+            Self::Plain(lock) => lock.try_acquire().await?,
             Self::Downgraded(lock) => match lock.write().try_acquire().await? {
-                Some(writing) => return downgrade(lock, writing).await,
-                None => Ok(None),
+                Some(writing) => Some(downgrade(lock, writing).await?),
+                None => None,
             },
-            Self::Permits(lock, 1) => lock.try_acquire().await,
-            Self::Permits(lock, permits) => {
-                return lock.many(*permits).unwrap().try_acquire().await.map(Option::unwrap_or_default);
-            }
-            Self::SemaphoreMutex(lock) => lock.try_acquire().await,
-            Self::Multi(lock) => lock.try_acquire().await,
         };
-        guard.map(|guard| guard.into_iter().collect())
+        Ok(guard.into_iter().collect())
     }
 
     /// Nothing, if it is taken for so long.
     pub(crate) async fn try_acquire_for(&self, within: Duration) -> Result<Vec<LockGuard>> {
         let guard = match self {
-            Self::Mutex(lock) => lock.try_acquire_for(within).await,
-            Self::Reader(lock) => lock.try_acquire_for(within).await,
-            Self::Writer(lock) => lock.try_acquire_for(within).await,
+            Self::Plain(lock) => lock.try_acquire_for(within).await?,
             Self::Downgraded(lock) => match lock.write().try_acquire_for(within).await? {
-                Some(writing) => return downgrade(lock, writing).await,
-                None => Ok(None),
+                Some(writing) => Some(downgrade(lock, writing).await?),
+                None => None,
             },
-            Self::Permits(lock, 1) => lock.try_acquire_for(within).await,
-            Self::Permits(lock, permits) => {
-                return lock
-                    .many(*permits)
-                    .unwrap()
-                    .try_acquire_for(within)
-                    .await
-                    .map(Option::unwrap_or_default);
-            }
-            Self::SemaphoreMutex(lock) => lock.try_acquire_for(within).await,
-            Self::Multi(lock) => lock.try_acquire_for(within).await,
         };
-        guard.map(|guard| guard.into_iter().collect())
+        Ok(guard.into_iter().collect())
     }
 
     pub(crate) async fn enqueue(&self) -> Result<Ticket> {
         match self {
-            Self::Mutex(lock) => lock.enqueue().await,
-            Self::Reader(lock) => lock.enqueue().await,
-            Self::Writer(lock) => lock.enqueue().await,
-            _ => unreachable!("it has no tickets"),
+            Self::Plain(lock) => lock.enqueue().await,
+            Self::Downgraded(lock) => lock.write().enqueue().await,
         }
     }
 }
 
-async fn downgrade(lock: &ReadWriteLock, writing: LockGuard) -> Result<Vec<LockGuard>> {
+async fn downgrade(lock: &ReadWriteLock, writing: LockGuard) -> Result<LockGuard> {
     let reading = lock.read().acquire().await?;
     writing.release().await?;
-    Ok(vec![reading])
+    Ok(reading)
 }

@@ -21,7 +21,7 @@ pub(crate) struct Permits {
     client: Client,
     leases: Arc<Leases>,
     owners: Arc<Owners>,
-    options: LockOptions,
+    options: Arc<LockOptions>,
     wanted: u32,
 }
 
@@ -44,7 +44,7 @@ impl Permits {
     ) -> Result<Self> {
         let leases = Arc::new(Leases::new(client, path, limit)?);
         let owners = owners(leases.leases());
-        Ok(Self { client: client.clone(), leases, owners, options: LockOptions::new(), wanted: 1 })
+        Ok(Self { client: client.clone(), leases, owners, options: Arc::default(), wanted: 1 })
     }
 
     /// The same semaphore, acquired with other options.
@@ -52,7 +52,7 @@ impl Permits {
     /// # Errors
     /// - [`Error::InvalidArgument`]: the options are not valid.
     pub(crate) fn with_options(&self, options: LockOptions) -> Result<Self> {
-        Ok(Self { options: options.validated()?, ..self.clone() })
+        Ok(Self { options: Arc::new(options.validated()?), ..self.clone() })
     }
 
     /// The same semaphore, of which as many permits are acquired at once.
@@ -145,15 +145,16 @@ impl Acquirable for Permits {
         Ok(None)
     }
 
+    /// Never fails, because an owner may have several permits.
     fn ensure_can_be_granted(&self, _: &Owner) -> Result<()> {
-        match self.wanted {
-            1 => Ok(()),
-            // Options may have been set since it was validated.
-            _ => self.validate(),
-        }
+        Ok(())
     }
 
     async fn enter(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
+        if self.wanted > 1 {
+            // Options may have been set since it was validated.
+            self.validate()?;
+        }
         let applicant = self.leases.apply(self.wanted, self.options.data(), caller).await?;
         Ok(Entry::Queued(Turn { permits: self.clone(), owner: owner.clone(), applicant }))
     }

@@ -27,7 +27,7 @@ pub(crate) struct Reentrant {
     /// The owner map of both sides.
     owners: Arc<Owners>,
     kind: Kind,
-    options: LockOptions,
+    options: Arc<LockOptions>,
     /// The current task, or outside of tasks the current thread, if it is `None`.
     owner: Option<Owner>,
 }
@@ -62,7 +62,7 @@ impl Reentrant {
     }
 
     fn with_owners(client: &Client, owners: Arc<Owners>, internals: Arc<LockInternals>, kind: Kind) -> Self {
-        Self { client: client.clone(), internals, owners, kind, options: LockOptions::new(), owner: None }
+        Self { client: client.clone(), internals, owners, kind, options: Arc::default(), owner: None }
     }
 
     /// The same lock for background work, which does not keep the client open.
@@ -80,7 +80,7 @@ impl Reentrant {
     /// # Errors
     /// - [`Error::InvalidArgument`]: the options are not valid.
     pub(crate) fn with_options(&self, options: LockOptions) -> Result<Self> {
-        Ok(Self { options: options.validated()?, ..self.clone() })
+        Ok(Self { options: Arc::new(options.validated()?), ..self.clone() })
     }
 
     /// The same lock, acquired for this owner.
