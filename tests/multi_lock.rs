@@ -601,11 +601,12 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
             "{refused:?}"
         );
     }
-    // What is given has options of its own.
-    let given = MultiLock::of([at_c, at_a]).unwrap();
-    assert!(matches!(given.with_options(LockOptions::new()), Err(Error::InvalidArgument { .. })));
-    let never = multi(&client).with_options(LockOptions::new().max_hold(Duration::ZERO));
-    assert!(matches!(never, Err(Error::InvalidArgument { .. })));
+    // One multi-lock in another counts with all of its paths.
+    invalid(MultiLock::of([Arc::new(multi(&client)), at_a.clone()]), A);
+    for lock in [multi(&client), MultiLock::of([at_c, at_a]).unwrap()] {
+        let never = lock.with_options(LockOptions::new().max_hold(Duration::ZERO));
+        assert!(matches!(never, Err(Error::InvalidArgument { .. })), "{never:?}");
+    }
 }
 
 #[tokio::test]

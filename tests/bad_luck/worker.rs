@@ -462,8 +462,13 @@ impl Worker {
     }
 
     fn unexpected(&self, what: &str, error: &Error) {
-        // It says so when there were no servers for as long as it takes to connect.
-        if matches!(error, Error::NotConnected { .. }) {
+        // It says so when there were no servers for as long as it takes to connect; of mixed locks, also that those
+        // that it had were lost meanwhile.
+        let reason = match error {
+            Error::Several { first, .. } => first,
+            error => error,
+        };
+        if matches!(reason, Error::NotConnected { .. }) {
             return self.run.tally.count("acquires: no servers");
         }
         self.run.fault(format!("UNEXPECTED ERROR of {} at {what}: {error}", self.name));

@@ -77,7 +77,12 @@ impl OneByOne {
                 };
                 match next {
                     Ok(Some(guard)) => taken.push(guard),
-                    Ok(None) => return Error::all(give_back(taken, wait).await).map_or(Ok(None), Err),
+                    Ok(None) => {
+                        let mut failed = give_back(taken, wait).await;
+                        // Members that were lost need no release.
+                        failed.retain(|error| !matches!(error, Error::LockLost { .. }));
+                        return Error::all(failed).map_or(Ok(None), Err);
+                    }
                     Err(error) => {
                         let mut failed = give_back(taken, wait).await;
                         failed.retain(|other| *other != error);
@@ -120,10 +125,7 @@ async fn any_lost(taken: &[LockGuard]) {
 
 /// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.
 async fn give_back(taken: Vec<LockGuard>, wait: Wait) -> Vec<Error> {
-    let mut failed = wait.finish(release_all(taken)).await.unwrap_or_default();
-    // A lock that was lost needs no release.
-    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
-    failed
+    wait.finish(release_all(taken)).await.unwrap_or_default()
 }
 
 /// A place in the queue of the first lock.
