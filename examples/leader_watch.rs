@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use zk_recipes::zookeeper_client::Error as ServerError;
 use zk_recipes::{
-    Client, CloseMode, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Participant, force_release,
+    Client, CloseMode, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Participant, operate,
 };
 
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
@@ -186,7 +186,7 @@ async fn story(watcher: &Client, candidates: &[Client; 3], path: &str) -> Result
     sleep(BREATH).await;
     carol.await_leadership().await?;
     println!("          > an operator evicts the leader");
-    force_release(watcher, path).await?;
+    operate::force_release(watcher, path).await?;
     sleep(BREATH).await;
 
     for latch in [bob, carol, ann] {

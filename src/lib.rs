@@ -45,7 +45,7 @@
 //! | one process that does a piece of work | [`LeaderSelector`] |
 //! | one process that leads until told otherwise | [`LeaderLatch`] |
 //! | to see who leads, without standing for election | [`LeaderObserver`] |
-//! | to ask holders for a lock, or to take it away | [`Revoker`], [`force_release`] |
+//! | to ask holders for a lock, or to take it away | [`operate`] |
 //!
 //! All of them work on a [`Client`], which is one session. An acquire returns a [`LockGuard`], an election a
 //! [`Leadership`]: both have a fencing token, a validity, `lost`, `run` and `transaction`.
@@ -99,6 +99,7 @@ pub mod guide;
 mod host_failure;
 mod leader;
 mod lock;
+pub mod operate;
 mod queue;
 mod shared_count;
 #[cfg(feature = "testing")]
@@ -116,8 +117,8 @@ pub use self::leader::{
 };
 pub use self::lock::{
     InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, Locks, MultiLock, Owner,
-    Participant, ReadLock, ReadWriteLock, Revoker, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket,
-    Transaction, WriteLock, force_release, force_release_participant,
+    Participant, ReadLock, ReadWriteLock, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket, Transaction,
+    WriteLock,
 };
 pub use self::shared_count::SharedCount;
 

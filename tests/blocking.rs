@@ -12,8 +12,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 use zk_recipes::blocking::{
     Client, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, LockGuard, Locks, MultiLock,
-    ReadWriteLock, Revoker, Semaphore, SemaphoreMutex, SharedCount, Ticket, force_release,
-    force_release_participant,
+    ReadWriteLock, Semaphore, SemaphoreMutex, SharedCount, Ticket, operate,
 };
 use zk_recipes::testing::kill_session;
 use zk_recipes::{
@@ -258,7 +257,7 @@ fn locks_of_one_key_are_one_lock() {
     assert_eq!(again.hold_count(), 2);
     let path = locks.path_of("a/b");
     assert_eq!(path, "/locks/a%2Fb");
-    assert_eq!(Revoker::request(&client, &path).unwrap().len(), 1);
+    assert_eq!(operate::ask(&client, &path).unwrap().len(), 1);
     thread::scope(|scope| {
         let tries = || locks.mutex("a/b").unwrap().try_acquire().unwrap().is_none();
         assert!(scope.spawn(tries).join().unwrap());
@@ -289,7 +288,7 @@ fn a_holder_hears_of_the_loss_and_of_requests() {
     assert!(!guard.revoke_requested_within(BRIEFLY).unwrap());
     thread::scope(|scope| {
         let asked = scope.spawn(|| guard.revoke_requested());
-        assert_eq!(Revoker::request(&client, "/locks/a").unwrap().len(), 1);
+        assert_eq!(operate::ask(&client, "/locks/a").unwrap().len(), 1);
         asked.join().unwrap().unwrap();
         let lost = scope.spawn(|| guard.lost());
         caller().block_on(kill_session(client.as_async())).unwrap();
@@ -314,13 +313,13 @@ fn a_lock_that_is_taken_away_ends_work_and_transactions() {
     assert_eq!(data.len(), 1);
     let done = guard.run(|| {
         let holder = mutex.holder().unwrap().unwrap();
-        assert!(force_release_participant(&client, &holder).unwrap());
+        assert!(operate::force_release_participant(&client, &holder).unwrap());
         guard.lost()
     });
     assert!(matches!(done, Err(Error::LockLost { reason: LossReason::Deleted, .. })));
     let late = guard.transaction().set_data("/data", "two", None).delete("/data", 1).commit();
     assert!(matches!(late, Err(Error::LockLost { .. })));
-    assert!(force_release(&client, "/locks/a").unwrap().is_empty());
+    assert!(operate::force_release(&client, "/locks/a").unwrap().is_empty());
 }
 
 #[test]

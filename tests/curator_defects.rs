@@ -12,7 +12,7 @@ use support::*;
 use zk_recipes::testing::{FaultProxy, TestingCluster, TestingServer, Traffic};
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock,
-    Owner, Semaphore, force_release,
+    Owner, Semaphore, operate,
 };
 
 async fn state_is(client: &Client, wanted: ConnectionState) {
@@ -266,7 +266,7 @@ async fn an_operator_can_evict_a_holder() {
         let guard = lock.acquire().await.unwrap();
         let next = in_task(kind.rival(&other));
         let evicting = async {
-            assert_eq!(force_release(&operator, kind.path()).await.unwrap().len(), 1);
+            assert_eq!(operate::force_release(&operator, kind.path()).await.unwrap().len(), 1);
         };
         let (ran, ()) = within(futures_util::future::join(guard.run(pending::<()>()), evicting)).await;
         assert_lost(&ran.unwrap_err(), LossReason::Deleted);

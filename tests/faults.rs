@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockState, MultiLock, Owner, RetryPolicy,
-    force_release_participant,
+    operate,
 };
 use zookeeper_client as zk;
 
@@ -466,7 +466,7 @@ async fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
         is_watched(removed.node_path(), &own, &server).await.then_some(())
     })
     .await;
-    assert!(force_release_participant(&operator, &removed).await.unwrap());
+    assert!(operate::force_release_participant(&operator, &removed).await.unwrap());
     within(next).await.unwrap().unwrap().release().await.unwrap();
     let guard = within(last).await.unwrap().unwrap();
     // It has lost its place, and goes to the end.

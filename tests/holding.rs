@@ -11,8 +11,8 @@ use support::*;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockOptions, LockState,
-    LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Revoker,
-    Semaphore, force_release, force_release_participant,
+    LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Semaphore,
+    operate,
 };
 use zookeeper_client as zk;
 
@@ -288,7 +288,7 @@ async fn a_holder_hears_that_its_lock_is_asked_for() {
         let node = kind.node(&guard);
         let asking = async {
             watches_with_holders(&server, kind.nodes() as u64).await;
-            Revoker::request(&other, kind.path()).await.unwrap()
+            operate::ask(&other, kind.path()).await.unwrap()
         };
         let (asked, holders) = within(join(guard.revoke_requested(), asking)).await;
         assert_eq!(asked, Ok(()), "{kind:?}");
@@ -302,7 +302,7 @@ async fn a_holder_hears_that_its_lock_is_asked_for() {
 
         // Asked before anybody awaits it.
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
-        Revoker::request(&other, kind.path()).await.unwrap();
+        operate::ask(&other, kind.path()).await.unwrap();
         assert_eq!(within(guard.revoke_requested()).await, Ok(()), "{kind:?}");
         guard.release().await.unwrap();
 
@@ -330,7 +330,7 @@ async fn all_holders_are_asked_and_only_they() {
     let readers = [locks[0].read().acquire().await.unwrap(), locks[1].read().acquire().await.unwrap()];
     let writing = locks[2].write().enqueue().await.unwrap();
     let behind = locks[2].read().owned_by(&Owner::new()).enqueue().await.unwrap();
-    let asked = Revoker::request(three, path).await.unwrap();
+    let asked = operate::ask(three, path).await.unwrap();
     assert_eq!(node_paths(&asked), readers.each_ref().map(LockGuard::node_path));
     for reader in readers {
         assert_eq!(within(reader.revoke_requested()).await, Ok(()));
@@ -352,7 +352,7 @@ async fn all_holders_are_asked_and_only_they() {
         async move { semaphore.acquire().await }
     });
     queue_of(&zookeeper, &format!("/{}{path}/locks", sandbox.root), 1).await;
-    let asked = Revoker::request(one, path).await.unwrap();
+    let asked = operate::ask(one, path).await.unwrap();
     let mut nodes = node_paths(&asked);
     let mut expected: Vec<_> = permits.iter().map(LockGuard::node_path).collect();
     nodes.sort();
@@ -377,7 +377,7 @@ async fn a_waiter_that_is_asked_hears_of_it_when_it_holds() {
     let held = lock.acquire().await.unwrap();
     let ticket = mutex(&waiting).enqueue().await.unwrap();
     let participants = lock.participants().await.unwrap();
-    assert_eq!(Revoker::request_from(&holding, &participants[1]).await, Ok(true));
+    assert_eq!(operate::ask_participant(&holding, &participants[1]).await, Ok(true));
     let asked = lock.participants().await.unwrap();
     let requests = [&asked[0], &asked[1]].map(|it| (it.identity().unwrap(), it.is_revoke_requested()));
     let word = &b"__REVOKE__"[..];
@@ -389,7 +389,7 @@ async fn a_waiter_that_is_asked_hears_of_it_when_it_holds() {
     shows(&zookeeper, guard.node_path(), waiting.identity(), 2).await;
     guard.release().await.unwrap();
     for gone in &participants {
-        assert_eq!(Revoker::request_from(&holding, gone).await, Ok(false));
+        assert_eq!(operate::ask_participant(&holding, gone).await, Ok(false));
     }
     sandbox.assert_nothing_left().await;
 }
@@ -415,7 +415,7 @@ async fn a_holder_that_was_asked_still_shows_who_it_is() {
         let guard = kind.lock(&holding, options).unwrap().acquire().await.unwrap();
         let node = kind.node(&guard);
         for request in 1..=3 {
-            Revoker::request(&other, kind.path()).await.unwrap();
+            operate::ask(&other, kind.path()).await.unwrap();
             // It is a new write each time, and is noticed each time.
             shows(&zookeeper, node, b"billing", 2 * request).await;
             let holder = if kind == Kind::Multi { kind.rival(&other) } else { kind.unlimited(&other) };
@@ -475,12 +475,12 @@ async fn of_a_free_lock_there_is_nobody_to_ask_and_nobody_to_take_it_from() {
     let client = sandbox.client().await;
     for kind in KINDS {
         kind.unlimited(&client).acquire().await.unwrap().release().await.unwrap();
-        assert_eq!(Revoker::request(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
-        assert_eq!(force_release(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
+        assert_eq!(operate::ask(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
+        assert_eq!(operate::force_release(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
     }
-    let error = Revoker::request(&client, "locks").await.unwrap_err();
+    let error = operate::ask(&client, "locks").await.unwrap_err();
     assert!(matches!(error, Error::InvalidPath { .. }), "{error}");
-    let error = force_release(&client, "/locks/").await.unwrap_err();
+    let error = operate::force_release(&client, "/locks/").await.unwrap_err();
     assert!(matches!(error, Error::InvalidPath { .. }), "{error}");
     sandbox.assert_nothing_left().await;
 }
@@ -496,8 +496,8 @@ async fn a_path_that_does_not_exist_is_told_from_a_free_lock() {
         assert_eq!(lock.holder().await, Ok(None));
         assert_eq!(lock.path_exists().await, Ok(false));
         let missing = Error::NoSuchPath { path: format!("/{}{}", sandbox.root, kind.path()) };
-        assert_eq!(Revoker::request(&client, kind.path()).await, Err(missing.clone()), "{kind:?}");
-        let error = force_release(&client, kind.path()).await.unwrap_err();
+        assert_eq!(operate::ask(&client, kind.path()).await, Err(missing.clone()), "{kind:?}");
+        let error = operate::force_release(&client, kind.path()).await.unwrap_err();
         assert_eq!(error, missing, "{kind:?}");
         let message = error.to_string();
         let says = [kind.path(), "spelling", "namespace", "chroot"].map(|what| message.contains(what));
@@ -509,8 +509,8 @@ async fn a_path_that_does_not_exist_is_told_from_a_free_lock() {
         let holder = lock.holder().await.unwrap().unwrap();
         guard.release().await.unwrap();
         assert_eq!((lock.is_locked().await, lock.path_exists().await), (Ok(false), Ok(true)), "{kind:?}");
-        assert_eq!(force_release_participant(&client, &holder).await, Ok(false));
-        assert_eq!(Revoker::request_from(&client, &holder).await, Ok(false));
+        assert_eq!(operate::force_release_participant(&client, &holder).await, Ok(false));
+        assert_eq!(operate::ask_participant(&client, &holder).await, Ok(false));
     }
 
     // Of several paths, it takes one that is mistyped.
@@ -536,8 +536,8 @@ async fn a_path_that_does_not_exist_is_told_from_a_free_lock() {
     let holder = mutex(&client).holder().await.unwrap().unwrap();
     let below = Client::connect(&format!("{}/{}", servers(), sandbox.root)).await.unwrap();
     let missing = Error::NoSuchPath { path: sandbox.lock_path() };
-    assert_eq!(force_release_participant(&below, &holder).await, Err(missing.clone()));
-    assert_eq!(Revoker::request_from(&below, &holder).await, Err(missing));
+    assert_eq!(operate::force_release_participant(&below, &holder).await, Err(missing.clone()));
+    assert_eq!(operate::ask_participant(&below, &holder).await, Err(missing));
     assert!(guard.is_valid());
     guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
@@ -587,7 +587,7 @@ async fn whoever_no_longer_waits_for_a_request_misses_none() {
             }
         }
         // Nothing is lost by it.
-        assert_eq!(Revoker::request(&other, kind.path()).await.unwrap().len(), 1);
+        assert_eq!(operate::ask(&other, kind.path()).await.unwrap().len(), 1);
         assert_eq!(within(guard.revoke_requested()).await, Ok(()));
         guard.release().await.unwrap();
     }
@@ -634,7 +634,7 @@ async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
                 match end {
                     End::Deleted => zookeeper.delete(kind.node(&guard), None).await.unwrap(),
                     End::Taken => {
-                        let taken = force_release(&other, kind.path()).await.unwrap();
+                        let taken = operate::force_release(&other, kind.path()).await.unwrap();
                         assert_eq!(node_paths(&taken), [kind.node(&guard)]);
                     }
                     End::Overdue => {}
@@ -730,20 +730,20 @@ async fn a_missing_right_is_an_error_that_names_the_node() {
     // May be read, but not written to.
     let client = holder(Permission::READ).await;
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
-    let error = within(Revoker::request(&client, path)).await.unwrap_err();
+    let error = within(operate::ask(&client, path)).await.unwrap_err();
     refused(error, "ask for the lock of", guard.node_path());
-    assert_eq!(node_paths(&Revoker::request(&alice, path).await.unwrap()), [guard.node_path()]);
+    assert_eq!(node_paths(&operate::ask(&alice, path).await.unwrap()), [guard.node_path()]);
     assert_eq!(within(guard.revoke_requested()).await, Ok(()));
     // So it goes on showing the request, and hears of its end nevertheless.
     let zookeeper = alice.zookeeper().await.unwrap();
     shows(&zookeeper, guard.node_path(), b"__REVOKE__", 1).await;
-    assert_eq!(force_release(&alice, path).await.unwrap().len(), 1);
+    assert_eq!(operate::force_release(&alice, path).await.unwrap().len(), 1);
     assert_eq!(within(guard.lost()).await, LossReason::Deleted);
 
     // May be written to, but its owner may not read the answer.
     let client = holder(Permission::WRITE).await;
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
-    assert_eq!(node_paths(&Revoker::request(&alice, path).await.unwrap()), [guard.node_path()]);
+    assert_eq!(node_paths(&operate::ask(&alice, path).await.unwrap()), [guard.node_path()]);
     refused(within(guard.revoke_requested()).await.unwrap_err(), "watch", guard.node_path());
     assert_eq!(guard.loss(), None);
     guard.release().await.unwrap();
@@ -759,8 +759,8 @@ async fn a_missing_right_is_an_error_that_names_the_node() {
         .await
         .unwrap();
     let guard = InterProcessMutex::new(&client, path).unwrap().acquire().await.unwrap();
-    refused(within(force_release(&client, path)).await.unwrap_err(), "delete", guard.node_path());
-    assert_eq!(force_release(&alice, path).await.unwrap().len(), 1);
+    refused(within(operate::force_release(&client, path)).await.unwrap_err(), "delete", guard.node_path());
+    assert_eq!(operate::force_release(&alice, path).await.unwrap().len(), 1);
     drop(guard);
     sandbox.assert_nothing_left().await;
 }
@@ -788,7 +788,7 @@ async fn the_next_gets_what_was_taken_from_the_holder() {
             zookeeper.check_stat(places.first()?).await.unwrap()
         })
         .await;
-        let taken = force_release(&operator, kind.path()).await.unwrap();
+        let taken = operate::force_release(&operator, kind.path()).await.unwrap();
         assert_eq!(node_paths(&taken), [&node], "{kind:?}");
         assert!(taken[0].is_holder());
         let next = within(waiter).await.unwrap().unwrap();
@@ -817,7 +817,7 @@ async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
     let operator = Client::connect(&proxy.connect_string()).await.unwrap();
     let guard = Kind::Mutex.unlimited(&connect(&server).await).acquire().await.unwrap();
     let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
-    let taken = within(force_release(&operator, Kind::Mutex.path())).await.unwrap();
+    let taken = within(operate::force_release(&operator, Kind::Mutex.path())).await.unwrap();
     within(lost.happened()).await;
     assert_eq!(node_paths(&taken), [guard.node_path()]);
     assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
@@ -831,7 +831,7 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
     let locks = [&one, &two].map(|client| ReadWriteLock::new(client, path).unwrap());
     let readers = [locks[0].read().acquire().await.unwrap(), locks[1].read().acquire().await.unwrap()];
     let writing = locks[0].write().owned_by(&Owner::new()).enqueue().await.unwrap();
-    let taken = force_release(&two, path).await.unwrap();
+    let taken = operate::force_release(&two, path).await.unwrap();
     assert_eq!(node_paths(&taken), readers.each_ref().map(LockGuard::node_path));
     let writer = within(writing.acquired()).await.unwrap();
     for reader in readers {
@@ -842,7 +842,7 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
     writer.release().await.unwrap();
     let writer = locks[0].write().owned_by(&owner).acquire().await.unwrap();
     let reader = locks[0].read().owned_by(&owner).acquire().await.unwrap();
-    let taken = force_release(&two, path).await.unwrap();
+    let taken = operate::force_release(&two, path).await.unwrap();
     assert_eq!(node_paths(&taken), [writer.node_path(), reader.node_path()]);
     assert!(locks[1].write().try_acquire().await.unwrap().is_some());
     for guard in [writer, reader] {
@@ -852,7 +852,7 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
     let path = Kind::Permit.path();
     let permits =
         Semaphore::new(&one, path, 3).unwrap().many(3).unwrap().acquire().await.unwrap().into_members();
-    assert_eq!(force_release(&two, path).await.unwrap().len(), 3);
+    assert_eq!(operate::force_release(&two, path).await.unwrap().len(), 3);
     let all = Semaphore::new(&two, path, 3).unwrap().many(3).unwrap().try_acquire().await.unwrap();
     for permit in permits {
         assert_lost(&permit.release().await.unwrap_err(), LossReason::Deleted);
@@ -876,8 +876,8 @@ async fn one_contender_can_be_removed() {
         other.acquire().await.unwrap(),
     ];
     let participants = other.participants().await.unwrap();
-    assert_eq!(force_release_participant(&two, &participants[1]).await, Ok(true));
-    assert_eq!(force_release_participant(&two, &participants[1]).await, Ok(false), "it is gone");
+    assert_eq!(operate::force_release_participant(&two, &participants[1]).await, Ok(true));
+    assert_eq!(operate::force_release_participant(&two, &participants[1]).await, Ok(false), "it is gone");
     assert_eq!(other.available_permits().await, Ok(1));
     let [first, second, third] = permits;
     assert_eq!(node_paths(&participants), [first.node_path(), second.node_path(), third.node_path()]);
@@ -891,7 +891,7 @@ async fn one_contender_can_be_removed() {
     let removed = mutex(&two).owned_by(&Owner::new()).enqueue().await.unwrap();
     let behind = mutex(&two).owned_by(&Owner::new()).enqueue().await.unwrap();
     let participants = lock.participants().await.unwrap();
-    assert_eq!(force_release_participant(&one, &participants[1]).await, Ok(true));
+    assert_eq!(operate::force_release_participant(&one, &participants[1]).await, Ok(true));
     assert_eq!(behind.position().await, Ok(1));
     let removed = tokio::spawn(removed.acquired());
     queue_of(&zookeeper, &sandbox.lock_path(), 3).await;
@@ -909,7 +909,7 @@ async fn one_contender_can_be_removed() {
     zookeeper.delete(&node, None).await.unwrap();
     let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
     zookeeper.create(&node, b"", &ephemeral).await.unwrap();
-    assert_eq!(force_release_participant(&one, &participants[0]).await, Ok(false));
+    assert_eq!(operate::force_release_participant(&one, &participants[0]).await, Ok(false));
     assert!(zookeeper.check_stat(&node).await.unwrap().is_some());
     zookeeper.delete(&node, None).await.unwrap();
     assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);

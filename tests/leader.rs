@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use zk_recipes::testing::{FaultProxy, TestingServer};
 use zk_recipes::{
     Client, CloseMode, CreateMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
-    LeaderState, Leadership, LossReason, Observation, Participant, Revoker, force_release,
+    LeaderState, Leadership, LossReason, Observation, Participant, operate,
 };
 
 const PATH: &str = "/leaders/a";
@@ -110,8 +110,8 @@ async fn an_observer_sees_who_leads() {
     within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
     assert_eq!((observer.leader().await, observer.path_exists().await), (Ok(None), Ok(false)));
     let missing = Error::NoSuchPath { path: PATH.into() };
-    assert_eq!(Revoker::request(&one, PATH).await, Err(missing.clone()));
-    assert_eq!(force_release(&one, PATH).await, Err(missing));
+    assert_eq!(operate::ask(&one, PATH).await, Err(missing.clone()));
+    assert_eq!(operate::force_release(&one, PATH).await, Err(missing));
     let a = latch(&one, "a");
     let is = |id: &'static str| move |seen: &Observation| matches!(seen, Observation::Leader(leader) if ids(std::slice::from_ref(leader)) == [id]);
     within(seen.wait_for(is("a"))).await.unwrap();
@@ -120,10 +120,10 @@ async fn an_observer_sees_who_leads() {
     assert_eq!(ids(&[b.transfer().await.unwrap().unwrap()]), ["a"]);
     within(seen.wait_for(is("b"))).await.unwrap();
     // An operator evicts it, and then asks the next one.
-    force_release(&one, PATH).await.unwrap();
+    operate::force_release(&one, PATH).await.unwrap();
     within(seen.wait_for(is("a"))).await.unwrap();
     standing(&a, 2).await;
-    Revoker::request(&two, PATH).await.unwrap();
+    operate::ask(&two, PATH).await.unwrap();
     within(seen.wait_for(is("b"))).await.unwrap();
     drop((a, b));
     within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_leader_that_was_asked_still_shows_who_it_is() {
     else {
         panic!("it leads");
     };
-    Revoker::request(&other, PATH).await.unwrap();
+    operate::ask(&other, PATH).await.unwrap();
     within(leadership.resign_requested()).await;
     eventually("it is seen again", || async {
         let (data, stat) = zookeeper.get_data(leadership.node_path()).await.unwrap();
@@ -262,7 +262,7 @@ async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
             Box::pin(async move { drop(latch.transfer().await.unwrap().unwrap()) })
         }),
         ("it is evicted", |client, _latch, _| {
-            Box::pin(async move { assert_eq!(force_release(&client, PATH).await.unwrap().len(), 1) })
+            Box::pin(async move { assert_eq!(operate::force_release(&client, PATH).await.unwrap().len(), 1) })
         }),
     ];
     for (way, end) in ways {
@@ -717,7 +717,7 @@ async fn work_that_was_stopped_does_not_look_done() {
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
     let mut watching = selector.watch_state();
     let (leadership, _end) = within(told.recv()).await.unwrap();
-    force_release(&client, PATH).await.unwrap();
+    operate::force_release(&client, PATH).await.unwrap();
     let is_over = |state: &LeaderState| matches!(state, LeaderState::Idle | LeaderState::Failed(_));
     let stopped = |reason| Error::WorkStopped { path: leadership.node_path().into(), reason };
     let over = state(&mut watching, is_over).await;
@@ -734,7 +734,7 @@ async fn work_that_was_stopped_does_not_look_done() {
 
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
     let (leadership, _end) = within(told.recv()).await.unwrap();
-    force_release(&client, PATH).await.unwrap();
+    operate::force_release(&client, PATH).await.unwrap();
     state(&mut selector.watch_state(), is_over).await;
     let reason = LossReason::Deleted;
     assert_eq!(

@@ -13,7 +13,7 @@ use support::kinds::Lock;
 use support::*;
 use zk_recipes::testing::{FaultProxy, Request, TestingServer};
 use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, Locks, MultiLock, Owner, Revoker, force_release,
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, Locks, MultiLock, Owner, operate,
 };
 
 const BASE: &str = "/locks/orders";
@@ -199,9 +199,9 @@ async fn several_keys_are_locked_at_once_and_asked_for_by_their_paths() {
     let both = ["b/2", "a/1"].map(|key| Arc::new(locks.mutex(key).unwrap()) as Lock);
     let guard = MultiLock::of(both).unwrap().acquire().await.unwrap();
     assert_eq!(held(&locks, "a/1", &Owner::current()).await.hold_count(), 2);
-    Revoker::request(&client, &locks.path_of("a/1")).await.unwrap();
+    operate::ask(&client, &locks.path_of("a/1")).await.unwrap();
     within(guard.revoke_requested()).await.unwrap();
-    force_release(&client, &locks.path_of("b/2")).await.unwrap();
+    operate::force_release(&client, &locks.path_of("b/2")).await.unwrap();
     within(guard.lost()).await;
 }
 

@@ -12,8 +12,7 @@ use support::*;
 use zk_recipes::testing::TestingServer;
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason, MultiLock,
-    Participant, ReadWriteLock, Result, RetryPolicy, Revoker, Semaphore, SemaphoreMutex, SharedCount,
-    force_release, force_release_participant,
+    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, SharedCount, operate,
 };
 
 /// How long a server is silent until its client gives the connection up, at the latest: two fifths of the session
@@ -148,14 +147,16 @@ fn calls(client: &Client, outage: Outage, held: Option<Held>) -> Vec<Call> {
         calls.push(call("zookeeper", async move { own.zookeeper().await }));
     }
     let own = client.clone();
-    calls.push(call("revoke", async move { Revoker::request(&own, "/x/revoke").await }));
+    calls.push(call("revoke", async move { operate::ask(&own, "/x/revoke").await }));
     let own = client.clone();
-    calls.push(call("force_release", async move { force_release(&own, "/x/force").await }));
+    calls.push(call("force_release", async move { operate::force_release(&own, "/x/force").await }));
     if let Some(Held { participant, released, dropped_transaction, ticket }) = held {
         let (own, of) = (client.clone(), participant.clone());
-        calls.push(call("revoke from", async move { Revoker::request_from(&own, &of).await }));
+        calls.push(call("revoke from", async move { operate::ask_participant(&own, &of).await }));
         let own = client.clone();
-        calls.push(call("force from", async move { force_release_participant(&own, &participant).await }));
+        calls.push(call("force from", async move {
+            operate::force_release_participant(&own, &participant).await
+        }));
         calls.push(call("position", async move { ticket.position().await }));
         calls.push(("release", Bound::Validity, released.release().boxed()));
         let commit = async move { dropped_transaction.transaction().delete("/nothing", None).commit().await };

@@ -13,7 +13,7 @@ use futures_executor::block_on;
 use tokio::runtime::Runtime;
 use zk_recipes::testing::{FaultProxy, TestingServer};
 use zk_recipes::{
-    Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, Revoker, blocking,
+    Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, blocking, operate,
 };
 
 use crate::support::runtime::*;
@@ -251,7 +251,7 @@ async fn requests_among_cuts_are_heard_and_the_holder_shows_itself_again() {
         let asking = async {
             for _ in 0..3 {
                 let (one, two) =
-                    tokio::join!(Revoker::request(&first, "/locks/a"), Revoker::request(&second, "/locks/a"));
+                    tokio::join!(operate::ask(&first, "/locks/a"), operate::ask(&second, "/locks/a"));
                 assert_eq!((one.unwrap().len(), two.unwrap().len()), (1, 1));
             }
         };

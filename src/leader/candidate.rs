@@ -19,7 +19,7 @@ use super::state::LeaderState;
 use crate::client::{Client, Failures, validate_node_data};
 use crate::error::{Error, LossReason, Result};
 use crate::lock::{
-    Acquirable, Contending, Entry, LockGuard, Owner, Participant, Reentrant, Revoker, granted,
+    Acquirable, Contending, Entry, LockGuard, Owner, Participant, Reentrant, granted, send_request,
 };
 use crate::queue::{Caller, Kind, Names};
 
@@ -335,7 +335,7 @@ impl Handle {
     pub(super) async fn transfer(&self) -> Result<Option<Participant>> {
         let mut participants = self.lock().participants().await?.into_iter();
         let (Some(leader), Some(_)) = (participants.next(), participants.next()) else { return Ok(None) };
-        let is_asked = Revoker::ask(self.lock().client(), &leader).await?;
+        let is_asked = send_request(self.lock().client(), &leader).await?;
         Ok(Some(leader).filter(|_| is_asked))
     }
 

@@ -193,7 +193,7 @@ impl LeaderLatch {
     ///
     /// A leader of this library resigns [in order](Leadership::resign), and goes to the end of the queue.
     /// Leaders of Curator ignore the request. To prefer a candidate as the leader, have it call this when
-    /// it is second among the [participants](Self::participants). See [`Revoker`](crate::Revoker) for how
+    /// it is second among the [participants](Self::participants). See [`operate::ask`](crate::operate::ask) for how
     /// the request is made.
     ///
     /// # Errors

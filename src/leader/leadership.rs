@@ -24,7 +24,7 @@ const TO_BE_DROPPED: Duration = Duration::from_secs(1);
 /// This is a handle that can be cloned and moved anywhere. Dropping it changes nothing, because the
 /// [`LeaderLatch`](crate::LeaderLatch) or [`LeaderSelector`](crate::LeaderSelector) leads, not the handle. A term
 /// ends when it is [resigned](Self::resign), when the candidate is closed or dropped, when another process asks
-/// for the leadership with [`Revoker`](crate::Revoker) or `transfer`, or when it is lost.
+/// for the leadership with [`operate::ask`](crate::operate::ask) or `transfer`, or when it is lost.
 ///
 /// Leadership is lost like a lock, and the loss shows in time: before the servers can let another candidate lead.
 /// The [guide](crate::guide::losing_a_lock) explains how, and what to do about writes that are under way at that moment.

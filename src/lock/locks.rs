@@ -146,7 +146,7 @@ impl Locks {
     }
 
     /// Returns the path of the locks of a key, below the client's namespace, for use with
-    /// [`Revoker`](crate::Revoker), [`force_release`](crate::force_release), and programs in other languages.
+    /// [`operate`](crate::operate), and programs in other languages.
     ///
     /// ```
     /// # fn main() -> zk_recipes::Result<()> {

@@ -464,11 +464,14 @@ impl Worker {
     fn unexpected(&self, what: &str, error: &Error) {
         // It says so when there were no servers for as long as it takes to connect; of mixed locks, also that those
         // that it had were lost meanwhile.
-        let reason = match error {
-            Error::Several { first, .. } => first,
-            error => error,
+        let is_outage = match error {
+            Error::Several { first, others } => {
+                matches!(**first, Error::NotConnected { .. })
+                    && others.iter().all(|other| matches!(other, Error::LockLost { .. }))
+            }
+            error => matches!(error, Error::NotConnected { .. }),
         };
-        if matches!(reason, Error::NotConnected { .. }) {
+        if is_outage {
             return self.run.tally.count("acquires: no servers");
         }
         self.run.fault(format!("UNEXPECTED ERROR of {} at {what}: {error}", self.name));

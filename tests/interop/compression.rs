@@ -1,7 +1,7 @@
 //! Curator with compressed node data.
 
 use zk_recipes::{
-    Client, InterProcessMutex, LeaderObserver, LeaderOptions, ReadWriteLock, Revoker, SharedCount,
+    Client, InterProcessMutex, LeaderObserver, LeaderOptions, ReadWriteLock, SharedCount, operate,
 };
 
 use crate::candidate::{Recipe, ids};
@@ -37,7 +37,7 @@ pub(crate) async fn compressed_data_is_understood(generation: Generation) {
     // We ask Curator, which reads only a request that is compressed.
     java_a.call("revocable").await;
     java_a.call("acquire").await;
-    assert_eq!(data_of(&Revoker::request(&client, PATH).await.unwrap()), "");
+    assert_eq!(data_of(&operate::ask(&client, PATH).await.unwrap()), "");
     java_a.revoked().await;
     java_a.call("release").await;
     let mut readers = java.open("rw", "rw /rw").await;
@@ -45,7 +45,7 @@ pub(crate) async fn compressed_data_is_understood(generation: Generation) {
     readers.call("acquire read").await;
     let lock = ReadWriteLock::new(&client, "/rw").unwrap();
     let reading = lock.read().acquire().await.unwrap();
-    assert_eq!(Revoker::request(&client, "/rw").await.unwrap().len(), 2);
+    assert_eq!(operate::ask(&client, "/rw").await.unwrap().len(), 2);
     readers.revoked().await;
     within(reading.revoke_requested()).await.unwrap();
     readers.call("release read").await;
@@ -106,7 +106,7 @@ pub(crate) async fn clients_that_compress_are_understood(generation: Generation)
     })
     .await;
     assert_eq!(java_a.call("participants").await, "rust");
-    Revoker::request(&plain, PATH).await.unwrap();
+    operate::ask(&plain, PATH).await.unwrap();
     let data = eventually("it shows again who holds", || async {
         let (data, stat) = stage.zookeeper.get_data(guard.node_path()).await.unwrap();
         (stat.version == 4).then_some(data)

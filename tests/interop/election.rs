@@ -1,9 +1,7 @@
 //! What is true of elections of both recipes.
 
 use uuid::Uuid;
-use zk_recipes::{
-    Error, LeaderObserver, LeaderOptions, LossReason, Observation, Participant, Revoker, force_release,
-};
+use zk_recipes::{Error, LeaderObserver, LeaderOptions, LossReason, Observation, Participant, operate};
 
 use crate::candidate::{PATH, Recipe, id, ids};
 use crate::installed::Generation;
@@ -171,7 +169,7 @@ pub(crate) async fn leaders_are_asked_and_evicted(generation: Generation, recipe
     // We ask Curator, which does not listen: all that comes of it is that the id of a selector is gone.
     let its_id = if recipe == Recipe::Latch { "java-a" } else { "__REVOKE__" };
     assert_eq!(ids(&ours.transfer().await), "java-a");
-    assert_eq!(ids(&Revoker::request(&operator, PATH).await.unwrap()), its_id);
+    assert_eq!(ids(&operate::ask(&operator, PATH).await.unwrap()), its_id);
     java_a.assert_waiting().await;
     assert_eq!(java_a.call("leads").await, "true");
     assert!(!ours.has_leadership());
@@ -192,14 +190,14 @@ pub(crate) async fn leaders_are_asked_and_evicted(generation: Generation, recipe
 
     // An operator evicts ours, which stands again behind the next.
     stands(&stage, &mut java_a).await;
-    assert_eq!(ids(&force_release(&operator, PATH).await.unwrap()), "rust");
+    assert_eq!(ids(&operate::force_release(&operator, PATH).await.unwrap()), "rust");
     java_a.answer().await;
     assert_eq!(within(leadership.lost()).await, LossReason::Deleted);
     queue_of(&stage.zookeeper, PATH, 2).await;
     assert_eq!(java_b.call("participants").await, "java-a rust");
 
     // An operator evicts Curator, which does not notice: it must be stopped by other means.
-    assert_eq!(ids(&force_release(&operator, PATH).await.unwrap()), "java-a");
+    assert_eq!(ids(&operate::force_release(&operator, PATH).await.unwrap()), "java-a");
     let leadership = ours.leads().await;
     java_a.assert_waiting().await;
     assert_eq!(java_a.call("leads").await, "true");

@@ -1,6 +1,6 @@
 //! `LeaderLatch`.
 
-use zk_recipes::{LossReason, Revoker, force_release};
+use zk_recipes::{LossReason, operate};
 use zookeeper_client as zk;
 
 use crate::candidate::{PATH, Recipe, id, ids};
@@ -67,7 +67,7 @@ pub(crate) async fn curator_sleeps_through_the_end_of_a_leader_whose_node_was_wr
     // So it is not written to by us.
     let leadership = ours.leads().await;
     election::stands(&stage, &mut java).await;
-    assert_eq!(ids(&Revoker::request(&operator, PATH).await.unwrap()), "rust");
+    assert_eq!(ids(&operate::ask(&operator, PATH).await.unwrap()), "rust");
     assert_eq!(within(leadership.lost()).await, LossReason::Resigned);
     java.answer().await;
     java.call("release").await;
@@ -86,7 +86,7 @@ pub(crate) async fn curator_sleeps_through_the_end_of_a_leader_whose_node_was_wr
         assert!(!ours.has_leadership());
     }
     // An operator can help.
-    assert_eq!(ids(&force_release(&operator, PATH).await.unwrap()), "java");
+    assert_eq!(ids(&operate::force_release(&operator, PATH).await.unwrap()), "java");
     ours.leads().await;
     java.assert_waiting().await;
     within(ours.close()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Asking a holder to give a lock up, and taking it.
 
-use zk_recipes::{Client, InterProcessMutex, ReadWriteLock, Revoker, force_release};
+use zk_recipes::{Client, InterProcessMutex, ReadWriteLock, operate};
 
 use crate::installed::Generation;
 use crate::line::{Contender, Line};
@@ -30,7 +30,7 @@ pub(crate) async fn holders_are_asked_to_release(generation: Generation) {
         peer.call("acquire").await;
         let mut line = Line::new(&stage, PATH);
         line.enters(ours("rust", &client)).await;
-        let asked = Revoker::request(&client, PATH).await.unwrap();
+        let asked = operate::ask(&client, PATH).await.unwrap();
         assert_eq!(data_of(&asked), data);
         peer.revoked().await;
         peer.call("release").await;
@@ -51,7 +51,7 @@ pub(crate) async fn holders_are_asked_to_release(generation: Generation) {
     java_a.send("acquire");
     queue_of(&stage.zookeeper, PATH, 2).await;
     let waiting = mutex.participants().await.unwrap().remove(1);
-    Revoker::request_from(&client, &waiting).await.unwrap();
+    operate::ask_participant(&client, &waiting).await.unwrap();
     java_a.revoked().await;
     guard.release().await.unwrap();
     java_a.answer().await;
@@ -59,7 +59,7 @@ pub(crate) async fn holders_are_asked_to_release(generation: Generation) {
     // What is not given up can be taken. Curator does not notice.
     let mut line = Line::new(&stage, PATH);
     line.enters(ours("rust", &client)).await;
-    force_release(&client, PATH).await.unwrap();
+    operate::force_release(&client, PATH).await.unwrap();
     line.is_served_in_order().await;
     java_a.call("release").await;
     readers_are_asked_to_release(&stage, &client, java.open("rw", "rw /rw").await).await;
@@ -74,7 +74,7 @@ async fn readers_are_asked_to_release(stage: &Stage, client: &Client, mut java: 
     let mut line = Line::new(stage, "/rw");
     let writer = lock.clone();
     line.enters(Contender::ours("rust", async move { writer.write().acquire().await })).await;
-    let asked = Revoker::request(client, "/rw").await.unwrap();
+    let asked = operate::ask(client, "/rw").await.unwrap();
     assert_eq!(asked.len(), 2);
     java.revoked().await;
     within(guard.revoke_requested()).await.unwrap();

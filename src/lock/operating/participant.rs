@@ -41,7 +41,7 @@ impl Participant {
     ///
     /// A revocation request overwrites this data. A holder of this library restores it immediately if it has held
     /// the lock for a second or awaits [`revoke_requested`](crate::LockGuard::revoke_requested); see
-    /// [`Revoker`](crate::Revoker).
+    /// [`operate::ask`](crate::operate::ask).
     pub fn identity(&self) -> Option<&[u8]> {
         self.identity.as_deref()
     }
@@ -114,7 +114,7 @@ impl Participant {
         self.is_holder
     }
 
-    /// Returns whether the contender was asked to give the lock back, by [`Revoker`](crate::Revoker) or Curator's
+    /// Returns whether the contender was asked to give the lock back, by [`operate::ask`](crate::operate::ask) or Curator's
     /// `Revoker`: its node has been written to since it was created. Never shows for a
     /// [`LeaderLatch`](crate::LeaderLatch) that was asked by this library, which asks it in another way.
     pub fn is_revoke_requested(&self) -> bool {

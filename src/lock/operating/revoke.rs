@@ -10,22 +10,13 @@ use crate::client::{Client, REVOKE_REQUEST, Write, compressed};
 use crate::error::{Error, Result};
 use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 
-/// Asks holders to give a lock back.
+/// Asks the holder of the lock at `path`, below the client's namespace, to give it back. The lock can be of any kind;
+/// if there are several holders, all readers or all holders of permits are asked. Returns those that were asked;
+/// empty if the lock is free.
 ///
 /// The holder decides. With this library, a holder that awaits
 /// [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested) is notified of the request; with Curator,
 /// one that has called `makeRevocable`.
-///
-/// ```no_run
-/// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
-/// use zk_recipes::Revoker;
-///
-/// for holder in Revoker::request(&client, "/locks/orders").await? {
-///     println!("asked {holder:?}");
-/// }
-/// # Ok(())
-/// # }
-/// ```
 ///
 /// The request overwrites the data of the holder's node, by which the holder identifies itself. A holder of this
 /// library that notices the request remembers it and writes its own data again, so that [`Participant::identity`]
@@ -42,83 +33,74 @@ use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
 /// resigns.
 ///
 /// Corresponds to Curator's `Revoker`, which needs to be given the path of the holder's node.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Revoker;
-
-impl Revoker {
-    /// Asks the holder of the lock at `path`, below the client's namespace, to give it back. The lock can be of
-    /// any kind; if there are several holders, all readers or all holders of permits are asked. Returns those that
-    /// were asked; empty if the lock is free.
-    ///
-    /// # Errors
-    /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
-    /// - [`Error::NoSuchPath`]: the path does not exist; it may be mistyped.
-    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): permission to read the queue or to write to the node is
-    ///   missing, or the server cannot be reached within the client's retry policy.
-    /// - [`Error::NotConnected`](crate::Error::NotConnected): the server cannot be reached, and nothing could be
-    ///   sent.
-    /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
-    ///
-    /// # Cancel safety
-    /// If cancelled, some holders may have been asked.
-    pub async fn request(client: &Client, path: &str) -> Result<Vec<Participant>> {
-        let mut asked = holders(client, path).await?;
-        for holder in std::mem::take(&mut asked) {
-            if Self::ask(client, &holder).await? {
-                asked.push(holder);
-            }
+///
+/// # Errors
+/// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
+/// - [`Error::NoSuchPath`]: the path does not exist; it may be mistyped.
+/// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): permission to read the queue or to write to the node is
+///   missing, or the server cannot be reached within the client's retry policy.
+/// - [`Error::NotConnected`](crate::Error::NotConnected): the server cannot be reached, and nothing could be
+///   sent.
+/// - [`Error::Closed`](crate::Error::Closed): the client is closed.
+///
+/// # Cancel safety
+/// If cancelled, some holders may have been asked.
+pub async fn ask(client: &Client, path: &str) -> Result<Vec<Participant>> {
+    let mut asked = holders(client, path).await?;
+    for holder in std::mem::take(&mut asked) {
+        if send_request(client, &holder).await? {
+            asked.push(holder);
         }
-        Ok(asked)
     }
+    Ok(asked)
+}
 
-    /// Asks one contender, a holder or a waiter. Returns whether its node still existed.
-    ///
-    /// A waiter is notified of the request once it holds the lock. There are two exceptions: a waiter for a permit
-    /// is not, because it will hold the permit by another node; and of several candidates of a latch, only the one
-    /// that was asked last is.
-    ///
-    /// # Errors
-    /// Same as [`request`](Self::request), and:
-    /// - [`Error::NoSuchPath`]: the parent path of its node does not exist, for example because the client has a
-    ///   different chroot.
-    ///
-    /// # Cancel safety
-    /// If cancelled, the contender may have been asked.
-    pub async fn request_from(client: &Client, participant: &Participant) -> Result<bool> {
-        let is_asked = Self::ask(client, participant).await?;
-        if !is_asked {
-            ensure_path(client, participant).await?;
+/// Asks one contender, a holder or a waiter. Returns whether its node still existed.
+///
+/// A waiter is notified of the request once it holds the lock. There are two exceptions: a waiter for a permit
+/// is not, because it will hold the permit by another node; and of several candidates of a latch, only the one
+/// that was asked last is.
+///
+/// # Errors
+/// Same as [`ask`], and:
+/// - [`Error::NoSuchPath`]: the parent path of its node does not exist, for example because the client has a
+///   different chroot.
+///
+/// # Cancel safety
+/// If cancelled, the contender may have been asked.
+pub async fn ask_participant(client: &Client, participant: &Participant) -> Result<bool> {
+    let is_asked = send_request(client, participant).await?;
+    if !is_asked {
+        ensure_path(client, participant).await?;
+    }
+    Ok(is_asked)
+}
+
+/// Asks one contender. Returns whether its node still existed.
+pub(crate) async fn send_request(client: &Client, participant: &Participant) -> Result<bool> {
+    let path = participant.node_path();
+    let request = match participant.is_compressed() {
+        true => Cow::Owned(compressed(REVOKE_REQUEST)),
+        false => Cow::Borrowed(REVOKE_REQUEST),
+    };
+    let done = Done::default();
+    let write = client.request("ask for the lock of", path, |session| {
+        let (done, request) = (&done, &request);
+        async move {
+            done.after(match election_of_latch(path) {
+                Some(election) => {
+                    let request = request_to_latch(participant.fencing_token());
+                    let writes = [
+                        Write::Check { path, version: None },
+                        Write::SetData { path: election, data: &request, version: None },
+                    ];
+                    session.commit(&writes).await.map(drop).map_err(zk::Error::from)
+                }
+                None => session.set_data(path, request, None).await,
+            })
         }
-        Ok(is_asked)
-    }
-
-    /// Asks one contender. Returns whether its node still existed.
-    pub(crate) async fn ask(client: &Client, participant: &Participant) -> Result<bool> {
-        let path = participant.node_path();
-        let request = match participant.is_compressed() {
-            true => Cow::Owned(compressed(REVOKE_REQUEST)),
-            false => Cow::Borrowed(REVOKE_REQUEST),
-        };
-        let done = Done::default();
-        let write = client.request("ask for the lock of", path, |session| {
-            let (done, request) = (&done, &request);
-            async move {
-                done.after(match election_of_latch(path) {
-                    Some(election) => {
-                        let request = request_to_latch(participant.fencing_token());
-                        let writes = [
-                            Write::Check { path, version: None },
-                            Write::SetData { path: election, data: &request, version: None },
-                        ];
-                        session.commit(&writes).await.map(drop).map_err(zk::Error::from)
-                    }
-                    None => session.set_data(path, request, None).await,
-                })
-            }
-        });
-        client.unless_closed(write).await
-    }
+    });
+    client.unless_closed(write).await
 }
 
 /// Takes the lock at `path`, below the client's namespace, away from its holder. This is for operators, when a
@@ -134,7 +116,7 @@ impl Revoker {
 /// Corresponds to Redisson's `forceUnlock`.
 ///
 /// # Errors
-/// Same as [`Revoker::request`]; the permission needed is the one to delete the node.
+/// Same as [`ask`]; the permission needed is the one to delete the node.
 ///
 /// # Cancel safety
 /// If cancelled, the lock may have been taken from some holders.
