@@ -11,6 +11,10 @@
 //! - [Testing](testing): servers for your own tests, the examples, and the test suites of this crate.
 //! - [What is missing](missing): what Curator has and this crate does not, and why.
 
+/// What locks cost in requests, time and memory, and what there is to tune.
+///
+#[doc = include_str!("round_trips.svg")]
+///
 #[doc = include_str!("cost.md")]
 pub mod cost {}
 
@@ -23,6 +27,10 @@ pub mod from_redisson {}
 #[doc = include_str!("kazoo.md")]
 pub mod kazoo {}
 
+/// How to have one of many processes do what only one may do: run the schedule, write the index, be the primary.
+///
+#[doc = include_str!("leader_change.svg")]
+///
 #[doc = include_str!("leaders.md")]
 pub mod leaders {}
 
