@@ -87,6 +87,14 @@
 //! - `tls`, `sasl-digest-md5`, `sasl-gssapi`: those of the `zookeeper-client` crate, with their options on the
 //!   [`ClientBuilder`].
 
+//!
+//! # Versions
+//!
+//! Types of [`zookeeper_client`] and of tokio are part of this crate's API: [`Acl`], [`AuthId`], [`CreateMode`],
+//! [`Permission`], the results of [`Transaction::commit`], what [`Client::zookeeper`] returns, and the receivers and
+//! instants of tokio. A new major version of one of them is therefore a new major version of this crate. The version of
+//! `zookeeper-client` is fixed, because how it serves a connection is relied on; use it as `zk_recipes::zookeeper_client`.
+
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
 

@@ -9,7 +9,7 @@ usage: cargo bench --bench compare -- [OPTION...]
 Measures zk-recipes, Curator, kazoo, zookeeper-client's own lock, Redis and etcd side by side, and the same writes sent
 by hand. Prints a table, and writes target/compare/compare.json and compare.html.
 
-  --quick         fewer and shorter rounds, one server: less than two minutes
+  --quick         fewer and shorter rounds, one server: two to three minutes
   --only CASE     only the cases whose name contains this; may be given several times
   --servers N     on one server or on an ensemble of 3; by default, first on one and then the core cases on 3
   --before FILE   another build of this program, whose zk-recipes takes part as well

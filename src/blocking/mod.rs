@@ -37,9 +37,9 @@
 //! Each waiting caller occupies a thread, with its stack. Beyond that, all clients share two threads. To wait for
 //! hundreds of locks at once, use tasks.
 //!
-//! An acquire and a release take as long as in async code: 210 us (median, one server, 2 cores), with no
-//! difference beyond the variation between runs. A call that makes no request, such as a re-entrant acquire, takes
-//! 0.3 us, or 2 us on a thread within the context of a tokio runtime, as in `spawn_blocking`.
+//! An acquire and a release take as long as in async code. A call that makes no request, such as a re-entrant
+//! acquire, takes longer on a thread within the context of a tokio runtime, as in `spawn_blocking`: it first checks
+//! whether that thread runs tasks. The repository's `BENCHMARKS.md` has the figures.
 //!
 //! # In async programs
 //!

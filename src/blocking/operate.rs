@@ -1,4 +1,4 @@
-//! For operators, without `async`: the blocking twin of [`operate`](crate::operate).
+//! For operators, without `async`: the blocking twin of [`crate::operate`].
 
 use super::client::Client;
 use super::wait::wait;

@@ -281,10 +281,10 @@ impl Client {
     ///
     /// Call this again each time: a handle is good for one connection. After that connection is lost, its requests
     /// fail with [`ConnectionLoss`](zk::Error::ConnectionLoss), even when this client has reconnected, and you must
-    /// not await a watch that was set through it: `zookeeper-client` panics. For watches that outlast a connection,
-    /// create a `zookeeper-client` of your own and share its session with this library by
-    /// [`from_zookeeper`](Self::from_zookeeper). Its handle is then the one that you gave, and survives reconnects.
-    /// After a reconnect, `sync` before you read through it: the new server may lag behind.
+    /// not await a watch that was set through it: `zookeeper-client` panics. For one-shot watches that outlast a
+    /// connection, create a `zookeeper-client` of your own and share its session with this library by
+    /// [`from_zookeeper`](Self::from_zookeeper). Its handle is then the one that you gave, and survives reconnects;
+    /// its persistent watches do not, so set those again. After a reconnect, `sync` before you read through it: the new server may lag behind.
     ///
     /// The session cannot end while you keep the connection: drop it before [`close`](Self::close).
     ///

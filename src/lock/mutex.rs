@@ -34,9 +34,9 @@ use crate::queue::{Kind, MUTEX};
 ///
 /// An acquire is one create, provided that the lock is uncontended and that no other client has entered the queue
 /// since this client last did; otherwise a list is sent directly behind the create. A release is one delete. A
-/// re-entrant acquire makes no request. Within a client, a release wakes the next waiter immediately. Of each
-/// client, only the first waiter in the queue sets watches: on its predecessor, and on its own node or on the
-/// contender before its predecessor. Curator needs two round trips to acquire the lock and one to release it.
+/// re-entrant acquire makes no request. Within a client, a release wakes the next waiter immediately. Each
+/// waiter watches its own node; of each client, only the first waiter in the queue watches others: its predecessor
+/// and, if there is one, the contender before that. Curator needs two round trips to acquire the lock and one to release it.
 ///
 /// From the second acquire on, and as long as the client has a lock object for the path, the path itself is
 /// watched, to notice that it is removed and created again.

@@ -77,7 +77,7 @@ impl LockOptions {
     /// - [`Error::InvalidArgument`]: the maximum hold time is zero, or the node data is not allowed.
     pub(crate) fn validated(self) -> Result<Self> {
         if self.max_hold.is_some_and(|max_hold| max_hold.is_zero()) {
-            let reason = "a hold of no time is none; give more, or leave it out for no limit".into();
+            let reason = "it must be greater than zero; leave it out for no limit".into();
             return Err(Error::InvalidArgument { argument: "max_hold", reason });
         }
         if let Some(data) = &self.node_data {

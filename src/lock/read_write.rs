@@ -22,9 +22,8 @@ use crate::queue::{Kind, READ_WRITE};
 ///
 /// # Requests
 ///
-/// An acquire is a create and a list, sent back to back: one round trip if the lock is available immediately. A
-/// release is one delete. A re-entrant acquire makes no request. Acquiring the read lock as a writer is one
-/// transaction. Curator needs two round trips, and wakes all waiting readers for each writer.
+/// Those of an [`InterProcessMutex`](crate::InterProcessMutex#requests): one round trip if the lock is available
+/// immediately, and one delete for a release. Acquiring the read lock as a writer is one transaction. Curator needs two round trips, and wakes all waiting readers for each writer.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, ReadWriteLock};

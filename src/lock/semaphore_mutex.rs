@@ -21,7 +21,7 @@ use crate::lock::operating::participant::Participant;
 /// It is a [`Semaphore`] with one permit. Fair: first come, first served. Compatible with Curator's
 /// `InterProcessSemaphoreMutex` on the same path, in both directions. Where you do not need that,
 /// [`InterProcessMutex`](crate::InterProcessMutex) with an [owner](crate::Owner) for each acquire does the same
-/// with half the requests.
+/// with less than half of the requests.
 ///
 /// # Requests
 ///

@@ -15,8 +15,8 @@ use crate::error::LossReason;
 pub enum LockState {
     /// The lock is held.
     Held,
-    /// The lock is held, but will be lost unless the servers respond soon: there is no connection, or nothing has
-    /// been heard from them for a third of the session timeout.
+    /// The lock is held, but will be lost unless the servers respond soon: there is no connection, or they have
+    /// confirmed nothing for a third of the session timeout.
     Suspect,
     /// The lock is lost, for good.
     Lost(LossReason),
@@ -31,6 +31,7 @@ impl LockState {
 
 /// What a guard does when its lock becomes [`LockState::Suspect`], before its validity ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SuspectPolicy {
     /// The lock stays held, because the servers usually respond again in time.
     #[default]

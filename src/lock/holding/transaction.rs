@@ -92,7 +92,7 @@ impl<'a> Transaction<'a> {
     /// Applies all operations, or none. Returns the result of each operation, in their order; the paths in the
     /// results are full paths.
     ///
-    /// Without operations, this only verifies that the lock is held. Servers before 3.8.2 and 3.9.0 do not return
+    /// Without operations, this only verifies that the lock is held. Servers before 3.8.2 do not return
     /// the `Stat` of a created node: it is then [invalid](zookeeper_client::Stat::is_invalid).
     ///
     /// The transaction is sent once, on the session of the lock. It is not retried, because a retry might apply it
