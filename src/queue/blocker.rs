@@ -2,8 +2,8 @@
 
 use zookeeper_client::{self as zk, EventType};
 
-use super::contender::Sight;
-use super::line::Connection;
+use super::pure::contender::Sight;
+use super::pure::line::Connection;
 use crate::client::{Session, Watcher};
 use crate::error::{Error, Result};
 

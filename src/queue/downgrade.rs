@@ -6,7 +6,7 @@ use zookeeper_client as zk;
 
 use super::internals::LockInternals;
 use super::membership::Membership;
-use super::order::is_past_the_last_number;
+use super::pure::order::is_past_the_last_number;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
 use crate::error::Result;
 

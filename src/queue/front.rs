@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::internals::LockInternals;
-use super::line::Rank;
 use super::membership::SharedLine;
+use super::pure::line::Rank;
 
 /// The interval between ticks. Most hand-overs are faster, and cost nothing here.
 const TICK: Duration = Duration::from_secs(1);

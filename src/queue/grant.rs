@@ -1,7 +1,7 @@
 //! What a granted place in a queue leaves to the holder.
 
 use super::membership::Membership;
-use super::passing::PassOn;
+use super::pure::passing::PassOn;
 use crate::client::EphemeralNode;
 use crate::error::Result;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::blocker::BlockerWatch;
-use super::contender::Sight;
 use super::internals::LockInternals;
-use super::line::Rank;
 use super::membership::SharedLine;
+use super::pure::contender::Sight;
+use super::pure::line::Rank;
 
 /// The pause after a request that failed for lack of a connection.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use zookeeper_client as zk;
 
 use super::admission::Admission;
-use super::contender::Contender;
 use super::membership::SharedLine;
-use super::name::{Kind, LEASES, LEASES_CHILD, Names};
-use super::order::{Contenders, Queued, in_order_of_creation};
+use super::pure::contender::Contender;
+use super::pure::name::{Kind, LEASES, LEASES_CHILD, Names};
+use super::pure::order::{Contenders, Queued, in_order_of_creation};
 use crate::client::{Client, NodeForm, Session};
 use crate::error::{Error, Result};
 

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use futures_util::future::{OptionFuture, join, join_all, join3, select_all, try_join_all};
 use zookeeper_client as zk;
 
-use super::all_or_none::{Action, AllOrNone, Event, Loss};
 use super::caller::Caller;
-use super::contender::Standing;
 use super::grant::Grant;
 use super::internals::LockInternals;
-use super::line::{Moment, Prefetch};
 use super::losses::Losses;
 use super::membership::SharedLine;
-use super::name::Kind;
 use super::place::Place;
+use super::pure::all_or_none::{Action, AllOrNone, Event, Loss};
+use super::pure::contender::Standing;
+use super::pure::line::{Moment, Prefetch};
+use super::pure::name::Kind;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm};
 use crate::error::{Error, Result};
 

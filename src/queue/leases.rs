@@ -7,14 +7,14 @@ use zookeeper_client as zk;
 
 use super::admission::{OnTheWay, Pass};
 use super::caller::Caller;
-use super::contender::Sight;
 use super::fixed_limit::FixedLimit;
 use super::grant::Grant;
 use super::internals::LockInternals;
-use super::line::Connection;
-use super::name::{Kind, LEASES, MUTEX};
-use super::permits::{self, Action, Count, Event};
 use super::place::Place;
+use super::pure::contender::Sight;
+use super::pure::line::Connection;
+use super::pure::name::{Kind, LEASES, MUTEX};
+use super::pure::permits::{self, Action, Count, Event};
 use super::seat::Seat;
 use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};

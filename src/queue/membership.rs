@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::line::{Connection, Line, Moment, Rank};
-use super::order::Queued;
+use super::pure::line::{Connection, Line, Moment, Rank};
+use super::pure::order::Queued;
 use crate::client::{Session, Watcher};
 
 #[derive(Debug)]

@@ -1,11 +1,8 @@
 //! The queue of contenders under one path: the core that all locks share.
 
 mod admission;
-mod all_or_none;
 mod blocker;
 mod caller;
-mod contender;
-mod dates;
 mod downgrade;
 mod fixed_limit;
 mod front;
@@ -14,16 +11,11 @@ mod idle;
 mod internals;
 mod joint;
 mod leases;
-mod line;
 mod losses;
 mod membership;
-mod name;
-mod order;
-mod passing;
-mod permits;
 mod place;
 mod position;
-mod rule;
+mod pure;
 mod seat;
 
 pub(crate) use self::caller::Caller;
@@ -37,8 +29,8 @@ pub(crate) use self::internals::LockInternals;
 pub(crate) use self::internals::tests::known_paths as known_queues;
 pub(crate) use self::joint::Joint;
 pub(crate) use self::leases::{Applicant, Leases, Limit};
-pub(crate) use self::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
-pub(crate) use self::order::Queued;
-pub(crate) use self::passing::Transactions;
-pub(crate) use self::rule::{Verdict, position_of, verdict};
+pub(crate) use self::pure::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
+pub(crate) use self::pure::order::Queued;
+pub(crate) use self::pure::passing::Transactions;
+pub(crate) use self::pure::rule::{Verdict, position_of, verdict};
 pub(crate) use self::seat::Seat;

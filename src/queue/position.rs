@@ -7,8 +7,8 @@ use zookeeper_client as zk;
 
 use super::internals::LockInternals;
 use super::membership::SharedLine;
-use super::order::in_order_of_creation;
-use super::rule::position_of;
+use super::pure::order::in_order_of_creation;
+use super::pure::rule::position_of;
 use crate::client::Watcher;
 use crate::failure::Failure;
 

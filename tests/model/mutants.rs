@@ -19,11 +19,12 @@ pub(crate) struct Mutant {
     pub(crate) shows_in_joint: fn(&joint::Game) -> bool,
 }
 
-const CONTENDER: &str = "src/queue/contender.rs";
-const PASSING: &str = "src/queue/passing.rs";
-const LINE: &str = "src/queue/line.rs";
-const ORDER: &str = "src/queue/order.rs";
-const RULE: &str = "src/queue/rule.rs";
+const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
+const PASSING: &str = "src/queue/pure/passing.rs";
+const LINE: &str = "src/queue/pure/line/mod.rs";
+const KNOWLEDGE: &str = "src/queue/pure/line/knowledge.rs";
+const ORDER: &str = "src/queue/pure/order.rs";
+const RULE: &str = "src/queue/pure/rule.rs";
 const CLIENT: &str = "tests/model/client.rs";
 const DRIVER: &str = "tests/model/driver.rs";
 const ANSWERS: &str = "tests/model/answers.rs";
@@ -137,30 +138,30 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     .shows_in(|game| game.faults.downgrade > 0 && game.faults.touch > 0),
     mutant(
         "the queue is known though the parent is not watched",
-        LINE,
+        KNOWLEDGE,
         "[[is_watched]] && known.on == now",
         "true",
     )
     .shows_in(reaps),
-    mutant("a parent that has changed is not told from others", LINE, "[[self.parents += 1;]]", "")
+    mutant("a parent that has changed is not told from others", KNOWLEDGE, "[[self.parents += 1;]]", "")
         .shows_in(reaps_twice),
     mutant(
         "the queue is known though the parent has changed",
-        LINE,
+        KNOWLEDGE,
         "self.parent_watched = None;\n        [[self.known = None;]]",
         "",
     )
     .shows_in(reaps),
     mutant(
         "a queue that is known stays so under a parent that is watched anew",
-        LINE,
+        KNOWLEDGE,
         "[[self.parent_changed();]]\n        self.parent_watched = Some(on);",
         "",
     )
     .shows_in(reaps),
     mutant(
         "a queue that was seen under another parent is known",
-        LINE,
+        KNOWLEDGE,
         "if [[at.parent == self.parents]] &&",
         "true",
     )
@@ -190,14 +191,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "a create under an earlier parent is of the present one",
         LINE,
         "[[created.map(|at| at.parent)]];",
-        "created.map(|_| self.parents)",
+        "created.map(|at| self.moment(at.on).parent)",
     )
     .shows_in(gives_a_number_again),
     mutant(
         "a list of an earlier parent is of the present one",
         LINE,
         "member.parent = member.parent.max([[Some(at.parent)]]);",
-        "Some(self.parents)",
+        "Some(self.knowledge.moment(at.on).parent)",
     )
     .shows_in(gives_a_number_again),
     mutant(
