@@ -7,10 +7,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
+use super::handle::Client;
 use super::retry::Failures;
 use super::session::{NewNode, Session, Watcher};
 use super::write::Write;
-use super::{Client, parents, size};
+use super::{parents, size};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 

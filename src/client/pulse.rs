@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// reads in place of pings: a later confirmation counts in full only if something was heard shortly before.
 pub(super) async fn beat(session: &Session) -> Infallible {
     let validity = session.validity();
-    let mut line = session.line();
+    let mut connectivity = session.connectivity();
     let mut beat = None;
     let mut beat_after = Moment::now();
     loop {
@@ -44,7 +44,7 @@ pub(super) async fn beat(session: &Session) -> Infallible {
                     beat_after = Moment::now() + PAUSE;
                 }
             }
-            _ = line.changed() => {}
+            _ = connectivity.changed() => {}
         }
     }
 }

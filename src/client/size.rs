@@ -2,7 +2,7 @@
 
 use zookeeper_client::Acl;
 
-use super::Client;
+use super::handle::Client;
 use super::write::Write;
 use crate::error::{Error, Result};
 
@@ -51,7 +51,7 @@ impl Client {
         argument: &'static str,
         operations: impl IntoIterator<Item = usize>,
     ) -> Result<()> {
-        if fits(operations, self.chroot()) {
+        if fits(operations, self.core.config.origin.chroot()) {
             return Ok(());
         }
         let reason = format!(
