@@ -60,6 +60,7 @@ pub(crate) async fn downgrade(
             Ok(CreateOutcome::ParentMissing | CreateOutcome::GuardMissing) => {
                 return Ok(Downgrade::WriterGone);
             }
+            Ok(CreateOutcome::TooLarge) => return Err(internals.too_large("create a node in")),
             // Whether it was created or not, it is undone.
             Ok(CreateOutcome::Unknown(source)) | Err(source) => source,
         };

@@ -269,6 +269,11 @@ impl LockInternals {
         Ok(created)
     }
 
+    /// Returns the error for [`CreateOutcome::TooLarge`](crate::client::CreateOutcome::TooLarge).
+    pub(crate) fn too_large(&self, operation: &'static str) -> Error {
+        Error::RequestTooLarge { operation, path: self.path.to_string() }
+    }
+
     pub(crate) fn error(&self, operation: &'static str, source: zk::Error) -> Error {
         Error::ZooKeeper { operation, path: self.path.to_string(), source }
     }

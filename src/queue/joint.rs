@@ -252,6 +252,9 @@ impl Joint {
                 made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
                 return Ok(Event::NotEntered);
             }
+            CreateOutcome::TooLarge => {
+                return Err(Error::RequestTooLarge { operation: "create nodes in", path: self.paths() });
+            }
             // Whether it was done or not, it is undone.
             CreateOutcome::Unknown(source) => return Err(self.error(source)),
         }

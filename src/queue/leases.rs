@@ -177,6 +177,7 @@ impl Leases {
             count.read(session).await.map(|limit| (limit, None))
         };
         let (limit, watcher) = read.map_err(|source| count.cannot_read(source))?;
+        let limit = limit.ok_or_else(|| count.not_a_count())?;
         Ok((permits::Limit::Shared(limit), watcher))
     }
 
@@ -351,6 +352,7 @@ impl Applicant {
             }
             Ok(CreateOutcome::ParentMissing) => return Ok(Event::ParentMissing),
             Ok(CreateOutcome::GuardMissing) => return Ok(Event::GateGone),
+            Ok(CreateOutcome::TooLarge) => return Err(leases.too_large("create leases in")),
             Ok(CreateOutcome::Unknown(source)) => Some(source),
             Err(source) => return Err(error(source)),
         };

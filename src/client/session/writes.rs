@@ -9,14 +9,10 @@ use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use super::super::clock::Moment;
 use super::super::signs::Sign;
-use super::super::size;
 use super::super::write::Write;
 use super::Session;
 use super::reply::{is_committed, lost};
 use crate::failure::Failure;
-
-/// The error for a request that would make the servers close the connection.
-const TOO_LARGE: zk::Error = zk::Error::BadArguments(&"the request is larger than the servers accept");
 
 /// An ephemeral node to be created.
 #[derive(Debug)]
@@ -38,6 +34,11 @@ pub(crate) struct Created {
 }
 
 impl NewNode<'_> {
+    /// Returns the operation that creates the node in a transaction.
+    pub(crate) fn to_write(&self) -> Write<'_> {
+        Write::Create { path: &self.path, data: &self.data, mode: self.mode(), acl: &self.acl }
+    }
+
     fn mode(&self) -> CreateMode {
         if self.numbered { CreateMode::EphemeralSequential } else { CreateMode::Ephemeral }
     }
@@ -48,11 +49,6 @@ impl Session {
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
         let connection = self.connected()?;
         let zookeeper = connection.zookeeper();
-        let (path, data, acl) = (&*node.path, &*node.data, &*node.acl);
-        let create = Write::Create { path, data, mode: node.mode(), acl };
-        if !size::fits([size::of_write(&create)], zookeeper.path()) {
-            return Err(TOO_LARGE);
-        }
         let sent = Moment::now();
         let options = node.mode().with_acls(Acls::new(&node.acl));
         let (stat, sequence) =
@@ -68,12 +64,7 @@ impl Session {
         nodes: &[NewNode<'_>],
     ) -> Result<Option<Vec<Created>>, zk::Error> {
         let guards = guard.into_iter().map(|path| Write::Check { path, version: None });
-        let creates = nodes.iter().map(|node| Write::Create {
-            path: &node.path,
-            data: &node.data,
-            mode: node.mode(),
-            acl: &node.acl,
-        });
+        let creates = nodes.iter().map(NewNode::to_write);
         let writes: Vec<Write<'_>> = guards.chain(creates).collect();
         let results = match self.commit(&writes).await {
             Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode })
@@ -106,9 +97,6 @@ impl Session {
         zookeeper: &zk::Client,
         writes: &[Write<'_>],
     ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
-        if !size::fits(writes.iter().map(size::of_write), zookeeper.path()) {
-            return Err(zk::MultiWriteError::RequestFailed { source: TOO_LARGE });
-        }
         let mut writer = zookeeper.new_multi_writer();
         for (index, write) in writes.iter().enumerate() {
             let added = write.add_to(&mut writer);

@@ -51,6 +51,7 @@ impl Place {
             .unwrap_or((None, Ok(CreateOutcome::Unknown(zk::Error::ConnectionLoss)), None));
         match outcome.map_err(|source| internals.error("create a node in", source))? {
             CreateOutcome::ParentMissing | CreateOutcome::GuardMissing => Ok(Event::ParentMissing),
+            CreateOutcome::TooLarge => Err(internals.too_large("create a node in")),
             CreateOutcome::Unknown(source) => {
                 let error = internals.error("create a node in", source);
                 self.failures.pause_after(error, internals.client().retry_policy()).await?;
