@@ -1,9 +1,8 @@
 //! What must always be true.
 
-use std::sync::Arc;
+use stateright::Property;
 
-use stateright::{Model, Property};
-
+use super::checked::{Checkable, Checked};
 use super::driver::{Ground, Shown};
 use super::games::Game;
 use super::grants::Breach;
@@ -14,10 +13,7 @@ use super::task::{Node, Phase, Task};
 use super::world::World;
 use super::zookeeper::{Owner, conflict, number};
 
-pub(crate) struct Queue {
-    game: Game,
-    seen: Arc<Seen>,
-}
+pub(crate) type Queue = Checked<World>;
 
 const BY_CREATE: &str = "grants by a create alone";
 const BY_LIST: &str = "grants by a list";
@@ -47,35 +43,26 @@ fn note(seen: &Seen, shown: Shown) {
     });
 }
 
-impl Queue {
-    pub(crate) fn new(game: &Game, seen: &Arc<Seen>) -> Self {
-        Self { game: game.clone(), seen: seen.clone() }
-    }
-}
+impl Checkable for World {
+    type Game = Game;
+    type Step = Step;
 
-impl Model for Queue {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.game)]
+    fn begin(game: &Game) -> Self {
+        Self::new(game)
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(steps);
+    fn next(&self, steps: &mut Vec<Step>) {
+        self.steps(steps);
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut next = world.clone();
-        if matches!(step, Step::ReleaseWriter(..)) && world.server.children.len() > 2 {
-            self.seen.note(DOWNGRADE);
+    fn step(&mut self, step: Step, seen: &Seen) {
+        if matches!(step, Step::ReleaseWriter(..)) && self.server.children.len() > 2 {
+            seen.note(DOWNGRADE);
         }
-        let shown = next.take(step);
-        note(&self.seen, shown);
-        (next != *world).then_some(next)
+        note(seen, self.take(step));
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn properties() -> Vec<Property<Checked<Self>>> {
         vec![
             Property::always("holders get along", |_, world: &World| holders_get_along(world)),
             Property::always("first in, first out", |_, world: &World| world.breach != Some(Breach::Unfair)),
