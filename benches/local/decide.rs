@@ -5,14 +5,15 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 
+use crate::pure::connection::Connection;
 use crate::pure::contender::{Action, Contender, Event, Sight, Standing};
-use crate::pure::line::{Connection, Line, Rank};
+use crate::pure::line::{Line, Rank};
 use crate::pure::name::MUTEX;
 use crate::pure::order::{Contenders, Queued};
 use crate::pure::rule::verdict;
 
 /// The only connection.
-const NOW: Connection = 1;
+const NOW: Connection = Connection(1);
 
 pub(crate) fn bench(criterion: &mut Criterion) {
     list(criterion);

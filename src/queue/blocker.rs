@@ -2,8 +2,8 @@
 
 use zookeeper_client::{self as zk, EventType};
 
+use super::pure::connection::Connection;
 use super::pure::contender::Sight;
-use super::pure::line::Connection;
 use crate::client::{Session, Watcher};
 use crate::error::{Error, Result};
 

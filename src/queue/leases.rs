@@ -11,8 +11,8 @@ use super::fixed_limit::FixedLimit;
 use super::grant::Grant;
 use super::internals::LockInternals;
 use super::place::Place;
+use super::pure::connection::Connection;
 use super::pure::contender::Sight;
-use super::pure::line::Connection;
 use super::pure::name::{Kind, LEASES, MUTEX};
 use super::pure::permits::{self, Action, Count, Event};
 use super::seat::Seat;
@@ -128,7 +128,7 @@ impl Leases {
         on_the_way: OnTheWay,
     ) -> Result<(Seat, Option<Count>)> {
         let session = self.client().session_under_policy().await?;
-        let asked_on = session.connection();
+        let asked_on = Connection(session.connection());
         // Sent in this order or not at all, so that the leases are counted when we are already in the queue.
         let enter = Seat::enter(&self.gate, session.clone(), form, caller.clone(), on_the_way);
         let look = async {
@@ -277,7 +277,7 @@ impl Applicant {
 
     /// Returns the current connection of that session.
     fn connection(&self) -> Connection {
-        self.seat.place().map_or(0, Place::connection)
+        self.seat.place().map_or(Connection::NONE, Place::connection)
     }
 
     /// Waits until that session takes requests, for as long as one attempt does.

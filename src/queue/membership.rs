@@ -5,7 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::pure::line::{Connection, Line, Moment, Rank};
+use super::pure::connection::Connection;
+use super::pure::line::{Line, Moment, Rank};
 use super::pure::order::Queued;
 use crate::client::{Session, Watcher};
 
@@ -43,7 +44,7 @@ impl SharedLine {
 
     /// Returns the current connection.
     pub(crate) fn connection(&self) -> Connection {
-        self.session.connection()
+        Connection(self.session.connection())
     }
 
     /// Calls `act` with the local queue and the current connection.
@@ -54,7 +55,7 @@ impl SharedLine {
             *parent_watch = None;
             line.parent_changed();
         }
-        act(line, self.session.connection())
+        act(line, self.connection())
     }
 
     /// Returns the moment of a request that is sent now.

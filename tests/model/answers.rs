@@ -2,8 +2,9 @@
 
 use super::client::{Answer, Client, Watch, What};
 use super::driver::{Ground, Shown};
+use super::queue::connection::Connection;
 use super::queue::contender::{Action, Event, Sight};
-use super::queue::line::{Connection, Moment, Rank};
+use super::queue::line::{Moment, Rank};
 use super::queue::order::Queued;
 use super::task::{AsHash, Asking, BlockerWatch};
 use super::zookeeper::{Change, number};

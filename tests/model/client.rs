@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::idle::{GIVEN_UP, MINDER};
 use super::lag::{CATCH_UP, Lag};
-use super::queue::line::{Connection, Line, Moment, Rank};
+use super::queue::connection::Connection;
+use super::queue::line::{Line, Moment, Rank};
 use super::queue::name::{Kind, Names};
 use super::queue::order::Queued;
 use super::task::{Phase, Task};
@@ -145,7 +146,7 @@ impl Client {
             names,
             epoch: 0,
             has_expired: false,
-            connection: 1,
+            connection: Connection(1),
             requests: VecDeque::new(),
             inbox: VecDeque::new(),
             missed: BTreeSet::new(),
@@ -262,7 +263,7 @@ impl Client {
 
     /// The connection is lost, and there is another. Answers which watches are to be set again on it.
     pub(crate) fn reconnect(&mut self) -> BTreeSet<Path> {
-        self.connection += 1;
+        self.connection.0 += 1;
         self.lose_messages();
         self.inbox.clear();
         self.missed.clear();

@@ -2,8 +2,9 @@
 
 use super::client::{Answer, Watch, What};
 use super::idle::{GIVEN_UP, MINDER, Minder};
+use super::queue::connection::Connection;
 use super::queue::contender::{Action, Contender};
-use super::queue::line::{Connection, Moment, Rank};
+use super::queue::line::{Moment, Rank};
 use super::queue::name::{Kind, Names};
 use super::queue::passing::Transactions;
 use super::zookeeper::Path;

@@ -3,6 +3,7 @@
 //! Who may believe to hold a lock is decided here and nowhere else. `tests/model` checks these very files.
 
 pub(crate) mod all_or_none;
+pub(crate) mod connection;
 pub(crate) mod contender;
 pub(crate) mod dates;
 pub(crate) mod line;

@@ -4,7 +4,8 @@
 //! we are first, provided that we already were when it was made. Every decision about that is made here and in
 //! [`Vacancy`](super::line::Vacancy).
 
-use super::line::{Connection, Moment, Vacancy};
+use super::connection::Connection;
+use super::line::{Moment, Vacancy};
 
 /// How a place entered its queue: whether it was already first when the server handled the requests sent right
 /// behind the create.

@@ -1,7 +1,7 @@
 //! What `leases.rs` does, step by step.
 
+use super::super::queue::connection::Connection;
 use super::super::queue::contender;
-use super::super::queue::line::Connection;
 use super::super::queue::permits::{Action, Count, Event, Limit};
 use super::super::task::AsHash;
 use super::task::{Answer, Asking, Client, Phase, Task, What};

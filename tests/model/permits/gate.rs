@@ -1,7 +1,8 @@
 //! What `place.rs` does, step by step.
 
+use super::super::queue::connection::Connection;
 use super::super::queue::contender::{Action, Event, Sight, Standing};
-use super::super::queue::line::{Connection, Moment, Prefetch, Rank};
+use super::super::queue::line::{Moment, Prefetch, Rank};
 use super::super::queue::name::{Kind, MUTEX};
 use super::super::queue::order::Queued;
 use super::super::queue::permits::{self, Passage};

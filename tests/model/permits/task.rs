@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
+use super::super::queue::connection::Connection;
 use super::super::queue::contender::{self, Contender};
-use super::super::queue::line::{Connection, Line, Moment, Rank};
+use super::super::queue::line::{Line, Moment, Rank};
 use super::super::queue::name::MUTEX;
 use super::super::queue::permits::{self, Applicant, Entry, Passage};
 use super::super::task::AsHash;

@@ -1,5 +1,6 @@
 //! Everything there is, and what happens to it.
 
+use super::super::queue::connection::Connection;
 use super::super::queue::line::Line;
 use super::driver::{Breach, Shown};
 use super::game::{Faults, Game};
@@ -37,7 +38,7 @@ impl World {
             let mut line = Line::default();
             if game.is_known {
                 // Somebody has held and released before.
-                let at = line.parent_watched(1);
+                let at = line.parent_watched(Connection(1));
                 line.clear_up_to(-1, at);
             }
             let tasks = wanted.iter().map(|wanted| Task::new(*wanted)).collect();
@@ -46,7 +47,7 @@ impl World {
                 limit: game.limit,
                 epoch: 0,
                 has_expired: false,
-                connection: 1,
+                connection: Connection(1),
                 zxid: 0,
                 requests: Default::default(),
                 inbox: Default::default(),
@@ -268,7 +269,7 @@ impl World {
     fn relocate(&mut self, id: ClientId, to: Option<usize>, keeps_requests: bool, late: bool) {
         let view = to.map(|index| self.server.past[index].clone());
         let client = &mut self.clients[id];
-        client.connection += 1;
+        client.connection.0 += 1;
         client.inbox.clear();
         let requests: Vec<Request> = client.requests.drain(..).collect();
         // What was not written yet is sent on the next connection; the janitor repeats what is not known to be done.
@@ -347,7 +348,7 @@ fn leave(now: &mut View, owner: Owner) {
 impl Client {
     /// It hears that its session is over, and there is another.
     fn hear_expiry(&mut self) {
-        self.connection += 1;
+        self.connection.0 += 1;
         self.epoch += 1;
         self.has_expired = false;
         self.inbox.clear();

@@ -1,6 +1,7 @@
 //! What a contender is told.
 
-use super::super::line::{Connection, Moment, Rank};
+use super::super::connection::Connection;
+use super::super::line::{Moment, Rank};
 use super::super::order::Queued;
 
 /// The outcome of the last action, or something that happened meanwhile.

@@ -8,7 +8,8 @@ mod event;
 
 pub(crate) use self::action::Action;
 pub(crate) use self::event::{Event, Sight};
-use super::line::{Connection, Line, Moment, Rank};
+use super::connection::Connection;
+use super::line::{Line, Moment, Rank};
 use super::name::{Kind, Names};
 use super::order::{Contenders, Queued, in_order_of_creation};
 use super::rule::{Verdict, excludes, intruder, verdict};

@@ -20,7 +20,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        Self { names: &MUTEX, line: Line::default(), now: 1 }
+        Self { names: &MUTEX, line: Line::default(), now: Connection(1) }
     }
 
     fn on(&mut self, contender: &mut Contender, event: Event) -> Action {
@@ -110,7 +110,7 @@ fn its_turn_takes_a_look_if_its_own_node_is_not_watched_on_this_connection() {
     scene.line.leave(holder);
     assert_eq!(scene.woken(&mut next, Sight::Unwatched, Sight::Unwatched), Action::List);
     assert_eq!(scene.watched(&mut next, Sight::There, Sight::Unwatched), Action::Await);
-    scene.now = 2;
+    scene.now = Connection(2);
     assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::List);
     assert_eq!(scene.woken(&mut next, Sight::Gone, Sight::Unwatched), Action::List);
     assert_eq!(scene.listed(&mut next, &[8]), Action::Report);
@@ -137,11 +137,11 @@ fn it_looks_again_where_the_end_of_its_blocker_does_not_tell_enough() {
         scene.now = now;
         scene.woken(&mut contender, own, blocker)
     };
-    assert_eq!(gone_of(Sight::There, Sight::Gone, 1), Action::Report);
-    assert_eq!(gone_of(Sight::There, Sight::Changed, 1), Action::List);
-    assert_eq!(gone_of(Sight::Gone, Sight::Gone, 1), Action::List);
-    assert_eq!(gone_of(Sight::Changed, Sight::Gone, 1), Action::List);
-    assert_eq!(gone_of(Sight::There, Sight::Gone, 2), Action::List);
+    assert_eq!(gone_of(Sight::There, Sight::Gone, Connection(1)), Action::Report);
+    assert_eq!(gone_of(Sight::There, Sight::Changed, Connection(1)), Action::List);
+    assert_eq!(gone_of(Sight::Gone, Sight::Gone, Connection(1)), Action::List);
+    assert_eq!(gone_of(Sight::Changed, Sight::Gone, Connection(1)), Action::List);
+    assert_eq!(gone_of(Sight::There, Sight::Gone, Connection(2)), Action::List);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn on_a_new_connection_it_watches_again_without_a_look() {
     let mut scene = Scene::new();
     let mut contender = scene.waiting(4, &[1, 2, 3, 4]);
     scene.watched(&mut contender, Sight::There, Sight::There);
-    scene.now = 2;
+    scene.now = Connection(2);
     assert_eq!(scene.woken(&mut contender, Sight::Unwatched, Sight::Unwatched), Action::Report);
     assert_eq!(contender.standing(), Standing::Waiting { position: 3 });
     assert_eq!(contender.park(scene.now), watch(true, 2));
@@ -216,7 +216,7 @@ fn the_node_of_an_old_session_is_never_granted() {
     assert_eq!(scene.on(&mut contender, Event::SessionOver), Action::Create);
     assert_eq!(contender.standing(), Standing::Outside);
     // The server still shows the old node, which is first. The new session has a local queue of its own.
-    let mut scene = Scene { now: 2, ..Scene::new() };
+    let mut scene = Scene { now: Connection(2), ..Scene::new() };
     let contender = scene.waiting(3, &[2, 3]);
     assert_eq!(contender.park(scene.now), watch(true, 2));
 }

@@ -1,8 +1,6 @@
 //! What is known of a queue without a list: up to which number it has no contender of another session.
 
-/// Distinguishes one connection to the servers from the next. What was seen on a connection is only known to be
-/// followed by the events of that same connection: after a reconnect, events arrive in no particular order.
-pub(crate) type Connection = u64;
+use super::super::connection::Connection;
 
 /// When the queue was asked about. What was learnt then is useful as long as the same connection and the same
 /// parent last.

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use self::knowledge::Knowledge;
-pub(crate) use self::knowledge::{Connection, Moment, Vacancy};
+pub(crate) use self::knowledge::{Moment, Vacancy};
 pub(crate) use self::rank::Rank;
+use super::connection::Connection;
 use super::dates::Dates;
 use super::name::Kind;
 use super::order::Queued;
