@@ -1,4 +1,4 @@
-//! One queue: the children of its path, and their order. Together with `place.rs`, it is Curator's `LockInternals`.
+//! One queue: the children of its path, and their order. Together with `place`, it is Curator's `LockInternals`.
 
 use std::any::Any;
 use std::collections::HashMap;
