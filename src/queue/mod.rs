@@ -15,6 +15,7 @@ mod losses;
 mod membership;
 mod place;
 mod position;
+mod prefetch;
 mod pure;
 mod seat;
 

@@ -6,6 +6,7 @@ use futures_util::future::{OptionFuture, join, join3};
 use zookeeper_client as zk;
 
 use super::super::blocker::{BlockerWatch, cannot_watch};
+use super::super::prefetch::Prefetching;
 use super::super::pure::contender::{Event, Sight};
 use super::super::pure::line::{Moment, Rank};
 use super::super::pure::order::Queued;
@@ -32,23 +33,19 @@ impl Place {
             }
         };
         let session = node.session().clone();
-        let (prefetch, mut at) = self.line.with(|line, now| {
-            self.entry.sent(line.vacancy(now));
-            (line.prefetch(now), line.moment(now))
-        });
-        let parent_watch = prefetch.parent_watch.then(|| session.watch_existence(internals.path()));
-        let list = prefetch.list.then(|| session.list(internals.path()));
+        let along = Prefetching::of(internals.path(), &self.line);
+        self.entry.sent(along.vacancy());
         // `join3` polls in this order, and the first poll sends: the list already shows our node.
         let create = async {
             self.caller.sends();
             node.create().await
         };
-        let asked = join3(OptionFuture::from(parent_watch), create, OptionFuture::from(list));
-        let (parent_watch, outcome, children) = internals
-            .client()
-            .attempt(&session, asked)
-            .await
-            .unwrap_or((None, Ok(CreateOutcome::Unknown(zk::Error::ConnectionLoss)), None));
+        let asked = join3(along.watch_parent(), create, along.list());
+        let (watched, outcome, listed) = internals.client().attempt(&session, asked).await.unwrap_or((
+            None,
+            Ok(CreateOutcome::Unknown(zk::Error::ConnectionLoss)),
+            None,
+        ));
         match outcome.map_err(|source| internals.error("create a node in", source))? {
             CreateOutcome::ParentMissing | CreateOutcome::GuardMissing => Ok(Event::ParentMissing),
             CreateOutcome::TooLarge => Err(internals.too_large("create a node in")),
@@ -58,12 +55,8 @@ impl Place {
                 Ok(Event::CreateUnknown)
             }
             CreateOutcome::Created => {
-                // Without the watch, the next create lists as well.
-                if let Some(Ok((true, watch))) = parent_watch {
-                    at = self.line.parent_watched(watch, at.on);
-                }
-                // Whatever prevented the list, a missing permission or a lost connection, shows in the next one.
-                Ok(self.created(children.and_then(Result::ok), at))
+                let (children, at) = along.learn(watched, listed);
+                Ok(self.created(children, at))
             }
         }
     }
