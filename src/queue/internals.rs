@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use zookeeper_client as zk;
 
 use super::admission::Admission;
-use super::membership::SharedLine;
 use super::pure::contender::Contender;
 use super::pure::name::{Kind, LEASES, LEASES_CHILD, Names};
 use super::pure::order::{Contenders, Queued, in_order_of_creation};
+use super::shared_local_queue::SharedLocalQueue;
 use crate::client::{Client, NodeForm, Session};
 use crate::error::{Error, Result};
 
@@ -29,7 +29,7 @@ pub(crate) struct LockInternals {
     /// Whether a contender of this client has been in this queue, without meeting another recipe.
     is_used: AtomicBool,
     /// The local queue of the latest session with a contender.
-    line: Mutex<Option<Arc<SharedLine>>>,
+    local: Mutex<Option<Arc<SharedLocalQueue>>>,
     admission: Arc<Admission>,
     companion: Mutex<Weak<dyn Any + Send + Sync>>,
     registry: Arc<Registry>,
@@ -61,7 +61,7 @@ impl LockInternals {
             stranger_seen: AtomicBool::new(false),
             foreign_seen: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
-            line: Mutex::default(),
+            local: Mutex::default(),
             admission: Arc::default(),
             companion: Mutex::new(Weak::<()>::new()),
             registry: registry.clone(),
@@ -146,14 +146,14 @@ impl LockInternals {
     }
 
     /// Returns the local queue of our contenders in that session.
-    pub(crate) fn line(&self, session: &Arc<Session>) -> Arc<SharedLine> {
-        let mut latest = self.line.lock();
+    pub(crate) fn local_queue(&self, session: &Arc<Session>) -> Arc<SharedLocalQueue> {
+        let mut latest = self.local.lock();
         match &*latest {
-            Some(line) if line.session().epoch() == session.epoch() => line.clone(),
-            Some(line) if line.session().epoch() > session.epoch() => {
-                Arc::new(SharedLine::new(session.clone()))
+            Some(local) if local.session().epoch() == session.epoch() => local.clone(),
+            Some(local) if local.session().epoch() > session.epoch() => {
+                Arc::new(SharedLocalQueue::new(session.clone()))
             }
-            _ => latest.insert(Arc::new(SharedLine::new(session.clone()))).clone(),
+            _ => latest.insert(Arc::new(SharedLocalQueue::new(session.clone()))).clone(),
         }
     }
 
@@ -259,12 +259,12 @@ impl LockInternals {
     /// Fetches the creation dates of contenders through the cache of their local queue.
     pub(crate) async fn dates_in(
         &self,
-        line: &SharedLine,
+        local: &SharedLocalQueue,
         undated: Vec<Queued>,
     ) -> Result<Vec<(Queued, i64)>, zk::Error> {
-        let (mut created, undated) = line.with(|line, _| line.dates().part(undated));
-        let dated = self.dates(line.session(), undated).await?;
-        line.with(|line, _| line.dates().learn(&dated));
+        let (mut created, undated) = local.with(|local, _| local.dates().part(undated));
+        let dated = self.dates(local.session(), undated).await?;
+        local.with(|local, _| local.dates().learn(&dated));
         created.extend(dated);
         Ok(created)
     }

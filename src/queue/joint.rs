@@ -15,7 +15,7 @@ use super::place::Place;
 use super::prefetch::Prefetching;
 use super::pure::all_or_none::{Action, AllOrNone, Event, Loss};
 use super::pure::contender::Standing;
-use super::pure::line::Moment;
+use super::pure::local_queue::Moment;
 use super::pure::name::Kind;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm};
 use crate::error::{Error, Result};
@@ -217,7 +217,7 @@ impl Joint {
             node
         };
         let nodes: Vec<EphemeralNode> = queues.iter().map(node).collect();
-        let along = |queue: &Arc<LockInternals>| Prefetching::of(queue.path(), &queue.line(session));
+        let along = |queue: &Arc<LockInternals>| Prefetching::of(queue.path(), &queue.local_queue(session));
         let along: Vec<Prefetching> = queues.iter().map(along).collect();
         let watches = join_all(along.iter().map(Prefetching::watch_parent));
         let lists = join_all(along.iter().map(Prefetching::list));

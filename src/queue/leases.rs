@@ -362,7 +362,7 @@ impl Applicant {
             self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
             return Ok(Event::TakeUnknown);
         }
-        let grant = |node: EphemeralNode| node.czxid().map(|czxid| Grant { membership: None, node, czxid });
+        let grant = |node: EphemeralNode| node.czxid().map(|czxid| Grant { slot: None, node, czxid });
         self.taken = nodes.into_iter().map(grant).collect();
         self.failures.reset();
         Ok(Event::Taken)

@@ -12,12 +12,12 @@ mod internals;
 mod joint;
 mod leases;
 mod losses;
-mod membership;
 mod place;
 mod position;
 mod prefetch;
 mod pure;
 mod seat;
+mod shared_local_queue;
 
 pub(crate) use self::caller::Caller;
 pub(crate) use self::downgrade::{Downgrade, downgrade};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::future::OptionFuture;
 use zookeeper_client as zk;
 
-use super::membership::SharedLine;
-use super::pure::line::{Moment, Prefetch, Vacancy};
+use super::pure::local_queue::{Moment, Prefetch, Vacancy};
+use super::shared_local_queue::SharedLocalQueue;
 use crate::client::Watcher;
 
 /// What is known of a queue right before a create, and what is asked of it along with the create.
@@ -16,7 +16,7 @@ use crate::client::Watcher;
 #[derive(Debug)]
 pub(crate) struct Prefetching {
     path: Arc<str>,
-    line: Arc<SharedLine>,
+    local: Arc<SharedLocalQueue>,
     prefetch: Prefetch,
     at: Moment,
     vacancy: Option<Vacancy>,
@@ -24,10 +24,10 @@ pub(crate) struct Prefetching {
 
 impl Prefetching {
     /// Prepares the requests on the queue at that path, which the local queue asks for. Nothing is sent.
-    pub(crate) fn of(path: &Arc<str>, line: &Arc<SharedLine>) -> Self {
-        line.with(|known, now| Self {
+    pub(crate) fn of(path: &Arc<str>, local: &Arc<SharedLocalQueue>) -> Self {
+        local.with(|known, now| Self {
             path: path.clone(),
-            line: line.clone(),
+            local: local.clone(),
             prefetch: known.prefetch(now),
             at: known.moment(now),
             vacancy: known.vacancy(now),
@@ -43,12 +43,12 @@ impl Prefetching {
     pub(crate) fn watch_parent(
         &self,
     ) -> OptionFuture<impl Future<Output = Result<(bool, Watcher), zk::Error>>> {
-        self.prefetch.parent_watch.then(|| self.line.session().watch_existence(&self.path)).into()
+        self.prefetch.parent_watch.then(|| self.local.session().watch_existence(&self.path)).into()
     }
 
     /// Lists the queue, if that is asked for.
     pub(crate) fn list(&self) -> OptionFuture<impl Future<Output = Result<Vec<String>, zk::Error>>> {
-        self.prefetch.list.then(|| self.line.session().list(&self.path)).into()
+        self.prefetch.list.then(|| self.local.session().list(&self.path)).into()
     }
 
     /// Records the replies, once the node is created. Returns the children of the queue, if they are known, and the
@@ -59,7 +59,7 @@ impl Prefetching {
         listed: Option<Result<Vec<String>, zk::Error>>,
     ) -> (Option<Vec<String>>, Moment) {
         let at = match watched {
-            Some(Ok((true, watch))) => self.line.parent_watched(watch, self.at.on),
+            Some(Ok((true, watch))) => self.local.parent_watched(watch, self.at.on),
             // Without the watch, the next create lists as well.
             _ => self.at,
         };

@@ -4,7 +4,7 @@ use super::client::{Answer, Client, Watch, What};
 use super::driver::{Ground, Shown};
 use super::queue::connection::Connection;
 use super::queue::contender::{Action, Event, Sight};
-use super::queue::line::{Moment, Rank};
+use super::queue::local_queue::{Moment, Rank};
 use super::queue::order::Queued;
 use super::task::{AsHash, Asking, BlockerWatch};
 use super::zookeeper::{Change, number};
@@ -21,7 +21,7 @@ impl Client {
             }
             Action::Date(asked) => match slots.into_iter().next() {
                 Some((What::Date { known, .. }, Some(Answer::Dated(dated)))) => {
-                    self.with(self.tasks[task].epoch, |line, _| line.dates().learn(&dated));
+                    self.with(self.tasks[task].epoch, |local, _| local.dates().learn(&dated));
                     Some(Event::Dated { created: [known, dated].concat(), asked: asked.len() })
                 }
                 _ => None,
@@ -85,11 +85,11 @@ impl Client {
         Some(Event::Created { own, rank, children, at })
     }
 
-    /// Takes the node into the line, if it is known to exist.
+    /// Takes the node into the local queue, if it is known to exist.
     fn arrive(&mut self, task: usize, created: Option<Moment>) -> Option<(Queued, Rank)> {
         let name = self.tasks[task].node.as_ref()?.name.clone()?;
         let own = Queued { kind: self.tasks[task].kind, sequence: number(self.names, &name), name };
-        let rank = self.with(self.tasks[task].epoch, |line, now| line.arrive(&own, created, now, task));
+        let rank = self.with(self.tasks[task].epoch, |local, now| local.arrive(&own, created, now, task));
         self.tasks[task].rank = Some(rank);
         Some((own, rank))
     }

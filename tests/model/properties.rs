@@ -18,7 +18,7 @@ pub(crate) type Queue = Checked<World>;
 const BY_CREATE: &str = "grants by a create alone";
 const BY_LIST: &str = "grants by a list";
 const BY_BLOCKER: &str = "grants by the blocker's end alone";
-const BY_LINE: &str = "grants by the line alone";
+const BY_LOCAL_QUEUE: &str = "grants by the local queue alone";
 const EARLY_LOOK: &str = "looks before the last blocker's end";
 const DOWNGRADE: &str = "downgrades before somebody who waits";
 const REFUSAL: &str = "refusals behind another recipe";
@@ -27,14 +27,14 @@ const LATE_WRITE: &str = "transactions done after their holder has gone";
 
 /// What the model is for.
 pub(crate) const TO_BE_SEEN: [&str; 9] =
-    [BY_CREATE, BY_LIST, BY_BLOCKER, BY_LINE, EARLY_LOOK, DOWNGRADE, REFUSAL, GIVEN_BACK, LATE_WRITE];
+    [BY_CREATE, BY_LIST, BY_BLOCKER, BY_LOCAL_QUEUE, EARLY_LOOK, DOWNGRADE, REFUSAL, GIVEN_BACK, LATE_WRITE];
 
 fn note(seen: &Seen, shown: Shown) {
     seen.note(match shown.granted {
         Some(Ground::Create) => BY_CREATE,
         Some(Ground::List) => BY_LIST,
         Some(Ground::BlockerGone) => BY_BLOCKER,
-        Some(Ground::Line) => BY_LINE,
+        Some(Ground::LocalQueue) => BY_LOCAL_QUEUE,
         None if shown.is_refused => REFUSAL,
         None if shown.looks_early => EARLY_LOOK,
         None if shown.gives_back => GIVEN_BACK,
@@ -138,7 +138,7 @@ fn waits_in_vain(world: &World) -> bool {
     let waits_as_first = world.server.children.iter().any(|child| match child.owner {
         Owner::Task { client, task } => {
             let tasks = &world.clients[client].tasks;
-            // In its line, one that has lost its node without a word still holds.
+            // In its local queue, one that has lost its node without a word still holds.
             let is_held = tasks.iter().any(|task| task.is_robbed);
             tasks[task].phase == Phase::Awaiting && !is_held && world.server.is_first(child)
         }

@@ -4,7 +4,7 @@ use super::client::{Answer, Watch, What};
 use super::idle::{GIVEN_UP, MINDER, Minder};
 use super::queue::connection::Connection;
 use super::queue::contender::{Action, Contender};
-use super::queue::line::{Moment, Rank};
+use super::queue::local_queue::{Moment, Rank};
 use super::queue::name::{Kind, Names};
 use super::queue::passing::Transactions;
 use super::zookeeper::Path;

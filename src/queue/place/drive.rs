@@ -34,7 +34,7 @@ impl Place {
                 }
                 // Its node was seen to be gone while the place was not polled: a node of that name is another
                 // contender's.
-                Action::Report if !self.is_in_line() => {
+                Action::Report if !self.is_in_local_queue() => {
                     self.contender = self.internals.contender();
                     action = Action::Requeue;
                     continue;
@@ -73,7 +73,7 @@ impl Place {
         };
         let stranger = |name: &str| self.internals.on_stranger(name);
         let (action, now) =
-            self.line.with(|line, now| (self.contender.on(event, line, now, stranger), line.moment(now)));
+            self.local.with(|local, now| (self.contender.on(event, local, now, stranger), local.moment(now)));
         let since_entry = match entered {
             Some((sequence, listed)) => self.entry.shows(sequence, listed, now),
             None => self.passage.is_some_and(|passage| passage.since_entry),

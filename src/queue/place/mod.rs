@@ -16,11 +16,11 @@ use super::grant::Grant;
 use super::idle::IdleWatch;
 use super::internals::LockInternals;
 use super::losses::Losses;
-use super::membership::{Membership, SharedLine};
 use super::pure::connection::Connection;
 use super::pure::contender::{Action, Contender, Standing};
-use super::pure::line::Moment;
+use super::pure::local_queue::Moment;
 use super::pure::permits::{Entry, Passage};
+use super::shared_local_queue::{LocalSlot, SharedLocalQueue};
 use crate::client::{EphemeralNode, Failures, NodeForm, Session};
 use crate::error::Result;
 
@@ -40,10 +40,10 @@ pub(crate) struct Place {
     passage: Option<Passage>,
     contender: Contender,
     /// The local queue in the session of our node.
-    line: Arc<SharedLine>,
+    local: Arc<SharedLocalQueue>,
     node: Option<EphemeralNode>,
-    /// The membership of our node in the local queue, if the node is known to exist.
-    membership: Option<Membership>,
+    /// The slot of our node in the local queue, if the node is known to exist.
+    slot: Option<LocalSlot>,
     /// Whether our node stays watched because this place might not be polled for a long time.
     may_idle: bool,
     idle: Option<IdleWatch>,
@@ -111,9 +111,9 @@ impl Place {
             entry: Entry::default(),
             passage: None,
             contender: internals.contender(),
-            line: internals.line(node.session()),
+            local: internals.local_queue(node.session()),
             node: Some(node),
-            membership: None,
+            slot: None,
             may_idle: false,
             idle: None,
             blocker: None,
@@ -171,7 +171,7 @@ impl Place {
 
     /// Returns the current connection of its session.
     pub(crate) fn connection(&self) -> Connection {
-        self.line.connection()
+        self.local.connection()
     }
 
     /// Whether it has waited in its queue.
@@ -199,7 +199,7 @@ impl Place {
     /// # Cancel safety
     /// If cancelled, the place must be dropped.
     pub(crate) async fn wait(&mut self) -> Result<()> {
-        let action = self.contender.park(self.line.connection());
+        let action = self.contender.park(self.local.connection());
         self.drive(action).await
     }
 
@@ -209,7 +209,7 @@ impl Place {
             return None;
         }
         let czxid = self.node.as_ref()?.czxid()?;
-        Some(Grant { membership: self.membership.take(), node: self.node.take()?, czxid })
+        Some(Grant { slot: self.slot.take(), node: self.node.take()?, czxid })
     }
 
     /// Leaves the queue, and waits for the confirmation.
@@ -218,16 +218,16 @@ impl Place {
     /// The place is left in any case; in the background if this is cancelled.
     pub(crate) async fn leave(mut self) -> Result<()> {
         match self.take_out() {
-            Some((node, membership)) => node.remove(membership).await.map(|_| ()),
+            Some((node, slot)) => node.remove(slot).await.map(|_| ()),
             None => Ok(()),
         }
     }
 
     /// Takes what must be removed, in this order. It counts as under way until it is gone.
-    fn take_out(&mut self) -> Option<(EphemeralNode, Option<Membership>)> {
+    fn take_out(&mut self) -> Option<(EphemeralNode, Option<LocalSlot>)> {
         let mut node = self.node.take()?;
         node.keep_until_gone(OnTheWay::leaving(self.internals.admission()));
-        Some((node, self.membership.take()))
+        Some((node, self.slot.take()))
     }
 
     /// Returns the session of our node.

@@ -6,8 +6,8 @@ use zookeeper_client as zk;
 
 use super::super::blocker::{cannot_watch, sight};
 use super::super::idle::IdleWatch;
-use super::super::membership::Membership;
 use super::super::pure::contender::Sight;
+use super::super::shared_local_queue::LocalSlot;
 use super::{PAUSE, Place};
 use crate::client::EphemeralNode;
 use crate::error::Result;
@@ -80,14 +80,13 @@ impl Place {
     }
 
     pub(super) fn watch_while_idle(&mut self) {
-        let watched = self.membership.as_ref().zip(self.node_name()).filter(|_| self.may_idle);
-        self.idle = watched.map(|(membership, name)| {
-            IdleWatch::of(&self.internals, &self.line, membership.rank(), name.to_owned())
-        });
+        let watched = self.slot.as_ref().zip(self.node_name()).filter(|_| self.may_idle);
+        self.idle = watched
+            .map(|(slot, name)| IdleWatch::of(&self.internals, &self.local, slot.rank(), name.to_owned()));
     }
 
     /// Whether our node is in the local queue, so that others wait for it as they must.
-    pub(super) fn is_in_line(&self) -> bool {
-        self.membership.as_ref().is_some_and(Membership::is_in_line)
+    pub(super) fn is_in_local_queue(&self) -> bool {
+        self.slot.as_ref().is_some_and(LocalSlot::is_in_local_queue)
     }
 }

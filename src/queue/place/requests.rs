@@ -8,7 +8,7 @@ use zookeeper_client as zk;
 use super::super::blocker::{BlockerWatch, cannot_watch};
 use super::super::prefetch::Prefetching;
 use super::super::pure::contender::{Event, Sight};
-use super::super::pure::line::{Moment, Rank};
+use super::super::pure::local_queue::{Moment, Rank};
 use super::super::pure::order::Queued;
 use super::super::{front, position};
 use super::Place;
@@ -21,19 +21,19 @@ impl Place {
     pub(super) async fn create(&mut self) -> Result<Event> {
         let internals = &self.internals;
         self.idle = None;
-        self.membership = None;
+        self.slot = None;
         self.blocker = None;
         let node = match &mut self.node {
             Some(unsent) if unsent.is_unsent() => unsent,
             _ => {
                 let session = internals.client().session().await?;
                 let form = self.form.clone();
-                self.line = internals.line(&session);
+                self.local = internals.local_queue(&session);
                 self.node.insert(EphemeralNode::new(internals.client(), session, internals.path(), form))
             }
         };
         let session = node.session().clone();
-        let along = Prefetching::of(internals.path(), &self.line);
+        let along = Prefetching::of(internals.path(), &self.local);
         self.entry.sent(along.vacancy());
         // `join3` polls in this order, and the first poll sends: the list already shows our node.
         let create = async {
@@ -72,9 +72,9 @@ impl Place {
     /// Adds our node to the local queue, if it is known to exist.
     fn arrive(&mut self, created: Option<Moment>) -> Option<(Queued, Rank)> {
         let own = self.internals.read(self.node_name()?)?;
-        let rank = self.membership.insert(self.line.arrive(&own, created, &self.wake)).rank();
+        let rank = self.slot.insert(self.local.arrive(&own, created, &self.wake)).rank();
         self.has_made_parents = false;
-        front::watch_over(&self.internals, &self.line, rank);
+        front::watch_over(&self.internals, &self.local, rank);
         self.watch_while_idle();
         self.caller.reached();
         self.internals.admission().arrived();
@@ -107,7 +107,7 @@ impl Place {
     pub(super) async fn list(&mut self, confirm: bool) -> Result<Event> {
         self.ready().await;
         let session = self.own_session()?;
-        let at = self.line.moment();
+        let at = self.local.moment();
         let list = self.internals.list(session);
         let listed = if !confirm {
             list.await
@@ -122,7 +122,7 @@ impl Place {
 
     pub(super) async fn date(&mut self, undated: &[Queued]) -> Result<Event> {
         self.ready().await;
-        let dated = self.internals.dates_in(&self.line, undated.to_vec()).await;
+        let dated = self.internals.dates_in(&self.local, undated.to_vec()).await;
         let event = dated.map(|created| Event::Dated { created, asked: undated.len() });
         event.map_err(|source| self.internals.error("date the contenders of", source))
     }
@@ -130,7 +130,7 @@ impl Place {
     /// Sets the requested watches, that on our own node first.
     pub(super) async fn watch(&mut self, own: bool, blocker: Option<&str>) -> Result<Event> {
         self.ready().await;
-        let on = self.line.connection();
+        let on = self.local.connection();
         let session = self.own_session()?.clone();
         let is_watched = self.blocker.as_mut().is_some_and(|watched| watched.is_still_on(blocker, on));
         let blocker = blocker.filter(|_| !is_watched);
@@ -164,11 +164,11 @@ impl Place {
 
     /// Waits for a watch, or for the local queue.
     pub(super) async fn woken(&mut self) -> Event {
-        let session = self.line.session();
+        let session = self.local.session();
         let name = self.node_name().filter(|_| self.positions.is_some()).map(str::to_owned);
         let following = name.as_deref().zip(self.positions.as_ref());
         let following =
-            following.map(|(own, positions)| position::follow(&self.internals, &self.line, own, positions));
+            following.map(|(own, positions)| position::follow(&self.internals, &self.local, own, positions));
         let own = self.node.as_mut().and_then(EphemeralNode::watcher).map(Watcher::changed);
         let blocker = self.blocker.as_mut().map(BlockerWatch::changed);
         tokio::select! {
@@ -188,14 +188,15 @@ impl Place {
         if let Some(node) = self.node.as_mut().filter(|_| !matches!(own, Sight::There | Sight::Gone)) {
             drop(node.take_watch());
         }
-        if self.line.session().is_over() { Event::SessionOver } else { Event::Woken { own, blocker } }
+        if self.local.session().is_over() { Event::SessionOver } else { Event::Woken { own, blocker } }
     }
 
     pub(super) async fn forget_node(&mut self) -> Result<()> {
         // By its own watch; or by that of the local queue, while the place was not polled.
-        let is_seen_gone = self.own_sight() == Sight::Gone || self.membership.is_some() && !self.is_in_line();
+        let is_seen_gone =
+            self.own_sight() == Sight::Gone || self.slot.is_some() && !self.is_in_local_queue();
         self.idle = None;
-        self.membership = None;
+        self.slot = None;
         self.blocker = None;
         if let Some(node) = self.node.take() {
             tracing::info!(node = node.path(), "own node is gone, queueing again");

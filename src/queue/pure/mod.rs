@@ -6,7 +6,7 @@ pub(crate) mod all_or_none;
 pub(crate) mod connection;
 pub(crate) mod contender;
 pub(crate) mod dates;
-pub(crate) mod line;
+pub(crate) mod local_queue;
 pub(crate) mod name;
 pub(crate) mod order;
 pub(crate) mod passing;

@@ -2,10 +2,10 @@
 //!
 //! Only the first contender at the gate creates leases. So a count of the leases is an upper bound for as long as
 //! we are first, provided that we already were when it was made. Every decision about that is made here and in
-//! [`Vacancy`](super::line::Vacancy).
+//! [`Vacancy`](super::local_queue::Vacancy).
 
 use super::connection::Connection;
-use super::line::{Moment, Vacancy};
+use super::local_queue::{Moment, Vacancy};
 
 /// How a place entered its queue: whether it was already first when the server handled the requests sent right
 /// behind the create.

@@ -2,7 +2,7 @@
 
 use super::super::queue::connection::Connection;
 use super::super::queue::contender::{Action, Event, Sight, Standing};
-use super::super::queue::line::{Moment, Prefetch, Rank};
+use super::super::queue::local_queue::{Moment, Prefetch, Rank};
 use super::super::queue::name::{Kind, MUTEX};
 use super::super::queue::order::Queued;
 use super::super::queue::permits::{self, Passage};
@@ -26,8 +26,8 @@ impl Client {
         };
         let connection = self.connection;
         let of = &mut self.tasks[task];
-        let action = of.contender.on(event, &mut self.line, connection, |_: &str| ());
-        let now = self.line.moment(connection);
+        let action = of.contender.on(event, &mut self.local, connection, |_: &str| ());
+        let now = self.local.moment(connection);
         let since_entry = match entered {
             Some((sequence, listed)) => of.entry.shows(sequence, listed, now),
             None => of.passage.is_some_and(|passage| passage.since_entry),
@@ -86,7 +86,7 @@ impl Client {
             self.send(task, slot, what.clone());
         }
         let slots = whats.into_iter().map(|what| (what, is_over.then_some(Answer::Lost))).collect();
-        let at = self.line.moment(self.connection);
+        let at = self.local.moment(self.connection);
         Asking { action: AsHash(action), at, slots }
     }
 
@@ -97,12 +97,12 @@ impl Client {
     fn create(&mut self, task: usize) -> Vec<What> {
         self.leave_line(task);
         let (epoch, on) = (self.epoch, self.connection);
-        let Prefetch { list, .. } = self.line.prefetch(on);
+        let Prefetch { list, .. } = self.local.prefetch(on);
         let of = &mut self.tasks[task];
         of.blocker = None;
         of.epoch = epoch;
         of.creates += 1;
-        of.entry.sent(self.line.vacancy(on));
+        of.entry.sent(self.local.vacancy(on));
         let id = format!("{}{task}{}-", self.id, of.creates);
         of.node = Some(Node { id: id.clone(), name: None, watch: None });
         [What::Create { id }].into_iter().chain(list.then_some(What::List)).collect()
@@ -122,7 +122,7 @@ impl Client {
     pub(crate) fn gate_answered(&mut self, task: usize, asking: Asking<Action>, shown: &mut Shown) {
         let Asking { action: AsHash(action), at, slots, .. } = asking;
         let event = match &action {
-            // The line of an old session is gone with it.
+            // The local queue of an old session is gone with it.
             _ if self.is_over(task) => None,
             Action::Create => self.created(task, at, slots),
             Action::Watch { own, blocker } => self.watched(task, *own, blocker.as_deref(), at.on, slots),
@@ -156,8 +156,8 @@ impl Client {
             return (!self.is_over(task)).then_some(Event::CreateUnknown);
         }
         // The parent lasts. It is watched whenever the library would watch it.
-        if self.line.prefetch(at.on).parent_watch {
-            at = self.line.parent_watched(at.on);
+        if self.local.prefetch(at.on).parent_watch {
+            at = self.local.parent_watched(at.on);
         }
         self.tasks[task].node.as_mut().expect("it was created").name = name;
         let (own, rank) = self.arrive(task, Some(at))?;
@@ -168,7 +168,7 @@ impl Client {
         let name = self.tasks[task].name()?.clone();
         let sequence = MUTEX.read(&name).map(|(_, number)| number).expect("it is a name of ours");
         let own = Queued { kind: Kind::Exclusive, sequence, name };
-        let rank = self.line.arrive(&own, created, self.connection, task);
+        let rank = self.local.arrive(&own, created, self.connection, task);
         self.tasks[task].rank = Some(rank);
         Some((own, rank))
     }
@@ -228,7 +228,7 @@ impl Client {
     pub(crate) fn leave_line(&mut self, task: usize) {
         // That of an old session is gone.
         if let Some(rank) = self.tasks[task].rank.take().filter(|_| !self.is_over(task)) {
-            for woken in self.line.leave(rank) {
+            for woken in self.local.leave(rank) {
                 self.tasks[woken].wake = true;
             }
         }

@@ -4,8 +4,8 @@ use super::super::mutants::{Mutant, mutant};
 use super::Game;
 
 const PERMITS: &str = "src/queue/pure/permits.rs";
-const KNOWLEDGE: &str = "src/queue/pure/line/knowledge.rs";
-const LINE: &str = "src/queue/pure/line/mod.rs";
+const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
+const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
 const DRIVER: &str = "tests/model/permits/driver.rs";
 const WORLD: &str = "tests/model/permits/world.rs";
 
@@ -26,8 +26,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     )
     .shows_in_permits(|_| true),
     mutant(
-        "a queue with contenders of the line counts as empty",
-        LINE,
+        "a queue with contenders of the local queue counts as empty",
+        LOCAL_QUEUE,
         "self.knowledge.vacancy(now).filter(|_| [[self.members.is_empty()]])",
         "true",
     )

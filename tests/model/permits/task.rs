@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use super::super::queue::connection::Connection;
 use super::super::queue::contender::{self, Contender};
-use super::super::queue::line::{Line, Moment, Rank};
+use super::super::queue::local_queue::{LocalQueue, Moment, Rank};
 use super::super::queue::name::MUTEX;
 use super::super::queue::permits::{self, Applicant, Entry, Passage};
 use super::super::task::AsHash;
@@ -160,7 +160,7 @@ pub(crate) struct Client {
     pub(crate) inbox: VecDeque<Message>,
     /// Transactions that a server which the client has left may yet do.
     pub(crate) late: Vec<Request>,
-    pub(crate) line: Line<usize>,
+    pub(crate) local: LocalQueue<usize>,
     pub(crate) tasks: Vec<Task>,
 }
 

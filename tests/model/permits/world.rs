@@ -1,7 +1,7 @@
 //! Everything there is, and what happens to it.
 
 use super::super::queue::connection::Connection;
-use super::super::queue::line::Line;
+use super::super::queue::local_queue::LocalQueue;
 use super::driver::{Breach, Shown};
 use super::game::{Faults, Game};
 use super::server::{AtGate, ClientId, Lease, Owner, Path, Server, View};
@@ -35,11 +35,11 @@ pub(crate) enum Foreigner {
 impl World {
     pub(crate) fn new(game: &Game) -> Self {
         let client = |(id, wanted): (usize, &&[u32])| {
-            let mut line = Line::default();
+            let mut local = LocalQueue::default();
             if game.is_known {
                 // Somebody has held and released before.
-                let at = line.parent_watched(Connection(1));
-                line.clear_up_to(-1, at);
+                let at = local.parent_watched(Connection(1));
+                local.clear_up_to(-1, at);
             }
             let tasks = wanted.iter().map(|wanted| Task::new(*wanted)).collect();
             Client {
@@ -52,7 +52,7 @@ impl World {
                 requests: Default::default(),
                 inbox: Default::default(),
                 late: Vec::new(),
-                line,
+                local,
                 tasks,
             }
         };
@@ -354,7 +354,7 @@ impl Client {
         self.inbox.clear();
         self.requests.clear();
         self.late.clear();
-        self.line = Line::default();
+        self.local = LocalQueue::default();
         for task in 0..self.tasks.len() {
             self.tasks[task].lose_answers(|_| true);
             if matches!(self.tasks[task].phase, Phase::Holding(_)) {

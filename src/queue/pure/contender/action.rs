@@ -5,7 +5,8 @@ use super::super::order::Queued;
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Create a node with a fresh id, along with the [requests](super::super::line::Line::prefetch) that the local queue asks for.
+    /// Create a node with a fresh id, along with the requests that the local queue
+    /// [asks for](super::super::local_queue::LocalQueue::prefetch).
     Create,
     /// Our node is gone: create another at the end of the queue, unless this has happened too often.
     Requeue,

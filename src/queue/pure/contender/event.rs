@@ -1,7 +1,7 @@
 //! What a contender is told.
 
 use super::super::connection::Connection;
-use super::super::line::{Moment, Rank};
+use super::super::local_queue::{Moment, Rank};
 use super::super::order::Queued;
 
 /// The outcome of the last action, or something that happened meanwhile.

@@ -9,7 +9,7 @@ mod event;
 pub(crate) use self::action::Action;
 pub(crate) use self::event::{Event, Sight};
 use super::connection::Connection;
-use super::line::{Line, Moment, Rank};
+use super::local_queue::{LocalQueue, Moment, Rank};
 use super::name::{Kind, Names};
 use super::order::{Contenders, Queued, in_order_of_creation};
 use super::rule::{Verdict, excludes, intruder, verdict};
@@ -84,7 +84,7 @@ impl Contender {
     pub(crate) fn on<W: Clone>(
         &mut self,
         event: Event,
-        line: &mut Line<W>,
+        local: &mut LocalQueue<W>,
         now: Connection,
         stranger: impl FnMut(&str),
     ) -> Action {
@@ -95,8 +95,8 @@ impl Contender {
             Event::Created { own, rank, children, at } => {
                 self.own = Some(Own { node: own, rank, watched: None });
                 match children {
-                    Some(children) => self.look(children, at, line, stranger),
-                    None if line.is_clear(rank, now) => self.stand(true, line, now),
+                    Some(children) => self.look(children, at, local, stranger),
+                    None if local.is_clear(rank, now) => self.stand(true, local, now),
                     None => Action::List,
                 }
             }
@@ -105,7 +105,7 @@ impl Contender {
                 Action::List
             }
             Event::Settled(None) => Action::Create,
-            Event::Listed { children, at } => self.look(children, at, line, stranger),
+            Event::Listed { children, at } => self.look(children, at, local, stranger),
             // A writer that is gone may have become a reader, which is also ahead of us.
             Event::Dated { created, asked } if created.len() < asked && self.names.have_shared() => {
                 Action::List
@@ -117,7 +117,7 @@ impl Contender {
                 }
                 match (own, blocker) {
                     (Sight::Gone | Sight::Changed, _) | (_, Sight::Changed) => Action::List,
-                    (_, Sight::Gone) => self.on_blocker_gone(line, now),
+                    (_, Sight::Gone) => self.on_blocker_gone(local, now),
                     (_, Sight::There | Sight::Unwatched) => Action::Await,
                 }
             }
@@ -126,9 +126,9 @@ impl Contender {
                     self.set_watched(None);
                     Action::List
                 }
-                (_, Sight::Gone) => self.on_blocker_gone(line, now),
+                (_, Sight::Gone) => self.on_blocker_gone(local, now),
                 (_, Sight::Changed) => Action::List,
-                (_, Sight::There | Sight::Unwatched) => self.stand(self.is_watched(now), line, now),
+                (_, Sight::There | Sight::Unwatched) => self.stand(self.is_watched(now), local, now),
             },
             Event::SessionOver => {
                 // A node of the old session may outlive it for a while. It must never be taken for ours.
@@ -139,11 +139,11 @@ impl Contender {
     }
 
     /// Decides by what the local queue knows.
-    fn stand<W: Clone>(&mut self, own_is_there: bool, line: &Line<W>, now: Connection) -> Action {
+    fn stand<W: Clone>(&mut self, own_is_there: bool, local: &LocalQueue<W>, now: Connection) -> Action {
         let Some(own) = &self.own else { return self.requeue() };
-        let is_clear = line.is_clear(own.rank, now);
-        if line.is_blocked(own.rank) {
-            let position = if is_clear { line.before(own.rank) } else { self.position() };
+        let is_clear = local.is_clear(own.rank, now);
+        if local.is_blocked(own.rank) {
+            let position = if is_clear { local.before(own.rank) } else { self.position() };
             self.wait(position, None)
         } else if is_clear && own_is_there {
             self.granted()
@@ -156,9 +156,9 @@ impl Contender {
         }
     }
 
-    fn on_blocker_gone<W: Clone>(&mut self, line: &mut Line<W>, now: Connection) -> Action {
+    fn on_blocker_gone<W: Clone>(&mut self, local: &mut LocalQueue<W>, now: Connection) -> Action {
         let (Some(own), Some(blocker)) = (&self.own, &self.blocker) else { return Action::List };
-        if line.is_blocked(own.rank) {
+        if local.is_blocked(own.rank) {
             return self.wait(self.position(), None);
         }
         let Some(at) = blocker.at.filter(|at| at.on == now) else { return Action::List };
@@ -166,7 +166,7 @@ impl Contender {
             return Action::List;
         }
         if own.node.kind == Kind::Exclusive {
-            line.clear_up_to(blocker.run, at);
+            local.clear_up_to(blocker.run, at);
         }
         self.granted()
     }
@@ -175,29 +175,29 @@ impl Contender {
         &mut self,
         children: Vec<String>,
         at: Moment,
-        line: &mut Line<W>,
+        local: &mut LocalQueue<W>,
         stranger: impl FnMut(&str),
     ) -> Action {
         match Contenders::of_any_recipe(children, self.names, stranger).in_order() {
-            Ok(queue) => self.judge(queue, at, line),
+            Ok(queue) => self.judge(queue, at, local),
             Err(undated) => Action::Date(undated),
         }
     }
 
-    fn judge<W: Clone>(&mut self, mut queue: Vec<Queued>, at: Moment, line: &mut Line<W>) -> Action {
+    fn judge<W: Clone>(&mut self, mut queue: Vec<Queued>, at: Moment, local: &mut LocalQueue<W>) -> Action {
         let Some((own, place)) = self.own_in(&queue) else { return self.requeue() };
         if let Some((child, found)) = intrusion(&queue, place) {
             return self.refuse(child, found);
         }
-        let run = line.look(&queue, place, at);
+        let run = local.look(&queue, place, at);
         let foreign = queue[..place].iter().filter(|before| before.foreign_recipe().is_some()).count();
         let position = place - foreign;
-        if line.is_blocked(own.rank) {
+        if local.is_blocked(own.rank) {
             return self.wait(position, None);
         }
         let mut blockers = (0..place)
             .rev()
-            .filter(|before| excludes(&queue[*before], &own.node) && !line.has(&queue[*before]));
+            .filter(|before| excludes(&queue[*before], &own.node) && !local.has(&queue[*before]));
         let Some(nearest) = blockers.next() else { return self.granted() };
         let second = blockers.next();
         let is_exclusive = own.node.kind == Kind::Exclusive;

@@ -14,17 +14,17 @@ fn names(sequences: &[i32]) -> Vec<String> {
 /// The contenders of one session in one queue, with the current connection.
 struct Scene {
     names: &'static Names,
-    line: Line<()>,
+    local: LocalQueue<()>,
     now: Connection,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { names: &MUTEX, line: Line::default(), now: Connection(1) }
+        Self { names: &MUTEX, local: LocalQueue::default(), now: Connection(1) }
     }
 
     fn on(&mut self, contender: &mut Contender, event: Event) -> Action {
-        contender.on(event, &mut self.line, self.now, |_| ())
+        contender.on(event, &mut self.local, self.now, |_| ())
     }
 
     /// Returns a contender with that node, and its action on the reply to the create.
@@ -33,8 +33,8 @@ impl Scene {
         assert_eq!(self.on(&mut contender, Event::Start), Action::Create);
         let (kind, sequence) = self.names.read(name).unwrap();
         let own = Queued { name: name.to_owned(), kind, sequence };
-        let at = self.line.moment(self.now);
-        let rank = self.line.arrive(&own, Some(at), self.now, ());
+        let at = self.local.moment(self.now);
+        let rank = self.local.arrive(&own, Some(at), self.now, ());
         let created = Event::Created { own, rank, children, at };
         let action = self.on(&mut contender, created);
         (contender, rank, action)
@@ -51,14 +51,14 @@ impl Scene {
     /// Returns the local queue of a known queue, with one contender that holds.
     fn known(own: i32) -> (Self, Rank) {
         let mut scene = Self::new();
-        scene.line.parent_watched(scene.now);
+        scene.local.parent_watched(scene.now);
         let (holder, rank, _) = scene.entered(&name(own), Some(names(&[own])));
         assert_eq!(holder.standing(), Standing::Granted);
         (scene, rank)
     }
 
     fn listed(&mut self, contender: &mut Contender, queue: &[i32]) -> Action {
-        let at = self.line.moment(self.now);
+        let at = self.local.moment(self.now);
         self.on(contender, Event::Listed { children: names(queue), at })
     }
 
@@ -79,7 +79,7 @@ fn watch(own: bool, blocker: i32) -> Action {
 #[test]
 fn a_known_queue_needs_no_list() {
     let (mut scene, holder) = Scene::known(7);
-    scene.line.leave(holder);
+    scene.local.leave(holder);
     let (next, _, action) = scene.entered(&name(8), None);
     assert_eq!((next.standing(), action), (Standing::Granted, Action::Report));
     // Another client has the number in between.
@@ -88,7 +88,7 @@ fn a_known_queue_needs_no_list() {
 }
 
 #[test]
-fn the_next_in_the_line_has_its_turn_without_a_look() {
+fn the_next_in_the_local_queue_has_its_turn_without_a_look() {
     let (mut scene, holder) = Scene::known(7);
     let (mut next, _, action) = scene.entered(&name(8), None);
     assert_eq!((next.standing(), action), (Standing::Waiting { position: 1 }, Action::Report));
@@ -97,7 +97,7 @@ fn the_next_in_the_line_has_its_turn_without_a_look() {
     assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::Report);
     assert_eq!(next.standing(), Standing::Waiting { position: 1 });
     assert_eq!(next.park(scene.now), Action::Await);
-    scene.line.leave(holder);
+    scene.local.leave(holder);
     scene.woken(&mut next, Sight::There, Sight::Unwatched);
     assert_eq!(next.standing(), Standing::Granted);
 }
@@ -107,7 +107,7 @@ fn its_turn_takes_a_look_if_its_own_node_is_not_watched_on_this_connection() {
     let (mut scene, holder) = Scene::known(7);
     let (mut next, _, _) = scene.entered(&name(8), None);
     assert_eq!(scene.watched(&mut next, Sight::Unwatched, Sight::Unwatched), Action::Await);
-    scene.line.leave(holder);
+    scene.local.leave(holder);
     assert_eq!(scene.woken(&mut next, Sight::Unwatched, Sight::Unwatched), Action::List);
     assert_eq!(scene.watched(&mut next, Sight::There, Sight::Unwatched), Action::Await);
     scene.now = Connection(2);
@@ -193,7 +193,7 @@ fn a_create_in_doubt_is_settled_before_anything_else() {
     assert_eq!(scene.on(&mut contender, Event::CreateUnknown), Action::Settle);
     assert_eq!(scene.on(&mut contender, Event::Settled(None)), Action::Create);
     let own = Queued { name: name(5), kind: Kind::Exclusive, sequence: 5 };
-    let rank = scene.line.arrive(&own, None, scene.now, ());
+    let rank = scene.local.arrive(&own, None, scene.now, ());
     assert_eq!(scene.on(&mut contender, Event::Settled(Some((own, rank)))), Action::List);
     assert_eq!(scene.listed(&mut contender, &[5]), Action::Report);
     assert_eq!(contender.standing(), Standing::Granted);
@@ -247,21 +247,21 @@ fn it_is_refused_behind_another_recipe_and_waits_for_its_own_before_that() {
     assert_eq!(contender.park(scene.now), watch(true, 1));
     scene.watched(&mut contender, Sight::There, Sight::There);
     assert_eq!(scene.woken(&mut contender, Sight::There, Sight::Gone), Action::List);
-    let at = scene.line.moment(scene.now);
+    let at = scene.local.moment(scene.now);
     let listed = Event::Listed { children: vec![latch(2), name(3)], at };
     assert_eq!(scene.on(&mut contender, listed), refused(2));
 }
 
 #[test]
-fn the_line_knows_nothing_behind_another_recipe() {
+fn the_local_queue_knows_nothing_behind_another_recipe() {
     let mut scene = Scene::new();
-    scene.line.parent_watched(scene.now);
+    scene.local.parent_watched(scene.now);
     let latch = "_c_id-latch-0000000002".to_owned();
     let (_, holder, _) = scene.entered(&name(1), Some(vec![name(1), latch.clone()]));
     let (mut next, _, _) = scene.entered(&name(3), Some(vec![name(1), latch, name(3)]));
     assert_eq!(next.standing(), Standing::Waiting { position: 1 });
     scene.watched(&mut next, Sight::There, Sight::Unwatched);
-    scene.line.leave(holder);
+    scene.local.leave(holder);
     assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::List);
 }
 

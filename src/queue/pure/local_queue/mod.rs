@@ -29,7 +29,7 @@ pub(crate) struct Prefetch {
 
 /// The local queue of one queue in one session. `W` is what wakes a contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Line<W> {
+pub(crate) struct LocalQueue<W> {
     members: BTreeMap<Rank, Member<W>>,
     arrivals: u64,
     knowledge: Knowledge,
@@ -47,7 +47,7 @@ struct Member<W> {
     parent: Option<u64>,
 }
 
-impl<W> Default for Line<W> {
+impl<W> Default for LocalQueue<W> {
     fn default() -> Self {
         Self {
             members: BTreeMap::new(),
@@ -58,7 +58,7 @@ impl<W> Default for Line<W> {
     }
 }
 
-impl<W: Clone> Line<W> {
+impl<W: Clone> LocalQueue<W> {
     /// Returns the requests that make a queue known, or keep it known, when a node is created now.
     pub(crate) fn prefetch(&self, now: Connection) -> Prefetch {
         let is_watched = self.knowledge.is_parent_watched(now);
