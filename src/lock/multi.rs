@@ -19,7 +19,7 @@ use crate::lock::acquiring::attempt::{self, Contending, Entry, LEAVE_GRACE};
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::holding::guard::{LockGuard, release_all};
 use crate::lock::operating::participant::Participant;
-use crate::queue::{Caller, Joint, Kind, MUTEX};
+use crate::queue::{Caller, Kind, MUTEX, MultiWaiter};
 
 /// How long a wait must last before the locks acquired so far are worth a watch each.
 const BRIEF_WAIT: Duration = Duration::from_millis(100);
@@ -281,7 +281,7 @@ fn in_order<M>(members: &mut [M], path: impl Fn(&M) -> &str) -> Result<String> {
 struct Turn {
     members: Arc<[Reentrant]>,
     owner: Owner,
-    joint: Joint,
+    joint: MultiWaiter,
     /// The guard by which the owner re-entered, if it acquired the locks through another call meanwhile.
     entered: Option<LockGuard>,
 }
@@ -299,7 +299,7 @@ async fn enter(members: &Arc<[Reentrant]>, caller: Caller) -> Result<Entry<Turn>
     }
     members.iter().try_for_each(|member| member.ensure_can_be_granted(&owner))?;
     let queues = members.iter().map(|member| member.internals().clone()).collect();
-    let joint = Joint::enter(&queues, members[0].options().data(), caller).await?;
+    let joint = MultiWaiter::enter(&queues, members[0].options().data(), caller).await?;
     Ok(Entry::Queued(Turn { members: members.clone(), owner, joint, entered: None }))
 }
 

@@ -13,7 +13,7 @@ use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::owners::Owners;
 use crate::lock::operating::participant::{self, Participant};
-use crate::queue::{Applicant, Caller, FixedLimit, Grant, Kind, Leases, Limit, LockInternals};
+use crate::queue::{Caller, FixedLimit, Grant, Kind, Leases, Limit, LockInternals, PermitWaiter};
 use crate::shared_count::SharedCount;
 
 /// A number of permits, shared by all processes that use the same path.
@@ -68,7 +68,7 @@ inter_process_lock!(Semaphore);
 #[derive(Debug)]
 struct Turn {
     semaphore: Semaphore,
-    applicant: Applicant,
+    waiter: PermitWaiter,
 }
 
 impl Semaphore {
@@ -361,8 +361,8 @@ impl Semaphore {
     }
 
     async fn enter(&self, permits: u32, caller: Caller) -> Result<Entry<Turn>> {
-        let applicant = self.leases.apply(permits, self.options.data(), caller).await?;
-        Ok(Entry::Queued(Turn { semaphore: self.clone(), applicant }))
+        let waiter = PermitWaiter::enter(&self.leases, permits, self.options.data(), caller).await?;
+        Ok(Entry::Queued(Turn { semaphore: self.clone(), waiter }))
     }
 
     fn hold(&self, grants: Vec<Grant>) -> Vec<LockGuard> {
@@ -381,7 +381,7 @@ impl Contending for Turn {
     type Guard = Vec<LockGuard>;
 
     fn take(&mut self) -> Option<Vec<LockGuard>> {
-        self.applicant.take_grants().map(|grants| self.semaphore.hold(grants))
+        self.waiter.take_grants().map(|grants| self.semaphore.hold(grants))
     }
 
     /// Never fails, because permits have no owners.
@@ -390,11 +390,11 @@ impl Contending for Turn {
     }
 
     async fn wait(&mut self) -> Result<()> {
-        self.applicant.wait().await
+        self.waiter.wait().await
     }
 
     async fn leave(self) -> Result<()> {
-        self.applicant.leave().await
+        self.waiter.leave().await
     }
 }
 

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 /// everyone takes the queues in the same order, a waiter never blocks a contender that it waits for. That includes
 /// contenders that take one queue after another, like Curator's `InterProcessMultiLock`.
 #[derive(Debug)]
-pub(crate) struct Joint {
+pub(crate) struct MultiWaiter {
     /// In the order that all contenders agree on.
     queues: Arc<[Arc<LockInternals>]>,
     data: Option<Arc<[u8]>>,
@@ -55,7 +55,7 @@ struct Newcomer {
     at: Moment,
 }
 
-impl Joint {
+impl MultiWaiter {
     /// Enters the queues.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Joint {
             queue.form(Kind::Exclusive, data.clone()).size(queue.client(), queue.path())
         };
         queues[0].client().ensure_fits("members of a multi-lock", queues.iter().map(size))?;
-        let mut joint = Self {
+        let mut waiter = Self {
             queues: queues.clone(),
             data,
             caller,
@@ -84,9 +84,9 @@ impl Joint {
             losses: Losses::default(),
             has_made_parents: false,
         };
-        let action = joint.machine.start();
-        joint.drive(action).await?;
-        Ok(joint)
+        let action = waiter.machine.start();
+        waiter.drive(action).await?;
+        Ok(waiter)
     }
 
     /// Returns the place in which it waits, and the index of its queue.
