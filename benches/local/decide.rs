@@ -6,7 +6,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 
 use crate::pure::connection::Connection;
-use crate::pure::contender::{Action, Contender, Event, Sight, Standing};
+use crate::pure::contender::{Action, Contender, Event, Standing, WatchState};
 use crate::pure::local_queue::{LocalQueue, Rank};
 use crate::pure::name::MUTEX;
 use crate::pure::order::{Contenders, Queued};
@@ -106,7 +106,7 @@ impl LocalQueue {
         contender.on(created, &mut self.local, NOW, |_| ());
         if contender.standing() != Standing::Granted {
             assert_eq!(contender.park(NOW), Action::Watch { own: true, blocker: None });
-            let watched = Event::Watched { own: Sight::There, blocker: Sight::Unwatched, on: NOW };
+            let watched = Event::Watched { own: WatchState::There, blocker: WatchState::Unwatched, on: NOW };
             assert_eq!(contender.on(watched, &mut self.local, NOW, |_| ()), Action::Await);
         }
         self.contenders.push_back((number, rank, contender));
@@ -117,7 +117,7 @@ impl LocalQueue {
             for woken in self.local.leave(holder) {
                 let (number, _, contender) = self.contenders.front_mut().expect("somebody was woken");
                 assert_eq!(*number, woken);
-                let event = Event::Woken { own: Sight::There, blocker: Sight::Unwatched };
+                let event = Event::Woken { own: WatchState::There, blocker: WatchState::Unwatched };
                 contender.on(event, &mut self.local, NOW, |_| ());
                 assert_eq!(contender.standing(), Standing::Granted);
             }

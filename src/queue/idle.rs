@@ -7,7 +7,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::blocker::BlockerWatch;
 use super::internals::LockInternals;
-use super::pure::contender::Sight;
+use super::pure::contender::WatchState;
 use super::pure::local_queue::Rank;
 use super::shared_local_queue::SharedLocalQueue;
 
@@ -56,7 +56,7 @@ async fn is_gone(queue: &str, local: &SharedLocalQueue, name: &str) -> bool {
         match BlockerWatch::set(queue, local.session(), name, local.connection()).await {
             Ok((_, Some(mut watch))) => {
                 watch.changed().await;
-                if watch.sight() == Sight::Gone {
+                if watch.state() == WatchState::Gone {
                     return true;
                 }
             }

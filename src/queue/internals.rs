@@ -24,7 +24,7 @@ pub(crate) struct LockInternals {
     /// The full path.
     path: Arc<str>,
     names: &'static Names,
-    stranger_seen: AtomicBool,
+    unrecognized_seen: AtomicBool,
     foreign_seen: AtomicBool,
     /// Whether a contender of this client has been in this queue, without meeting another recipe.
     is_used: AtomicBool,
@@ -58,7 +58,7 @@ impl LockInternals {
             client: client.detached(),
             path,
             names,
-            stranger_seen: AtomicBool::new(false),
+            unrecognized_seen: AtomicBool::new(false),
             foreign_seen: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
             local: Mutex::default(),
@@ -230,7 +230,7 @@ impl LockInternals {
 
     /// Returns the contenders among the children of the path.
     pub(crate) fn among(&self, children: Vec<String>) -> Contenders {
-        Contenders::among(children, self.names, |name| self.on_stranger(name))
+        Contenders::among(children, self.names, |name| self.on_unrecognized(name))
     }
 
     /// Whether any of the children of the path is a contender.
@@ -278,13 +278,13 @@ impl LockInternals {
         Error::ZooKeeper { operation, path: self.path.to_string(), source }
     }
 
-    pub(crate) fn on_stranger(&self, name: &str) {
+    pub(crate) fn on_unrecognized(&self, name: &str) {
         match self.names.read_any(name) {
             Some((Kind::Foreign(found), _)) if !self.foreign_seen.swap(true, Ordering::Relaxed) => {
                 let expected = self.names.recipe();
                 tracing::warn!(path = %self.path, child = name, expected, found, "another recipe uses the path");
             }
-            None if !self.stranger_seen.swap(true, Ordering::Relaxed) => {
+            None if !self.unrecognized_seen.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(path = %self.path, child = name, "ignoring children that are no contenders");
             }
             _ => {}

@@ -11,7 +11,7 @@ use super::grant::Grant;
 use super::leases::Leases;
 use super::place::Place;
 use super::pure::connection::Connection;
-use super::pure::contender::Sight;
+use super::pure::contender::WatchState;
 use super::pure::name::Kind;
 use super::pure::permits::{Action, Count, Event, PermitContender};
 use super::seat::Seat;
@@ -173,7 +173,7 @@ impl PermitWaiter {
         // `join3` polls in this order, and the first poll sends: the server is up to date when it counts.
         let (synced, gate, seen) = join3(synced, gate, leases.look(&session, watch)).await;
         synced.transpose().map_err(|source| leases.cannot_count(source))?;
-        if gate.transpose()? == Some(Sight::Gone) {
+        if gate.transpose()? == Some(WatchState::Gone) {
             return Ok(Event::GateGone);
         }
         let (leases, limit, watchers) = seen?;

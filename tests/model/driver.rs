@@ -1,8 +1,8 @@
-//! What `place.rs` does, step by step.
+//! What `queue/place` does, step by step.
 
 use super::client::{Answer, Client, Message, What};
 use super::idle::{GIVEN_UP, Minder};
-use super::queue::contender::{Action, Event, Sight, Standing};
+use super::queue::contender::{Action, Event, Standing, WatchState};
 use super::queue::local_queue::Rank;
 use super::task::{AsHash, Asking, Node, Phase};
 use super::zookeeper::Path;
@@ -52,7 +52,7 @@ impl Client {
             Phase::Asking(asking) => self.answered(task, asking, &mut shown),
             Phase::Awaiting => {
                 let event = self.woken(task, between, &mut shown);
-                let gone = matches!(event, Event::Woken { blocker: Sight::Gone, .. });
+                let gone = matches!(event, Event::Woken { blocker: WatchState::Gone, .. });
                 let action = self.on(task, event);
                 shown.looks_early = gone && action == Action::List;
                 self.drive(

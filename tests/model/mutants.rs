@@ -299,7 +299,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         DRIVER,
         "let event = [[self.woken(task, between, &mut shown)]];",
         "{
-            let own = self.own_sight(task);
+            let own = self.own_watch_state(task);
             self.deliver(between);
             match self.woken(task, 0, &mut shown) {
                 Event::Woken { blocker, .. } => Event::Woken { own, blocker },
@@ -310,7 +310,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a task that watches its blocker does not look at the earlier watch on its own node",
         ANSWERS,
-        "None if [[self.own_sight(task) == Sight::There]] => Sight::Unwatched",
+        "None if [[self.own_watch_state(task) == WatchState::There]] => WatchState::Unwatched",
         "true",
     ),
     mutant(

@@ -1,4 +1,4 @@
-//! One who wants the lock: what `place.rs` and its caller have of it.
+//! One who wants the lock: what `queue/place` and its caller have of it.
 
 use super::client::{Answer, Watch, What};
 use super::idle::{GIVEN_UP, MINDER, Minder};

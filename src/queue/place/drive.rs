@@ -71,9 +71,10 @@ impl Place {
             Event::Created { own, children, .. } => Some((own.sequence, children.is_some())),
             _ => None,
         };
-        let stranger = |name: &str| self.internals.on_stranger(name);
-        let (action, now) =
-            self.local.with(|local, now| (self.contender.on(event, local, now, stranger), local.moment(now)));
+        let unrecognized = |name: &str| self.internals.on_unrecognized(name);
+        let (action, now) = self
+            .local
+            .with(|local, now| (self.contender.on(event, local, now, unrecognized), local.moment(now)));
         let since_entry = match entered {
             Some((sequence, listed)) => self.entry.shows(sequence, listed, now),
             None => self.passage.is_some_and(|passage| passage.since_entry),

@@ -4,38 +4,38 @@ use std::future::pending;
 
 use zookeeper_client as zk;
 
-use super::super::blocker::{cannot_watch, sight};
+use super::super::blocker::{cannot_watch, watch_state};
 use super::super::idle::IdleWatch;
-use super::super::pure::contender::Sight;
+use super::super::pure::contender::WatchState;
 use super::super::shared_local_queue::LocalSlot;
 use super::{PAUSE, Place};
 use crate::client::EphemeralNode;
 use crate::error::Result;
 
 impl Place {
-    pub(super) fn own_sight(&mut self) -> Sight {
-        self.node.as_mut().and_then(EphemeralNode::watcher).map_or(Sight::Unwatched, sight)
+    pub(super) fn own_watch_state(&mut self) -> WatchState {
+        self.node.as_mut().and_then(EphemeralNode::watcher).map_or(WatchState::Unwatched, watch_state)
     }
 
     /// Watches our node, unless it is watched already, and returns what is known of it.
     ///
     /// # Cancel safety
     /// The watch may have been set.
-    pub(crate) async fn watch_own(&mut self) -> Result<Sight> {
-        let watched = self.own_sight();
-        if matches!(watched, Sight::There | Sight::Gone) {
+    pub(crate) async fn watch_own(&mut self) -> Result<WatchState> {
+        let watched = self.own_watch_state();
+        if matches!(watched, WatchState::There | WatchState::Gone) {
             return Ok(watched);
         }
         self.ready().await;
-        let Some(node) = &mut self.node else { return Ok(Sight::Gone) };
+        let Some(node) = &mut self.node else { return Ok(WatchState::Gone) };
         let seen = match node.watch().await {
-            Ok(()) => Ok(self.own_sight()),
+            Ok(()) => Ok(self.own_watch_state()),
             // A client that may not read a node gets no event at its end.
             Err(zk::Error::NoAuth) => match node.session().stat(&node.path()).await {
-                Ok(stat) => Ok(stat.map_or(Sight::Gone, |_| Sight::Unwatched)),
+                Ok(stat) => Ok(stat.map_or(WatchState::Gone, |_| WatchState::Unwatched)),
                 Err(source) => Err(source),
             },
-            Err(zk::Error::NoNode) => Ok(Sight::Gone),
+            Err(zk::Error::NoNode) => Ok(WatchState::Gone),
             Err(source) => Err(source),
         };
         seen.map_err(|source| cannot_watch(self.node_path().unwrap_or_default(), source))
@@ -59,7 +59,7 @@ impl Place {
     pub(crate) async fn gone(&mut self) {
         loop {
             match self.watch_own().await {
-                Ok(Sight::Gone) => return,
+                Ok(WatchState::Gone) => return,
                 Ok(_) => self.own_changed().await,
                 Err(error) if error.is_retryable() => tokio::time::sleep(PAUSE).await,
                 Err(_) => pending().await,

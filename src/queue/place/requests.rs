@@ -7,7 +7,7 @@ use zookeeper_client as zk;
 
 use super::super::blocker::{BlockerWatch, cannot_watch};
 use super::super::prefetch::Prefetching;
-use super::super::pure::contender::{Event, Sight};
+use super::super::pure::contender::{Event, WatchState};
 use super::super::pure::local_queue::{Moment, Rank};
 use super::super::pure::order::Queued;
 use super::super::{front, position};
@@ -143,19 +143,19 @@ impl Place {
         let (own_watch, blocker_watch) =
             join(OptionFuture::from(own_watch), OptionFuture::from(blocker_watch)).await;
         let blocker = match blocker_watch {
-            None => Sight::Unwatched,
+            None => WatchState::Unwatched,
             Some(watched) => {
-                let (sight, watch) = watched?;
+                let (state, watch) = watched?;
                 self.blocker = watch;
-                sight
+                state
             }
         };
         let own = match own_watch {
-            Some(Err(zk::Error::NoAuth)) => Sight::Unwatched,
+            Some(Err(zk::Error::NoAuth)) => WatchState::Unwatched,
             // It was set earlier and may have fired meanwhile; if not, it says nothing about this connection.
-            None if self.own_sight() == Sight::There => Sight::Unwatched,
-            None | Some(Ok(())) => self.own_sight(),
-            Some(Err(zk::Error::NoNode)) => Sight::Gone,
+            None if self.own_watch_state() == WatchState::There => WatchState::Unwatched,
+            None | Some(Ok(())) => self.own_watch_state(),
+            Some(Err(zk::Error::NoNode)) => WatchState::Gone,
             Some(Err(source)) => return Err(cannot_watch(self.node_path().unwrap_or_default(), source)),
         };
         self.waits();
@@ -179,13 +179,15 @@ impl Place {
             () = session.ended() => {}
             Some(()) = OptionFuture::from(following) => {}
         }
-        let blocker = self.blocker.as_mut().map_or(Sight::Unwatched, BlockerWatch::sight);
-        let own = self.own_sight();
+        let blocker = self.blocker.as_mut().map_or(WatchState::Unwatched, BlockerWatch::state);
+        let own = self.own_watch_state();
         // A watch that has fired must not wake us again, unless it reported the end of its node.
-        if blocker != Sight::There {
+        if blocker != WatchState::There {
             self.blocker = None;
         }
-        if let Some(node) = self.node.as_mut().filter(|_| !matches!(own, Sight::There | Sight::Gone)) {
+        if let Some(node) =
+            self.node.as_mut().filter(|_| !matches!(own, WatchState::There | WatchState::Gone))
+        {
             drop(node.take_watch());
         }
         if self.local.session().is_over() { Event::SessionOver } else { Event::Woken { own, blocker } }
@@ -194,7 +196,7 @@ impl Place {
     pub(super) async fn forget_node(&mut self) -> Result<()> {
         // By its own watch; or by that of the local queue, while the place was not polled.
         let is_seen_gone =
-            self.own_sight() == Sight::Gone || self.slot.is_some() && !self.is_in_local_queue();
+            self.own_watch_state() == WatchState::Gone || self.slot.is_some() && !self.is_in_local_queue();
         self.idle = None;
         self.slot = None;
         self.blocker = None;

@@ -1,7 +1,7 @@
-//! What `place.rs` does, step by step.
+//! What `queue/place` does, step by step.
 
 use super::super::queue::connection::Connection;
-use super::super::queue::contender::{Action, Event, Sight, Standing};
+use super::super::queue::contender::{Action, Event, Standing, WatchState};
 use super::super::queue::local_queue::{Moment, Prefetch, Rank};
 use super::super::queue::name::{Kind, MUTEX};
 use super::super::queue::order::Queued;
@@ -188,18 +188,18 @@ impl Client {
             of.node.as_mut().expect("it is watched").watch = Some(watch);
         }
         let blocker = match answers.next() {
-            None => Sight::Unwatched,
+            None => WatchState::Unwatched,
             Some(Answer::Watched(watch)) => {
                 of.blocker = Some((blocker.expect("it is watched").to_owned(), watch, on));
-                Sight::There
+                WatchState::There
             }
-            Some(Answer::Missing) => Sight::Gone,
+            Some(Answer::Missing) => WatchState::Gone,
             Some(_) => return None,
         };
         let own = match own {
-            None if self.own_sight(task) == Sight::There => Sight::Unwatched,
-            None | Some(Answer::Watched(_)) => self.own_sight(task),
-            Some(Answer::Missing) => Sight::Gone,
+            None if self.own_watch_state(task) == WatchState::There => WatchState::Unwatched,
+            None | Some(Answer::Watched(_)) => self.own_watch_state(task),
+            Some(Answer::Missing) => WatchState::Gone,
             Some(_) => return None,
         };
         Some(Event::Watched { own, blocker, on })
@@ -207,10 +207,10 @@ impl Client {
 
     /// It was woken while it waited for the gate.
     pub(crate) fn gate_woken(&mut self, task: usize, shown: &mut Shown) {
-        let own = self.own_sight(task);
+        let own = self.own_watch_state(task);
         let of = &mut self.tasks[task];
         of.wake = false;
-        let blocker = of.blocker.as_ref().map_or(Sight::Unwatched, |(_, watch, _)| sight(watch));
+        let blocker = of.blocker.as_ref().map_or(WatchState::Unwatched, |(_, watch, _)| watch_state(watch));
         of.blocker.take_if(|(_, watch, _)| watch.has_told);
         if let Some(node) = &mut of.node {
             node.watch.take_if(|watch| watch.has_told);
@@ -220,9 +220,9 @@ impl Client {
         self.drive_gate(task, action, shown);
     }
 
-    fn own_sight(&self, task: usize) -> Sight {
+    fn own_watch_state(&self, task: usize) -> WatchState {
         let watch = self.tasks[task].node.as_ref().and_then(|node| node.watch.as_ref());
-        watch.map_or(Sight::Unwatched, sight)
+        watch.map_or(WatchState::Unwatched, watch_state)
     }
 
     pub(crate) fn leave_line(&mut self, task: usize) {
@@ -273,6 +273,6 @@ impl Client {
     }
 }
 
-fn sight(watch: &Watch) -> Sight {
-    if watch.has_told { Sight::Gone } else { Sight::There }
+fn watch_state(watch: &Watch) -> WatchState {
+    if watch.has_told { WatchState::Gone } else { WatchState::There }
 }

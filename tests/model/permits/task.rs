@@ -1,4 +1,4 @@
-//! One contender, and the client that it is of: what `permit_waiter.rs` and `place.rs` have of it.
+//! One contender, and the client that it is of: what `permit_waiter.rs` and `queue/place` have of it.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};

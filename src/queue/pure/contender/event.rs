@@ -28,17 +28,17 @@ pub(crate) enum Event {
     /// missing.
     Dated { created: Vec<(Queued, i64)>, asked: usize },
     /// The watches that were asked for are set, on nodes as described. Our own node was looked at last.
-    Watched { own: Sight, blocker: Sight, on: Connection },
-    /// The local queue or a watch woke us. The sights say what the watches have reported; our own node was looked
+    Watched { own: WatchState, blocker: WatchState, on: Connection },
+    /// The local queue or a watch woke us. The states say what the watches have reported; our own node was looked
     /// at last.
-    Woken { own: Sight, blocker: Sight },
+    Woken { own: WatchState, blocker: WatchState },
     /// The session of our node is over.
     SessionOver,
 }
 
 /// What is known of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum WatchState {
     /// It exists and is watched.
     There,
     /// It is gone.

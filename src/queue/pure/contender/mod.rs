@@ -7,7 +7,7 @@ mod action;
 mod event;
 
 pub(crate) use self::action::Action;
-pub(crate) use self::event::{Event, Sight};
+pub(crate) use self::event::{Event, WatchState};
 use super::connection::Connection;
 use super::local_queue::{LocalQueue, Moment, Rank};
 use super::name::{Kind, Names};
@@ -80,13 +80,13 @@ impl Contender {
         }
     }
 
-    /// Handles an event, on the current connection. Calls `stranger` with the children that are no contenders.
+    /// Handles an event, on the current connection. Calls `unrecognized` with the children that are no contenders.
     pub(crate) fn on<W: Clone>(
         &mut self,
         event: Event,
         local: &mut LocalQueue<W>,
         now: Connection,
-        stranger: impl FnMut(&str),
+        unrecognized: impl FnMut(&str),
     ) -> Action {
         match event {
             Event::Start | Event::ParentsMade => Action::Create,
@@ -95,7 +95,7 @@ impl Contender {
             Event::Created { own, rank, children, at } => {
                 self.own = Some(Own { node: own, rank, watched: None });
                 match children {
-                    Some(children) => self.look(children, at, local, stranger),
+                    Some(children) => self.look(children, at, local, unrecognized),
                     None if local.is_clear(rank, now) => self.stand(true, local, now),
                     None => Action::List,
                 }
@@ -105,30 +105,32 @@ impl Contender {
                 Action::List
             }
             Event::Settled(None) => Action::Create,
-            Event::Listed { children, at } => self.look(children, at, local, stranger),
+            Event::Listed { children, at } => self.look(children, at, local, unrecognized),
             // A writer that is gone may have become a reader, which is also ahead of us.
             Event::Dated { created, asked } if created.len() < asked && self.names.have_shared() => {
                 Action::List
             }
             Event::Dated { created, .. } => self.judge_by_date(&in_order_of_creation(created)),
             Event::Watched { own, blocker, on } => {
-                if own == Sight::There {
+                if own == WatchState::There {
                     self.set_watched(Some(on));
                 }
                 match (own, blocker) {
-                    (Sight::Gone | Sight::Changed, _) | (_, Sight::Changed) => Action::List,
-                    (_, Sight::Gone) => self.on_blocker_gone(local, now),
-                    (_, Sight::There | Sight::Unwatched) => Action::Await,
+                    (WatchState::Gone | WatchState::Changed, _) | (_, WatchState::Changed) => Action::List,
+                    (_, WatchState::Gone) => self.on_blocker_gone(local, now),
+                    (_, WatchState::There | WatchState::Unwatched) => Action::Await,
                 }
             }
             Event::Woken { own, blocker } => match (own, blocker) {
-                (Sight::Gone | Sight::Changed, _) => {
+                (WatchState::Gone | WatchState::Changed, _) => {
                     self.set_watched(None);
                     Action::List
                 }
-                (_, Sight::Gone) => self.on_blocker_gone(local, now),
-                (_, Sight::Changed) => Action::List,
-                (_, Sight::There | Sight::Unwatched) => self.stand(self.is_watched(now), local, now),
+                (_, WatchState::Gone) => self.on_blocker_gone(local, now),
+                (_, WatchState::Changed) => Action::List,
+                (_, WatchState::There | WatchState::Unwatched) => {
+                    self.stand(self.is_watched(now), local, now)
+                }
             },
             Event::SessionOver => {
                 // A node of the old session may outlive it for a while. It must never be taken for ours.
@@ -176,9 +178,9 @@ impl Contender {
         children: Vec<String>,
         at: Moment,
         local: &mut LocalQueue<W>,
-        stranger: impl FnMut(&str),
+        unrecognized: impl FnMut(&str),
     ) -> Action {
-        match Contenders::of_any_recipe(children, self.names, stranger).in_order() {
+        match Contenders::of_any_recipe(children, self.names, unrecognized).in_order() {
             Ok(queue) => self.judge(queue, at, local),
             Err(undated) => Action::Date(undated),
         }

@@ -62,12 +62,12 @@ impl Scene {
         self.on(contender, Event::Listed { children: names(queue), at })
     }
 
-    fn watched(&mut self, contender: &mut Contender, own: Sight, blocker: Sight) -> Action {
+    fn watched(&mut self, contender: &mut Contender, own: WatchState, blocker: WatchState) -> Action {
         let on = self.now;
         self.on(contender, Event::Watched { own, blocker, on })
     }
 
-    fn woken(&mut self, contender: &mut Contender, own: Sight, blocker: Sight) -> Action {
+    fn woken(&mut self, contender: &mut Contender, own: WatchState, blocker: WatchState) -> Action {
         self.on(contender, Event::Woken { own, blocker })
     }
 }
@@ -93,12 +93,12 @@ fn the_next_in_the_local_queue_has_its_turn_without_a_look() {
     let (mut next, _, action) = scene.entered(&name(8), None);
     assert_eq!((next.standing(), action), (Standing::Waiting { position: 1 }, Action::Report));
     assert_eq!(next.park(scene.now), Action::Watch { own: true, blocker: None });
-    assert_eq!(scene.watched(&mut next, Sight::There, Sight::Unwatched), Action::Await);
-    assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::Report);
+    assert_eq!(scene.watched(&mut next, WatchState::There, WatchState::Unwatched), Action::Await);
+    assert_eq!(scene.woken(&mut next, WatchState::There, WatchState::Unwatched), Action::Report);
     assert_eq!(next.standing(), Standing::Waiting { position: 1 });
     assert_eq!(next.park(scene.now), Action::Await);
     scene.local.leave(holder);
-    scene.woken(&mut next, Sight::There, Sight::Unwatched);
+    scene.woken(&mut next, WatchState::There, WatchState::Unwatched);
     assert_eq!(next.standing(), Standing::Granted);
 }
 
@@ -106,13 +106,13 @@ fn the_next_in_the_local_queue_has_its_turn_without_a_look() {
 fn its_turn_takes_a_look_if_its_own_node_is_not_watched_on_this_connection() {
     let (mut scene, holder) = Scene::known(7);
     let (mut next, _, _) = scene.entered(&name(8), None);
-    assert_eq!(scene.watched(&mut next, Sight::Unwatched, Sight::Unwatched), Action::Await);
+    assert_eq!(scene.watched(&mut next, WatchState::Unwatched, WatchState::Unwatched), Action::Await);
     scene.local.leave(holder);
-    assert_eq!(scene.woken(&mut next, Sight::Unwatched, Sight::Unwatched), Action::List);
-    assert_eq!(scene.watched(&mut next, Sight::There, Sight::Unwatched), Action::Await);
+    assert_eq!(scene.woken(&mut next, WatchState::Unwatched, WatchState::Unwatched), Action::List);
+    assert_eq!(scene.watched(&mut next, WatchState::There, WatchState::Unwatched), Action::Await);
     scene.now = Connection(2);
-    assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::List);
-    assert_eq!(scene.woken(&mut next, Sight::Gone, Sight::Unwatched), Action::List);
+    assert_eq!(scene.woken(&mut next, WatchState::There, WatchState::Unwatched), Action::List);
+    assert_eq!(scene.woken(&mut next, WatchState::Gone, WatchState::Unwatched), Action::List);
     assert_eq!(scene.listed(&mut next, &[8]), Action::Report);
     assert_eq!(next.standing(), Standing::Granted);
 }
@@ -123,38 +123,38 @@ fn the_end_of_the_only_one_before_it_is_its_grant() {
     let mut contender = scene.waiting(3, &[4, 2, 3]);
     assert_eq!(contender.standing(), Standing::Waiting { position: 1 });
     assert_eq!(contender.park(scene.now), watch(true, 2));
-    assert_eq!(scene.watched(&mut contender, Sight::There, Sight::There), Action::Await);
-    assert_eq!(scene.woken(&mut contender, Sight::There, Sight::Gone), Action::Report);
+    assert_eq!(scene.watched(&mut contender, WatchState::There, WatchState::There), Action::Await);
+    assert_eq!(scene.woken(&mut contender, WatchState::There, WatchState::Gone), Action::Report);
     assert_eq!(contender.standing(), Standing::Granted);
 }
 
 #[test]
 fn it_looks_again_where_the_end_of_its_blocker_does_not_tell_enough() {
-    let gone_of = |own: Sight, blocker: Sight, now: Connection| {
+    let gone_of = |own: WatchState, blocker: WatchState, now: Connection| {
         let mut scene = Scene::new();
         let mut contender = scene.waiting(3, &[2, 3]);
-        assert_eq!(scene.watched(&mut contender, Sight::There, Sight::There), Action::Await);
+        assert_eq!(scene.watched(&mut contender, WatchState::There, WatchState::There), Action::Await);
         scene.now = now;
         scene.woken(&mut contender, own, blocker)
     };
-    assert_eq!(gone_of(Sight::There, Sight::Gone, Connection(1)), Action::Report);
-    assert_eq!(gone_of(Sight::There, Sight::Changed, Connection(1)), Action::List);
-    assert_eq!(gone_of(Sight::Gone, Sight::Gone, Connection(1)), Action::List);
-    assert_eq!(gone_of(Sight::Changed, Sight::Gone, Connection(1)), Action::List);
-    assert_eq!(gone_of(Sight::There, Sight::Gone, Connection(2)), Action::List);
+    assert_eq!(gone_of(WatchState::There, WatchState::Gone, Connection(1)), Action::Report);
+    assert_eq!(gone_of(WatchState::There, WatchState::Changed, Connection(1)), Action::List);
+    assert_eq!(gone_of(WatchState::Gone, WatchState::Gone, Connection(1)), Action::List);
+    assert_eq!(gone_of(WatchState::Changed, WatchState::Gone, Connection(1)), Action::List);
+    assert_eq!(gone_of(WatchState::There, WatchState::Gone, Connection(2)), Action::List);
 }
 
 #[test]
 fn on_a_new_connection_it_watches_again_without_a_look() {
     let mut scene = Scene::new();
     let mut contender = scene.waiting(4, &[1, 2, 3, 4]);
-    scene.watched(&mut contender, Sight::There, Sight::There);
+    scene.watched(&mut contender, WatchState::There, WatchState::There);
     scene.now = Connection(2);
-    assert_eq!(scene.woken(&mut contender, Sight::Unwatched, Sight::Unwatched), Action::Report);
+    assert_eq!(scene.woken(&mut contender, WatchState::Unwatched, WatchState::Unwatched), Action::Report);
     assert_eq!(contender.standing(), Standing::Waiting { position: 3 });
     assert_eq!(contender.park(scene.now), watch(true, 2));
     // A list from another connection does not prove that no one else is ahead.
-    assert_eq!(scene.watched(&mut contender, Sight::There, Sight::Gone), Action::List);
+    assert_eq!(scene.watched(&mut contender, WatchState::There, WatchState::Gone), Action::List);
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn with_two_before_it_it_looks_again_when_the_second_is_gone() {
     let mut contender = scene.waiting(4, &[1, 2, 3, 4]);
     assert_eq!(contender.standing(), Standing::Waiting { position: 3 });
     assert_eq!(contender.park(scene.now), watch(true, 2));
-    scene.watched(&mut contender, Sight::There, Sight::There);
-    assert_eq!(scene.woken(&mut contender, Sight::There, Sight::Gone), Action::List);
+    scene.watched(&mut contender, WatchState::There, WatchState::There);
+    assert_eq!(scene.woken(&mut contender, WatchState::There, WatchState::Gone), Action::List);
     assert_eq!(scene.listed(&mut contender, &[3, 4, 5]), Action::Report);
     assert_eq!(contender.park(scene.now), watch(false, 3));
 }
@@ -173,10 +173,10 @@ fn with_two_before_it_it_looks_again_when_the_second_is_gone() {
 fn a_blocker_that_is_gone_before_it_is_watched_is_gone() {
     let mut scene = Scene::new();
     let mut contender = scene.waiting(3, &[2, 3]);
-    assert_eq!(scene.watched(&mut contender, Sight::There, Sight::Gone), Action::Report);
+    assert_eq!(scene.watched(&mut contender, WatchState::There, WatchState::Gone), Action::Report);
     assert_eq!(contender.standing(), Standing::Granted);
     let mut contender = scene.waiting(5, &[4, 5]);
-    assert_eq!(scene.watched(&mut contender, Sight::Gone, Sight::Gone), Action::List);
+    assert_eq!(scene.watched(&mut contender, WatchState::Gone, WatchState::Gone), Action::List);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn the_node_of_an_old_session_is_never_granted() {
 }
 
 #[test]
-fn strangers_never_block() {
+fn unrecognized_children_never_block() {
     let mut scene = Scene::new();
     let children = vec!["0-foreign".into(), name(1), "zebra".into()];
     let (contender, _, _) = scene.entered(&name(1), Some(children));
@@ -245,8 +245,8 @@ fn it_is_refused_behind_another_recipe_and_waits_for_its_own_before_that() {
     let (mut contender, _, action) = scene.entered(&name(3), Some(children));
     assert_eq!((contender.standing(), action), (Standing::Waiting { position: 1 }, Action::Report));
     assert_eq!(contender.park(scene.now), watch(true, 1));
-    scene.watched(&mut contender, Sight::There, Sight::There);
-    assert_eq!(scene.woken(&mut contender, Sight::There, Sight::Gone), Action::List);
+    scene.watched(&mut contender, WatchState::There, WatchState::There);
+    assert_eq!(scene.woken(&mut contender, WatchState::There, WatchState::Gone), Action::List);
     let at = scene.local.moment(scene.now);
     let listed = Event::Listed { children: vec![latch(2), name(3)], at };
     assert_eq!(scene.on(&mut contender, listed), refused(2));
@@ -260,9 +260,9 @@ fn the_local_queue_knows_nothing_behind_another_recipe() {
     let (_, holder, _) = scene.entered(&name(1), Some(vec![name(1), latch.clone()]));
     let (mut next, _, _) = scene.entered(&name(3), Some(vec![name(1), latch, name(3)]));
     assert_eq!(next.standing(), Standing::Waiting { position: 1 });
-    scene.watched(&mut next, Sight::There, Sight::Unwatched);
+    scene.watched(&mut next, WatchState::There, WatchState::Unwatched);
     scene.local.leave(holder);
-    assert_eq!(scene.woken(&mut next, Sight::There, Sight::Unwatched), Action::List);
+    assert_eq!(scene.woken(&mut next, WatchState::There, WatchState::Unwatched), Action::List);
 }
 
 #[test]
@@ -275,8 +275,8 @@ fn a_reader_waits_for_writers_and_a_writer_for_the_one_before_it() {
         let mut scene = Scene { names: &READ_WRITE, ..Scene::new() };
         let (mut contender, _, _) = scene.entered(own, Some(queue.to_vec()));
         let Action::Watch { own: true, blocker } = contender.park(scene.now) else { return None };
-        scene.watched(&mut contender, Sight::There, Sight::There);
-        scene.woken(&mut contender, Sight::There, Sight::Gone);
+        scene.watched(&mut contender, WatchState::There, WatchState::There);
+        scene.woken(&mut contender, WatchState::There, WatchState::Gone);
         let blocker = queue.iter().position(|name| Some(name) == blocker.as_ref())?;
         Some((blocker, contender.standing() == Standing::Granted))
     };
