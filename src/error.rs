@@ -109,6 +109,30 @@ pub enum Error {
         leases: usize,
     },
 
+    /// The node of a [`SharedCount`](crate::SharedCount), also of one that limits a
+    /// [`Semaphore`](crate::Semaphore), holds something else. It was left as it is.
+    #[error(
+        "cannot read the count at {path}: the node does not hold the four bytes of a count; use the path of a \
+         SharedCount"
+    )]
+    NotACount {
+        /// The full path of the node, namespace included.
+        path: String,
+    },
+
+    /// The servers do not accept a request of that size: they would close the connection, and with it the requests
+    /// of all others. Nothing was sent.
+    #[error(
+        "cannot {operation} {path}: the request would be larger than the servers accept; use a shorter path, less \
+         node data or a shorter ACL"
+    )]
+    RequestTooLarge {
+        /// The operation, as in "create a node in".
+        operation: &'static str,
+        /// The full path, namespace included; for a multi-lock, of all its locks.
+        path: String,
+    },
+
     /// The path is used by another kind of recipe: a mutex at the path of a read/write lock, for instance, or a
     /// [`LeaderSelector`](crate::LeaderSelector), which is a mutex, at the path of a
     /// [`LeaderLatch`](crate::LeaderLatch). The two would not exclude each other. Nothing was granted.

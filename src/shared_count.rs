@@ -49,7 +49,8 @@ impl SharedCount {
     ///
     /// # Errors
     /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) if the
-    /// number cannot be read or the node holds something else; [`Error::Closed`](crate::Error::Closed).
+    /// number cannot be read; [`Error::NotACount`](crate::Error::NotACount) if the node holds something else;
+    /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     /// The node may have been created.
@@ -58,7 +59,7 @@ impl SharedCount {
             session.sync(&self.path).await?;
             self.read(&session).await
         });
-        self.client.unless_closed(get).await
+        self.client.unless_closed(get).await?.ok_or_else(|| self.not_a_count())
     }
 
     /// Sets the number, whatever its current value.
@@ -100,22 +101,29 @@ impl SharedCount {
         Error::ZooKeeper { operation: READ, path: self.path.to_string(), source }
     }
 
-    pub(crate) async fn read(&self, session: &Session) -> Result<i32, zk::Error> {
+    /// The error for a node that holds something else.
+    pub(crate) fn not_a_count(&self) -> Error {
+        Error::NotACount { path: self.path.to_string() }
+    }
+
+    /// Returns the number; `None` if the node holds something else.
+    pub(crate) async fn read(&self, session: &Session) -> Result<Option<i32>, zk::Error> {
         loop {
             match session.data(&self.path).await {
                 Err(zk::Error::NoNode) => self.make(session).await?,
-                read => return parse(&read?.0),
+                read => return Ok(parse(&read?.0)),
             }
         }
     }
 
-    pub(crate) async fn watch(&self, session: &Session) -> Result<(i32, Watcher), zk::Error> {
+    /// Reads as [`read`](Self::read) does, and watches the number.
+    pub(crate) async fn watch(&self, session: &Session) -> Result<(Option<i32>, Watcher), zk::Error> {
         loop {
             match session.watch_data(&self.path).await {
                 Err(zk::Error::NoNode) => self.make(session).await?,
                 read => {
                     let (data, _, watcher) = read?;
-                    return Ok((parse(&data)?, watcher));
+                    return Ok((parse(&data), watcher));
                 }
             }
         }
@@ -139,12 +147,8 @@ impl SharedCount {
     }
 }
 
-fn parse(data: &[u8]) -> Result<i32, zk::Error> {
+/// Returns the number in the data of a node; `None` if it is none.
+fn parse(data: &[u8]) -> Option<i32> {
     let plain = decompressed(data);
-    match plain.as_deref().unwrap_or(data).try_into() {
-        Ok(bytes) => Ok(i32::from_be_bytes(bytes)),
-        Err(_) => Err(zk::Error::BadArguments(
-            &"the node does not hold the four bytes of a count; use the path of a SharedCount",
-        )),
-    }
+    plain.as_deref().unwrap_or(data).try_into().ok().map(i32::from_be_bytes)
 }

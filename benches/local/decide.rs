@@ -1,18 +1,19 @@
-//! What a contender makes of a list of children, and of its turn in the line.
+//! What a contender makes of a list of children, and of its turn in the local queue.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 
-use crate::pure::contender::{Action, Contender, Event, Sight, Standing};
-use crate::pure::line::{Connection, Line, Rank};
+use crate::pure::connection::Connection;
+use crate::pure::contender::{Action, Contender, Event, Standing, WatchState};
+use crate::pure::local_queue::{LocalQueue, Rank};
 use crate::pure::name::MUTEX;
 use crate::pure::order::{Contenders, Queued};
 use crate::pure::rule::verdict;
 
 /// The only connection.
-const NOW: Connection = 1;
+const NOW: Connection = Connection(1);
 
 pub(crate) fn bench(criterion: &mut Criterion) {
     list(criterion);
@@ -40,17 +41,17 @@ fn list(criterion: &mut Criterion) {
             );
         });
 
-        // With all that the line learns from it, and the end of the list.
+        // With all that the local queue learns from it, and the end of the list.
         group.bench_function(BenchmarkId::new("a contender hears of it", len), |bencher| {
-            let mut line = Line::default();
+            let mut local = LocalQueue::default();
             let mut contender = Contender::new(&MUTEX);
-            let at = line.moment(NOW);
-            let rank = line.arrive(&own, Some(at), NOW, ());
+            let at = local.moment(NOW);
+            let rank = local.arrive(&own, Some(at), NOW, ());
             let created = Event::Created { own: own.clone(), rank, children: None, at };
-            assert_eq!(contender.on(created, &mut line, NOW, |_| ()), Action::List);
+            assert_eq!(contender.on(created, &mut local, NOW, |_| ()), Action::List);
             bencher.iter_batched(
                 || children.clone(),
-                |children| contender.on(Event::Listed { children, at }, &mut line, NOW, |_| ()),
+                |children| contender.on(Event::Listed { children, at }, &mut local, NOW, |_| ()),
                 BatchSize::LargeInput,
             );
             let position = usize::try_from(len).expect("a small number") - 1;
@@ -60,7 +61,7 @@ fn list(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One round of a line that never gets shorter: its first leaves, the next is granted, and another enters at the end.
+/// One round of a local queue that never gets shorter: its first leaves, the next is granted, and another enters at the end.
 fn turn(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("turn");
     for len in [1, 10, 1_000] {
@@ -83,41 +84,41 @@ fn turn(criterion: &mut Criterion) {
 /// A queue all of whose contenders live in one session.
 struct LocalQueue {
     /// A contender is woken by its number.
-    line: Line<i32>,
+    local: LocalQueue<i32>,
     contenders: VecDeque<(i32, Rank, Contender)>,
 }
 
 impl LocalQueue {
     /// Empty, and known to be.
     fn known() -> Self {
-        let mut line = Line::default();
-        line.parent_watched(NOW);
-        line.clear_up_to(0, line.moment(NOW));
-        Self { line, contenders: VecDeque::new() }
+        let mut local = LocalQueue::default();
+        local.parent_watched(NOW);
+        local.clear_up_to(0, local.moment(NOW));
+        Self { local, contenders: VecDeque::new() }
     }
 
     fn enter(&mut self, own: Queued) {
         let number = own.sequence;
-        let at = self.line.moment(NOW);
-        let rank = self.line.arrive(&own, Some(at), NOW, number);
+        let at = self.local.moment(NOW);
+        let rank = self.local.arrive(&own, Some(at), NOW, number);
         let mut contender = Contender::new(&MUTEX);
         let created = Event::Created { own, rank, children: None, at };
-        contender.on(created, &mut self.line, NOW, |_| ());
+        contender.on(created, &mut self.local, NOW, |_| ());
         if contender.standing() != Standing::Granted {
             assert_eq!(contender.park(NOW), Action::Watch { own: true, blocker: None });
-            let watched = Event::Watched { own: Sight::There, blocker: Sight::Unwatched, on: NOW };
-            assert_eq!(contender.on(watched, &mut self.line, NOW, |_| ()), Action::Await);
+            let watched = Event::Watched { own: WatchState::There, blocker: WatchState::Unwatched, on: NOW };
+            assert_eq!(contender.on(watched, &mut self.local, NOW, |_| ()), Action::Await);
         }
         self.contenders.push_back((number, rank, contender));
     }
 
     fn turn(&mut self, newcomer: Queued) {
         if let Some((_, holder, _)) = self.contenders.pop_front() {
-            for woken in self.line.leave(holder) {
+            for woken in self.local.leave(holder) {
                 let (number, _, contender) = self.contenders.front_mut().expect("somebody was woken");
                 assert_eq!(*number, woken);
-                let event = Event::Woken { own: Sight::There, blocker: Sight::Unwatched };
-                contender.on(event, &mut self.line, NOW, |_| ());
+                let event = Event::Woken { own: WatchState::There, blocker: WatchState::Unwatched };
+                contender.on(event, &mut self.local, NOW, |_| ());
                 assert_eq!(contender.standing(), Standing::Granted);
             }
         }

@@ -10,6 +10,7 @@ pub mod replies;
 #[path = "../../tests/model"]
 mod model {
     pub(crate) mod answers;
+    pub(crate) mod checked;
     pub(crate) mod client;
     pub(crate) mod downgrade;
     pub(crate) mod driver;

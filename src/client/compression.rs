@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::Client;
+use super::handle::Client;
 
 /// Nodes have at most 1 MiB of data. Data that would decompress to more is not taken for compressed data.
 const LONGEST: usize = 1 << 20;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::home::Home;
+use super::latest::Latest;
 use super::session::Session;
 use super::state::ConnectionState;
 use crate::host_failure::HostFailure;
@@ -45,7 +45,7 @@ impl Status {
 #[derive(Debug)]
 pub(crate) struct Link {
     home: Home,
-    present: Mutex<Present>,
+    present: Latest<Present>,
     status: watch::Sender<Status>,
     state: watch::Sender<ConnectionState>,
     /// What is known about the servers while there is no connected session.
@@ -57,15 +57,6 @@ pub(crate) struct Link {
 struct Present {
     state: ConnectionState,
     status: Status,
-    /// Whether the state is on its way to the channel.
-    is_new: bool,
-}
-
-impl Present {
-    fn take(&mut self) -> ConnectionState {
-        self.is_new = false;
-        self.state
-    }
 }
 
 impl Link {
@@ -75,7 +66,7 @@ impl Link {
             home,
             status: watch::Sender::new(status.clone()),
             state: watch::Sender::new(state),
-            present: Mutex::new(Present { state, status, is_new: false }),
+            present: Latest::new(Present { state, status }),
             causes: watch::Sender::default(),
         }
     }
@@ -93,20 +84,17 @@ impl Link {
     }
 
     pub(super) fn publish(self: &Arc<Self>, state: ConnectionState, status: Status) {
-        let before = {
-            let mut present = self.present.lock();
+        let before = self.present.with(|present| {
             present.status = status;
             std::mem::replace(&mut present.state, state)
-        };
+        });
         if before != state {
             tracing::info!(?before, now = ?state, "connection state changed");
         }
         if self.state.receiver_count() == 0 {
             return self.show();
         }
-        // A task that is blocked by a borrow shows the latest state when it goes on.
-        let is_on_the_way = std::mem::replace(&mut self.present.lock().is_new, true);
-        if !is_on_the_way {
+        if self.present.sets_out() {
             let link = self.clone();
             self.home.tell(move || link.show());
         }
@@ -114,14 +102,14 @@ impl Link {
 
     /// Publishes a status while the state stays the same.
     pub(super) fn publish_status(&self, status: Status) {
-        self.present.lock().status = status;
+        self.present.with(|present| present.status = status);
         self.show_status();
     }
 
     /// Updates the state before the status: a task that sees the status sees that state, or a later one.
     fn show(&self) {
         self.state.send_if_modified(|shown| {
-            let state = self.present.lock().take();
+            let state = self.present.take(|present| present.state);
             std::mem::replace(shown, state) != state
         });
         self.show_status();
@@ -131,7 +119,7 @@ impl Link {
         // Dropped after the lock is released.
         let mut _before = None;
         self.status.send_modify(|shown| {
-            _before = Some(std::mem::replace(shown, self.present.lock().status.clone()));
+            _before = Some(std::mem::replace(shown, self.present.with(|present| present.status.clone())));
         });
     }
 }

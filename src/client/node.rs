@@ -7,10 +7,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
+use super::handle::Client;
 use super::retry::Failures;
 use super::session::{NewNode, Session, Watcher};
 use super::write::Write;
-use super::{Client, parents, size};
+use super::{parents, size};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 
@@ -82,6 +83,8 @@ pub(crate) enum CreateOutcome {
     ParentMissing,
     /// The node that the create was conditional on does not exist.
     GuardMissing,
+    /// The servers do not accept a request of that size. Nothing was sent.
+    TooLarge,
     /// The reply was lost, and the node may exist. [`EphemeralNode::settle`] finds out.
     Unknown(zk::Error),
 }
@@ -142,7 +145,12 @@ impl EphemeralNode {
     /// The node may exist; dropping `self` removes it.
     pub(crate) async fn create(&mut self) -> Result<CreateOutcome, zk::Error> {
         self.state = State::Unknown;
-        let error = match self.session.create(&self.to_create()).await {
+        let create = self.to_create();
+        if !self.client.fits([size::of_write(&create.to_write())]) {
+            self.state = State::Gone;
+            return Ok(CreateOutcome::TooLarge);
+        }
+        let error = match self.session.create(&create).await {
             Ok(created) => {
                 self.exists(&created.path, created.czxid);
                 return Ok(CreateOutcome::Created);
@@ -183,6 +191,13 @@ impl EphemeralNode {
             node.state = State::Unknown;
         }
         let to_create: Vec<_> = nodes.iter().map(Self::to_create).collect();
+        let guarding = guard.map(|path| Write::Check { path, version: None });
+        let writes = guarding.into_iter().chain(to_create.iter().map(NewNode::to_write));
+        let sizes = writes.map(|write| size::of_write(&write));
+        if nodes.first().is_some_and(|node| !node.client.fits(sizes)) {
+            nodes.iter_mut().for_each(|node| node.state = State::Gone);
+            return Ok(CreateOutcome::TooLarge);
+        }
         let error = match session.create_together(guard, &to_create).await {
             Ok(Some(created)) => {
                 for (node, created) in nodes.iter_mut().zip(created) {
@@ -383,5 +398,40 @@ impl Drop for EphemeralNode {
                 janitor.delete(self.session.clone(), self.path(), until_gone);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+
+    use super::super::clock::Moment;
+    use super::super::validity::{Terms, Validity};
+    use super::*;
+
+    /// The server would close the connection, on which others have requests as well.
+    #[test]
+    fn a_create_that_is_too_large_is_not_sent() {
+        let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+        let validity = Validity::new(Duration::from_secs(10), Terms::default(), Moment::now(), true);
+        let session = Arc::new(Session::new(1, 1, validity));
+        let node = |bytes: usize| {
+            let form = NodeForm { marker: "lock-", number: None, data: Some(vec![0; bytes].into()) };
+            EphemeralNode::new(&client, session.clone(), &"/a".into(), form)
+        };
+        let create = |mut node: EphemeralNode| node.create().now_or_never().unwrap();
+        // Without a connection, what is sent is lost.
+        assert!(matches!(create(node(1)), Ok(CreateOutcome::Unknown(_))));
+        assert!(matches!(create(node(1 << 20)), Ok(CreateOutcome::TooLarge)));
+        let together = |bytes: usize| {
+            let nodes = vec![node(bytes), node(bytes)];
+            let (_, outcome) =
+                EphemeralNode::create_together(&client, nodes, &session, None).now_or_never().unwrap();
+            outcome
+        };
+        assert!(matches!(together(1), Ok(CreateOutcome::Unknown(_))));
+        assert!(matches!(together(1 << 19), Ok(CreateOutcome::TooLarge)));
     }
 }

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use zookeeper_client as zk;
 
-use super::Client;
+use super::handle::Client;
 use super::path;
 use super::session::Session;
 

@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, mpsc};
 
-use super::{Core, Origin};
+use super::config::Origin;
+use super::core::Core;
 
 /// Keeps a client open. Everything that the user has shares one; background work has none.
 pub(crate) struct Presence {

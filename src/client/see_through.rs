@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::Client;
+use super::handle::Client;
 use super::serving::is_shut_down;
 
 /// Work with side effects at the servers. If this is dropped, the janitor completes the work: the node that it

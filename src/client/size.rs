@@ -2,7 +2,7 @@
 
 use zookeeper_client::Acl;
 
-use super::Client;
+use super::handle::Client;
 use super::write::Write;
 use crate::error::{Error, Result};
 
@@ -34,7 +34,7 @@ fn of_create(path: usize, data: &[u8], acl: &[Acl]) -> usize {
 }
 
 /// Whether the servers accept a request with these operations.
-pub(crate) fn fits(operations: impl IntoIterator<Item = usize>, chroot: &str) -> bool {
+fn fits(operations: impl IntoIterator<Item = usize>, chroot: &str) -> bool {
     let mut size = ENVELOPE;
     // Stops as soon as it is too much: there may be any number of operations.
     operations.into_iter().all(|operation| {
@@ -44,6 +44,12 @@ pub(crate) fn fits(operations: impl IntoIterator<Item = usize>, chroot: &str) ->
 }
 
 impl Client {
+    /// Whether the servers accept a request with operations of these sizes. They close the connection of a client
+    /// that sends a larger one.
+    pub(super) fn fits(&self, operations: impl IntoIterator<Item = usize>) -> bool {
+        fits(operations, self.core.config.origin.chroot())
+    }
+
     /// # Errors
     /// [`Error::InvalidArgument`] if the servers would reject a request with these operations.
     pub(crate) fn ensure_fits(
@@ -51,7 +57,7 @@ impl Client {
         argument: &'static str,
         operations: impl IntoIterator<Item = usize>,
     ) -> Result<()> {
-        if fits(operations, self.chroot()) {
+        if self.fits(operations) {
             return Ok(());
         }
         let reason = format!(

@@ -14,9 +14,9 @@ use super::adopted;
 use super::clock::Moment;
 use super::connection::{Connection, Server, Service};
 use super::dialer::{Dialed, Dialer, Patience};
+use super::keep_alive_task;
 use super::link::{Link, Status};
 use super::process::Process;
-use super::pulse;
 use super::serving;
 use super::session::Session;
 use super::state::ConnectionState;
@@ -351,7 +351,7 @@ impl Supervisor {
 async fn follow<T>(session: &Session, kept: impl Future<Output = T>) -> T {
     let ended = tokio::select! {
         ended = kept => ended,
-        never = pulse::beat(session) => match never {},
+        never = keep_alive_task::run(session) => match never {},
     };
     session.end();
     // Published after the end, so that those who are notified see it.

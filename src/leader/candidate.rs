@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -16,7 +15,7 @@ use super::backoff::pause_after;
 use super::leadership::Leadership;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
-use crate::client::{Client, Failures, validate_node_data};
+use crate::client::{Client, Failures, Latest, validate_node_data};
 use crate::error::{Error, LossReason, Result};
 use crate::lock::{
     Acquirable, Contending, Entry, LockGuard, Owner, Participant, Reentrant, granted, send_request,
@@ -32,21 +31,15 @@ pub(super) struct Candidate {
     lock: Reentrant,
     grace: Duration,
     state: Arc<watch::Sender<LeaderState>>,
-    present: Arc<Present>,
+    present: Arc<Latest<Present>>,
     closing: CancellationToken,
     is_silent: Arc<AtomicBool>,
 }
 
-/// A second copy of the state, for reads. A read must not wait for a borrow of the watch channel, because the
-/// borrower may be the reader itself.
+/// The state, for reads.
 #[derive(Debug)]
-struct Present(Mutex<Latest>);
-
-#[derive(Debug)]
-struct Latest {
+struct Present {
     state: LeaderState,
-    /// Whether it has not been shown to watchers yet.
-    is_new: bool,
     /// Whether watchers are notified of it.
     is_told: bool,
 }
@@ -62,7 +55,7 @@ struct Shared {
     lock: Reentrant,
     id: Option<String>,
     state: watch::Receiver<LeaderState>,
-    present: Arc<Present>,
+    present: Arc<Latest<Present>>,
     /// Whether watchers are not notified when the candidate is closed.
     is_silent: Arc<AtomicBool>,
     /// The outcome of leaving, once the candidate has left.
@@ -92,11 +85,7 @@ impl Candidate {
         let closing = client.leaving().child_token();
         let is_silent = Arc::new(AtomicBool::new(false));
         let (sender, state) = watch::channel(LeaderState::Waiting);
-        let present = Arc::new(Present(Mutex::new(Latest {
-            state: LeaderState::Waiting,
-            is_new: false,
-            is_told: false,
-        })));
+        let present = Arc::new(Latest::new(Present { state: LeaderState::Waiting, is_told: false }));
         let (has_left, left) = watch::channel(None);
         let candidate = Self {
             lock: lock.detached(),
@@ -220,7 +209,9 @@ impl Candidate {
 
     pub(super) fn publish(&self, state: LeaderState) {
         let is_told = !(self.is_closing() && self.is_silent.load(Ordering::Relaxed));
-        if !self.present.replace(state, is_told) {
+        // The earlier state is dropped outside of the lock.
+        let (_, is_to_be_shown) = self.present.replace(Present { state, is_told });
+        if !is_to_be_shown {
             return;
         }
         let (state, present) = (self.state.clone(), self.present.clone());
@@ -229,7 +220,7 @@ impl Candidate {
             let mut _earlier = None;
             state.send_if_modified(|shown| {
                 // `is_told` is stored with the state: this may run late, and show a later state.
-                let Some((news, is_told)) = present.news() else { return false };
+                let (news, is_told) = present.take(|present| (present.state.clone(), present.is_told));
                 _earlier = Some(mem::replace(shown, news));
                 is_told
             });
@@ -248,26 +239,6 @@ impl Candidate {
 impl Drop for Candidate {
     fn drop(&mut self) {
         self.publish(LeaderState::Closed);
-    }
-}
-
-impl Present {
-    fn state(&self) -> LeaderState {
-        self.0.lock().state.clone()
-    }
-
-    /// Returns the state if it was not shown yet.
-    fn news(&self) -> Option<(LeaderState, bool)> {
-        let mut latest = self.0.lock();
-        mem::take(&mut latest.is_new).then(|| (latest.state.clone(), latest.is_told))
-    }
-
-    /// Returns whether the state still has to be shown: an earlier call that is waiting for a borrow will show the
-    /// latest.
-    fn replace(&self, state: LeaderState, is_told: bool) -> bool {
-        // The earlier state is dropped outside of the lock.
-        let earlier = mem::replace(&mut *self.0.lock(), Latest { state, is_new: true, is_told });
-        !earlier.is_new
     }
 }
 
@@ -290,7 +261,8 @@ impl Handle {
     }
 
     pub(super) fn leadership(&self) -> Option<Leadership> {
-        self.shared.present.state().leadership().map(|leadership| self.handed_out(leadership))
+        let state = self.shared.present.with(|present| present.state.clone());
+        state.leadership().map(|leadership| self.handed_out(leadership))
     }
 
     fn handed_out(&self, leadership: &Leadership) -> Leadership {

@@ -2,8 +2,8 @@
 
 use zookeeper_client::{self as zk, EventType};
 
-use super::contender::Sight;
-use super::line::Connection;
+use super::pure::connection::Connection;
+use super::pure::contender::WatchState;
 use crate::client::{Session, Watcher};
 use crate::error::{Error, Result};
 
@@ -22,17 +22,17 @@ impl BlockerWatch {
         session: &Session,
         name: &str,
         on: Connection,
-    ) -> Result<(Sight, Option<Self>)> {
+    ) -> Result<(WatchState, Option<Self>)> {
         let path = format!("{queue}/{name}");
-        let there = |watcher| (Sight::There, Some(Self { name: name.to_owned(), watcher, on }));
+        let there = |watcher| (WatchState::There, Some(Self { name: name.to_owned(), watcher, on }));
         match session.watch_data(&path).await {
             Ok((_, _, watcher)) => Ok(there(watcher)),
-            Err(zk::Error::NoNode) => Ok((Sight::Gone, None)),
+            Err(zk::Error::NoNode) => Ok((WatchState::Gone, None)),
             // A client that may not read a node gets no event at its end, but it does get one for changes of the
             // queue.
             Err(zk::Error::NoAuth) => match session.watch_list(queue).await {
                 Ok((children, watcher)) if children.iter().any(|child| child == name) => Ok(there(watcher)),
-                Ok(_) | Err(zk::Error::NoNode) => Ok((Sight::Changed, None)),
+                Ok(_) | Err(zk::Error::NoNode) => Ok((WatchState::Changed, None)),
                 Err(source) => Err(cannot_watch(path, source)),
             },
             Err(source) => Err(cannot_watch(path, source)),
@@ -49,19 +49,19 @@ impl BlockerWatch {
         self.watcher.changed().await;
     }
 
-    pub(crate) fn sight(&mut self) -> Sight {
-        sight(&mut self.watcher)
+    pub(crate) fn state(&mut self) -> WatchState {
+        watch_state(&mut self.watcher)
     }
 }
 
 /// Returns what a watch has reported of its node.
-pub(crate) fn sight(watcher: &mut Watcher) -> Sight {
+pub(crate) fn watch_state(watcher: &mut Watcher) -> WatchState {
     match watcher.seen() {
-        None => Sight::There,
-        Some(EventType::NodeDeleted) => Sight::Gone,
+        None => WatchState::There,
+        Some(EventType::NodeDeleted) => WatchState::Gone,
         // It ended with its connection, and says nothing about the node.
-        Some(EventType::Session) => Sight::Unwatched,
-        Some(_) => Sight::Changed,
+        Some(EventType::Session) => WatchState::Unwatched,
+        Some(_) => WatchState::Changed,
     }
 }
 

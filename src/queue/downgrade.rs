@@ -5,8 +5,8 @@ use std::sync::Arc;
 use zookeeper_client as zk;
 
 use super::internals::LockInternals;
-use super::membership::Membership;
-use super::order::is_past_the_last_number;
+use super::pure::order::is_past_the_last_number;
+use super::shared_local_queue::LocalSlot;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
 use crate::error::Result;
 
@@ -15,7 +15,7 @@ use crate::error::Result;
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub(crate) enum Downgrade {
     /// The reader's node, and its place in the local queue.
-    Reads(EphemeralNode, Membership),
+    Reads(EphemeralNode, LocalSlot),
     /// Sequence numbers repeat here, so the writer's number is not its own.
     NoPlace,
     /// The writer's node is gone or is being removed: the next writer may have the lock.
@@ -53,13 +53,14 @@ pub(crate) async fn downgrade(
                 // The node that was passed in.
                 let Some(node) = nodes.into_iter().next() else { return Ok(Downgrade::NoPlace) };
                 let reading = node.name().and_then(|name| internals.read(name));
-                let membership =
-                    reading.and_then(|reading| internals.line(session).follow(&reading, &writing));
-                return Ok(membership.map_or(Downgrade::WriterGone, |place| Downgrade::Reads(node, place)));
+                let slot =
+                    reading.and_then(|reading| internals.local_queue(session).follow(&reading, &writing));
+                return Ok(slot.map_or(Downgrade::WriterGone, |place| Downgrade::Reads(node, place)));
             }
             Ok(CreateOutcome::ParentMissing | CreateOutcome::GuardMissing) => {
                 return Ok(Downgrade::WriterGone);
             }
+            Ok(CreateOutcome::TooLarge) => return Err(internals.too_large("create a node in")),
             // Whether it was created or not, it is undone.
             Ok(CreateOutcome::Unknown(source)) | Err(source) => source,
         };

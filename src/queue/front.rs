@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::internals::LockInternals;
-use super::line::Rank;
-use super::membership::SharedLine;
+use super::pure::local_queue::Rank;
+use super::shared_local_queue::SharedLocalQueue;
 
 /// The interval between ticks. Most hand-overs are faster, and cost nothing here.
 const TICK: Duration = Duration::from_secs(1);
@@ -21,33 +21,33 @@ const SELDOM: u32 = 64;
 /// Contenders behind the front watch nothing but the local queue. Without this task they would wait for a contender
 /// that is never polled again even after an operator has deleted its node. Contenders that are polled notice that
 /// by themselves; so there are few looks, at increasing intervals.
-pub(super) fn watch_over(internals: &LockInternals, line: &Arc<SharedLine>, newcomer: Rank) {
-    if line.is_to_be_watched(newcomer) {
+pub(super) fn watch_over(internals: &LockInternals, local: &Arc<SharedLocalQueue>, newcomer: Rank) {
+    if local.is_to_be_watched(newcomer) {
         // Neither the queue nor the local queue, which would outlive its contenders.
-        let (queue, line, closing) =
-            (internals.path().clone(), Arc::downgrade(line), internals.client().closing());
+        let (queue, local, closing) =
+            (internals.path().clone(), Arc::downgrade(local), internals.client().closing());
         internals.client().spawn(async move {
             // Once the client is closed, no one waits.
-            let _ = closing.run_until_cancelled(look_now_and_then(&queue, &line)).await;
+            let _ = closing.run_until_cancelled(look_now_and_then(&queue, &local)).await;
         });
     }
 }
 
-async fn look_now_and_then(queue: &str, line: &Weak<SharedLine>) {
+async fn look_now_and_then(queue: &str, local: &Weak<SharedLocalQueue>) {
     let (mut front, mut age) = (Vec::new(), 0);
     loop {
         tokio::time::sleep(TICK).await;
-        let Some(line) = line.upgrade().filter(|line| !line.session().is_over()) else { return };
-        let Some(now) = line.front() else { return };
+        let Some(local) = local.upgrade().filter(|local| !local.session().is_over()) else { return };
+        let Some(now) = local.front() else { return };
         age = if now == front { age + 1 } else { 0 };
         front = now;
         if is_look_due(age) {
             let paths: Vec<_> = front.iter().map(|(_, name)| format!("{queue}/{name}")).collect();
-            let stats = join_all(paths.iter().map(|path| line.session().stat(path))).await;
+            let stats = join_all(paths.iter().map(|path| local.session().stat(path))).await;
             for ((rank, _), stat) in front.iter().zip(stats) {
                 // An error only means that the servers cannot be reached.
                 if let Ok(None) = stat {
-                    line.leave(*rank);
+                    local.leave(*rank);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! What a granted place in a queue leaves to the holder.
 
-use super::membership::Membership;
-use super::passing::PassOn;
+use super::pure::passing::PassOn;
+use super::shared_local_queue::LocalSlot;
 use crate::client::EphemeralNode;
 use crate::error::Result;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 pub(crate) struct Grant {
     // Dropped in this order: a waiter that is woken finds the node gone.
     pub(crate) node: EphemeralNode,
-    pub(crate) membership: Option<Membership>,
+    pub(crate) slot: Option<LocalSlot>,
     /// The transaction that created the node. For a downgraded reader, the one that created the writer's node.
     pub(crate) czxid: i64,
 }
@@ -18,9 +18,9 @@ pub(crate) struct Grant {
 impl Grant {
     /// Prepares the removal: sets when the local waiters behind this holder are let in.
     pub(crate) fn passing_on(mut self, when: PassOn) -> Self {
-        match (when, self.membership.take()) {
-            (PassOn::WhenGone, Some(membership)) => self.node.keep_until_gone(membership),
-            (_, membership) => self.membership = membership,
+        match (when, self.slot.take()) {
+            (PassOn::WhenGone, Some(slot)) => self.node.keep_until_gone(slot),
+            (_, slot) => self.slot = slot,
         }
         self
     }
@@ -38,6 +38,6 @@ impl Grant {
     /// # Cancel safety
     /// As [`EphemeralNode::remove`].
     pub(crate) async fn remove(self) -> Result<bool> {
-        self.node.remove(self.membership).await
+        self.node.remove(self.slot).await
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::blocker::BlockerWatch;
-use super::contender::Sight;
 use super::internals::LockInternals;
-use super::line::Rank;
-use super::membership::SharedLine;
+use super::pure::contender::WatchState;
+use super::pure::local_queue::Rank;
+use super::shared_local_queue::SharedLocalQueue;
 
 /// The pause after a request that failed for lack of a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,18 +28,18 @@ impl IdleWatch {
     /// Watches the node of that name, for the place of that rank.
     pub(crate) fn of(
         internals: &Arc<LockInternals>,
-        line: &Arc<SharedLine>,
+        local: &Arc<SharedLocalQueue>,
         rank: Rank,
         name: String,
     ) -> Self {
         let dropped = CancellationToken::new();
         // Not the queue itself: it would outlive its lock objects until the task learns of the drop.
-        let (queue, line, until_dropped) = (internals.path().clone(), line.clone(), dropped.clone());
+        let (queue, local, until_dropped) = (internals.path().clone(), local.clone(), dropped.clone());
         internals.client().spawn(async move {
             let watching = async {
-                line.waited_for(rank).await;
-                if is_gone(&queue, &line, &name).await {
-                    line.leave(rank);
+                local.waited_for(rank).await;
+                if is_gone(&queue, &local, &name).await {
+                    local.leave(rank);
                 }
             };
             // Whether it ended or was dropped, nothing is left to do.
@@ -50,13 +50,13 @@ impl IdleWatch {
 }
 
 /// Waits until the node is gone. Returns false if that cannot be determined.
-async fn is_gone(queue: &str, line: &SharedLine, name: &str) -> bool {
+async fn is_gone(queue: &str, local: &SharedLocalQueue, name: &str) -> bool {
     loop {
-        line.session().ready().await;
-        match BlockerWatch::set(queue, line.session(), name, line.connection()).await {
+        local.session().ready().await;
+        match BlockerWatch::set(queue, local.session(), name, local.connection()).await {
             Ok((_, Some(mut watch))) => {
                 watch.changed().await;
-                if watch.sight() == Sight::Gone {
+                if watch.state() == WatchState::Gone {
                     return true;
                 }
             }

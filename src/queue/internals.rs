@@ -1,4 +1,4 @@
-//! One queue: the children of its path, and their order. Together with `place.rs`, it is Curator's `LockInternals`.
+//! One queue: the children of its path, and their order. Together with `place`, it is Curator's `LockInternals`.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use zookeeper_client as zk;
 
 use super::admission::Admission;
-use super::contender::Contender;
-use super::membership::SharedLine;
-use super::name::{Kind, LEASES, LEASES_CHILD, Names};
-use super::order::{Contenders, Queued, in_order_of_creation};
-use super::rule::position_of;
+use super::pure::contender::Contender;
+use super::pure::name::{Kind, LEASES, LEASES_CHILD, Names};
+use super::pure::order::{Contenders, Queued, in_order_of_creation};
+use super::pure::rule::position_of;
+use super::shared_local_queue::SharedLocalQueue;
 use crate::client::{Client, NodeForm, Session};
 use crate::error::{Error, Result};
 
@@ -25,12 +25,12 @@ pub(crate) struct LockInternals {
     /// The full path.
     path: Arc<str>,
     names: &'static Names,
-    stranger_seen: AtomicBool,
+    unrecognized_seen: AtomicBool,
     foreign_seen: AtomicBool,
     /// Whether a contender of this client has been in this queue, without meeting another recipe.
     is_used: AtomicBool,
     /// The local queue of the latest session with a contender.
-    line: Mutex<Option<Arc<SharedLine>>>,
+    local: Mutex<Option<Arc<SharedLocalQueue>>>,
     admission: Arc<Admission>,
     companion: Mutex<Weak<dyn Any + Send + Sync>>,
     registry: Arc<Registry>,
@@ -59,10 +59,10 @@ impl LockInternals {
             client: client.detached(),
             path,
             names,
-            stranger_seen: AtomicBool::new(false),
+            unrecognized_seen: AtomicBool::new(false),
             foreign_seen: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
-            line: Mutex::default(),
+            local: Mutex::default(),
             admission: Arc::default(),
             companion: Mutex::new(Weak::<()>::new()),
             registry: registry.clone(),
@@ -147,14 +147,14 @@ impl LockInternals {
     }
 
     /// Returns the local queue of our contenders in that session.
-    pub(crate) fn line(&self, session: &Arc<Session>) -> Arc<SharedLine> {
-        let mut latest = self.line.lock();
+    pub(crate) fn local_queue(&self, session: &Arc<Session>) -> Arc<SharedLocalQueue> {
+        let mut latest = self.local.lock();
         match &*latest {
-            Some(line) if line.session().epoch() == session.epoch() => line.clone(),
-            Some(line) if line.session().epoch() > session.epoch() => {
-                Arc::new(SharedLine::new(session.clone()))
+            Some(local) if local.session().epoch() == session.epoch() => local.clone(),
+            Some(local) if local.session().epoch() > session.epoch() => {
+                Arc::new(SharedLocalQueue::new(session.clone()))
             }
-            _ => latest.insert(Arc::new(SharedLine::new(session.clone()))).clone(),
+            _ => latest.insert(Arc::new(SharedLocalQueue::new(session.clone()))).clone(),
         }
     }
 
@@ -231,7 +231,7 @@ impl LockInternals {
 
     /// Returns the contenders among the children of the path.
     pub(crate) fn among(&self, children: Vec<String>) -> Contenders {
-        Contenders::among(children, self.names, |name| self.on_stranger(name))
+        Contenders::among(children, self.names, |name| self.on_unrecognized(name))
     }
 
     /// Reads the queue and returns how many contenders are ahead of the node of this name. If there is no such node,
@@ -267,27 +267,32 @@ impl LockInternals {
     /// Fetches the creation dates of contenders through the cache of their local queue.
     pub(crate) async fn dates_in(
         &self,
-        line: &SharedLine,
+        local: &SharedLocalQueue,
         undated: Vec<Queued>,
     ) -> Result<Vec<(Queued, i64)>, zk::Error> {
-        let (mut created, undated) = line.with(|line, _| line.dates().part(undated));
-        let dated = self.dates(line.session(), undated).await?;
-        line.with(|line, _| line.dates().learn(&dated));
+        let (mut created, undated) = local.with(|local, _| local.dates().part(undated));
+        let dated = self.dates(local.session(), undated).await?;
+        local.with(|local, _| local.dates().learn(&dated));
         created.extend(dated);
         Ok(created)
+    }
+
+    /// Returns the error for [`CreateOutcome::TooLarge`](crate::client::CreateOutcome::TooLarge).
+    pub(crate) fn too_large(&self, operation: &'static str) -> Error {
+        Error::RequestTooLarge { operation, path: self.path.to_string() }
     }
 
     pub(crate) fn error(&self, operation: &'static str, source: zk::Error) -> Error {
         Error::ZooKeeper { operation, path: self.path.to_string(), source }
     }
 
-    pub(crate) fn on_stranger(&self, name: &str) {
+    pub(crate) fn on_unrecognized(&self, name: &str) {
         match self.names.read_any(name) {
             Some((Kind::Foreign(found), _)) if !self.foreign_seen.swap(true, Ordering::Relaxed) => {
                 let expected = self.names.recipe();
                 tracing::warn!(path = %self.path, child = name, expected, found, "another recipe uses the path");
             }
-            None if !self.stranger_seen.swap(true, Ordering::Relaxed) => {
+            None if !self.unrecognized_seen.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(path = %self.path, child = name, "ignoring children that are no contenders");
             }
             _ => {}

@@ -1,30 +1,24 @@
 //! The queue of contenders under one path: the core that all locks share.
 
 mod admission;
-mod all_or_none;
 mod blocker;
 mod caller;
-mod contender;
-mod dates;
 mod downgrade;
 mod fixed_limit;
 mod front;
 mod grant;
 mod idle;
 mod internals;
-mod joint;
 mod leases;
-mod line;
 mod losses;
-mod membership;
-mod name;
-mod order;
-mod passing;
-mod permits;
+mod multi_waiter;
+mod permit_waiter;
 mod place;
 mod position;
-mod rule;
+mod prefetch;
+mod pure;
 mod seat;
+mod shared_local_queue;
 
 pub(crate) use self::caller::Caller;
 pub(crate) use self::downgrade::{Downgrade, downgrade};
@@ -35,10 +29,11 @@ pub(crate) use self::grant::Grant;
 pub(crate) use self::internals::LockInternals;
 #[cfg(test)]
 pub(crate) use self::internals::tests::known_paths as known_queues;
-pub(crate) use self::joint::Joint;
-pub(crate) use self::leases::{Applicant, Leases, Limit};
-pub(crate) use self::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
-pub(crate) use self::order::Queued;
-pub(crate) use self::passing::Transactions;
-pub(crate) use self::rule::{Verdict, verdict};
+pub(crate) use self::leases::{Leases, Limit};
+pub(crate) use self::multi_waiter::MultiWaiter;
+pub(crate) use self::permit_waiter::PermitWaiter;
+pub(crate) use self::pure::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
+pub(crate) use self::pure::order::Queued;
+pub(crate) use self::pure::passing::Transactions;
+pub(crate) use self::pure::rule::{Verdict, verdict};
 pub(crate) use self::seat::Seat;

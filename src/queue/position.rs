@@ -6,9 +6,9 @@ use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::internals::LockInternals;
-use super::membership::SharedLine;
-use super::order::in_order_of_creation;
-use super::rule::position_of;
+use super::pure::order::in_order_of_creation;
+use super::pure::rule::position_of;
+use super::shared_local_queue::SharedLocalQueue;
 use crate::client::Watcher;
 use crate::failure::Failure;
 
@@ -18,13 +18,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Publishes the position of a contender whenever the queue changes.
 pub(crate) async fn follow(
     internals: &LockInternals,
-    line: &SharedLine,
+    local: &SharedLocalQueue,
     own: &str,
     positions: &watch::Sender<usize>,
 ) {
     loop {
-        line.session().ready().await;
-        match look(internals, line, own).await {
+        local.session().ready().await;
+        match look(internals, local, own).await {
             Ok((Some(position), mut changed)) => {
                 positions.send_if_modified(|last| std::mem::replace(last, position) != position);
                 changed.changed().await;
@@ -40,13 +40,13 @@ pub(crate) async fn follow(
 /// Returns the position, if we are in the queue, and the watch on changes.
 async fn look(
     internals: &LockInternals,
-    line: &SharedLine,
+    local: &SharedLocalQueue,
     own: &str,
 ) -> Result<(Option<usize>, Watcher), zk::Error> {
-    let (children, changed) = line.session().watch_list(internals.path()).await?;
+    let (children, changed) = local.session().watch_list(internals.path()).await?;
     let queue = match internals.among(children).in_order() {
         Ok(queue) => queue,
-        Err(undated) => in_order_of_creation(internals.dates_in(line, undated).await?),
+        Err(undated) => in_order_of_creation(internals.dates_in(local, undated).await?),
     };
     Ok((position_of(own, &queue), changed))
 }

@@ -11,8 +11,8 @@ use super::admission::{OnTheWay, Pass, Seated};
 use super::caller::Caller;
 use super::grant::Grant;
 use super::internals::LockInternals;
-use super::permits::Passage;
 use super::place::Place;
+use super::pure::permits::Passage;
 use crate::client::{NodeForm, Session};
 use crate::error::Result;
 

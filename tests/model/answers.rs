@@ -1,9 +1,10 @@
-//! What `place.rs` makes of the answers to its requests, and of what its watches tell.
+//! What `queue/place` makes of the answers to its requests, and of what its watches tell.
 
 use super::client::{Answer, Client, Watch, What};
 use super::driver::{Ground, Shown};
-use super::queue::contender::{Action, Event, Sight};
-use super::queue::line::{Connection, Moment, Rank};
+use super::queue::connection::Connection;
+use super::queue::contender::{Action, Event, WatchState};
+use super::queue::local_queue::{Moment, Rank};
 use super::queue::order::Queued;
 use super::task::{AsHash, Asking, BlockerWatch};
 use super::zookeeper::{Change, number};
@@ -20,7 +21,7 @@ impl Client {
             }
             Action::Date(asked) => match slots.into_iter().next() {
                 Some((What::Date { known, .. }, Some(Answer::Dated(dated)))) => {
-                    self.with(self.tasks[task].epoch, |line, _| line.dates().learn(&dated));
+                    self.with(self.tasks[task].epoch, |local, _| local.dates().learn(&dated));
                     Some(Event::Dated { created: [known, dated].concat(), asked: asked.len() })
                 }
                 _ => None,
@@ -84,11 +85,11 @@ impl Client {
         Some(Event::Created { own, rank, children, at })
     }
 
-    /// Takes the node into the line, if it is known to exist.
+    /// Takes the node into the local queue, if it is known to exist.
     fn arrive(&mut self, task: usize, created: Option<Moment>) -> Option<(Queued, Rank)> {
         let name = self.tasks[task].node.as_ref()?.name.clone()?;
         let own = Queued { kind: self.tasks[task].kind, sequence: number(self.names, &name), name };
-        let rank = self.with(self.tasks[task].epoch, |line, now| line.arrive(&own, created, now, task));
+        let rank = self.with(self.tasks[task].epoch, |local, now| local.arrive(&own, created, now, task));
         self.tasks[task].rank = Some(rank);
         Some((own, rank))
     }
@@ -109,21 +110,21 @@ impl Client {
             tasks.node.as_mut().expect("it is watched").watch = Some(watch.clone());
         }
         let blocker = match answers.next() {
-            None => Sight::Unwatched,
+            None => WatchState::Unwatched,
             Some(Answer::Watched(watch)) => {
                 let name = blocker.expect("it is watched").to_owned();
                 tasks.blocker = Some(BlockerWatch { name, watch, on });
-                Sight::There
+                WatchState::There
             }
-            Some(Answer::Missing) => Sight::Gone,
+            Some(Answer::Missing) => WatchState::Gone,
             Some(_) => return None,
         };
         let own = match own {
-            Some(Answer::Refused) => Sight::Unwatched,
+            Some(Answer::Refused) => WatchState::Unwatched,
             // Set earlier, it may have told meanwhile.
-            None if self.own_sight(task) == Sight::There => Sight::Unwatched,
-            None | Some(Answer::Watched(_)) => self.own_sight(task),
-            Some(Answer::Missing) => Sight::Gone,
+            None if self.own_watch_state(task) == WatchState::There => WatchState::Unwatched,
+            None | Some(Answer::Watched(_)) => self.own_watch_state(task),
+            Some(Answer::Missing) => WatchState::Gone,
             Some(_) => return None,
         };
         Some(Event::Watched { own, blocker, on })
@@ -135,9 +136,9 @@ impl Client {
         shown.spins =
             watches.fold(false, |spins, (_, watch)| std::mem::replace(&mut watch.heard, true) || spins);
         let blocker = self.tasks[task].blocker.as_ref();
-        let blocker = blocker.map_or(Sight::Unwatched, |blocker| sight(&blocker.watch));
+        let blocker = blocker.map_or(WatchState::Unwatched, |blocker| watch_state(&blocker.watch));
         self.deliver(between);
-        let own = self.own_sight(task);
+        let own = self.own_watch_state(task);
         // A watch that has told does not wake again.
         let tasks = &mut self.tasks[task];
         tasks.blocker.take_if(|blocker| blocker.watch.told.is_some());
@@ -147,17 +148,17 @@ impl Client {
         if self.is_over(task) { Event::SessionOver } else { Event::Woken { own, blocker } }
     }
 
-    pub(crate) fn own_sight(&self, task: usize) -> Sight {
+    pub(crate) fn own_watch_state(&self, task: usize) -> WatchState {
         let watch = self.tasks[task].node.as_ref().and_then(|node| node.watch.as_ref());
-        watch.map_or(Sight::Unwatched, sight)
+        watch.map_or(WatchState::Unwatched, watch_state)
     }
 }
 
 /// What a watch has told of its node.
-fn sight(watch: &Watch) -> Sight {
+fn watch_state(watch: &Watch) -> WatchState {
     match watch.told {
-        None => Sight::There,
-        Some(Change::Deleted) => Sight::Gone,
-        Some(Change::Data) => Sight::Changed,
+        None => WatchState::There,
+        Some(Change::Deleted) => WatchState::Gone,
+        Some(Change::Data) => WatchState::Changed,
     }
 }

@@ -1,10 +1,11 @@
-//! A client: its connection to the server, its line, and its tasks.
+//! A client: its connection to the server, its local queue, and its tasks.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::idle::{GIVEN_UP, MINDER};
 use super::lag::{CATCH_UP, Lag};
-use super::queue::line::{Connection, Line, Moment, Rank};
+use super::queue::connection::Connection;
+use super::queue::local_queue::{LocalQueue, Moment, Rank};
 use super::queue::name::{Kind, Names};
 use super::queue::order::Queued;
 use super::task::{Phase, Task};
@@ -45,7 +46,7 @@ pub(crate) enum What {
     Delete {
         name: String,
     },
-    /// The same of a holder that may have sent what is not done yet: its line waits for the reply.
+    /// The same of a holder that may have sent what is not done yet: its local queue waits for the reply.
     DeleteAndTell {
         name: String,
         rank: Rank,
@@ -110,10 +111,10 @@ pub(crate) enum Message {
     },
 }
 
-/// What `membership.rs` has of it.
+/// What `shared_local_queue.rs` has of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct SharedLine {
-    line: Line<usize>,
+pub(crate) struct SharedLocalQueue {
+    local: LocalQueue<usize>,
     parent_watch: Option<Watch>,
 }
 
@@ -134,7 +135,7 @@ pub(crate) struct Client {
     pub(crate) late: Vec<Request>,
     pub(crate) lag: Lag,
     /// Of each session.
-    lines: Vec<SharedLine>,
+    lines: Vec<SharedLocalQueue>,
     pub(crate) tasks: Vec<Task>,
 }
 
@@ -145,25 +146,29 @@ impl Client {
             names,
             epoch: 0,
             has_expired: false,
-            connection: 1,
+            connection: Connection(1),
             requests: VecDeque::new(),
             inbox: VecDeque::new(),
             missed: BTreeSet::new(),
             late: Vec::new(),
             lag: Lag::None,
-            lines: vec![SharedLine::default()],
+            lines: vec![SharedLocalQueue::default()],
             tasks,
         }
     }
 
-    /// Does something with the line of a session.
-    pub(crate) fn with<T>(&mut self, epoch: usize, act: impl FnOnce(&mut Line<usize>, Connection) -> T) -> T {
+    /// Does something with the local queue of a session.
+    pub(crate) fn with<T>(
+        &mut self,
+        epoch: usize,
+        act: impl FnOnce(&mut LocalQueue<usize>, Connection) -> T,
+    ) -> T {
         let shared = &mut self.lines[epoch];
         if shared.parent_watch.as_ref().is_some_and(|watch| watch.told.is_some()) {
             shared.parent_watch = None;
-            shared.line.parent_changed();
+            shared.local.parent_changed();
         }
-        act(&mut shared.line, self.connection)
+        act(&mut shared.local, self.connection)
     }
 
     /// Knows the queue up to that number, as after an acquire that was released.
@@ -171,23 +176,23 @@ impl Client {
         let at = self.parent_watched(self.epoch, Watch::default(), self.connection);
         let name = format!("past-{}{last:010}", self.names.marker(Kind::Exclusive));
         let past = Queued { name, kind: Kind::Exclusive, sequence: last };
-        self.with(self.epoch, |line, now| {
-            let rank = line.arrive(&past, Some(at), now, 0);
-            line.look(&[past], 0, at);
-            line.leave(rank);
+        self.with(self.epoch, |local, now| {
+            let rank = local.arrive(&past, Some(at), now, 0);
+            local.look(&[past], 0, at);
+            local.leave(rank);
         });
     }
 
-    /// Whether somebody of the line must wait for that task.
+    /// Whether somebody of the local queue must wait for that task.
     pub(crate) fn is_waited_for(&self, task: usize) -> bool {
         let task = &self.tasks[task];
-        task.rank.is_some_and(|rank| self.lines[task.epoch].line.is_waited_for(rank))
+        task.rank.is_some_and(|rank| self.lines[task.epoch].local.is_waited_for(rank))
     }
 
     pub(crate) fn parent_watched(&mut self, epoch: usize, watch: Watch, on: Connection) -> Moment {
         let shared = &mut self.lines[epoch];
         shared.parent_watch = Some(watch);
-        shared.line.parent_watched(on)
+        shared.local.parent_watched(on)
     }
 
     pub(crate) fn wake(&mut self, woken: Vec<usize>) {
@@ -262,7 +267,7 @@ impl Client {
 
     /// The connection is lost, and there is another. Answers which watches are to be set again on it.
     pub(crate) fn reconnect(&mut self) -> BTreeSet<Path> {
-        self.connection += 1;
+        self.connection.0 += 1;
         self.lose_messages();
         self.inbox.clear();
         self.missed.clear();
@@ -281,7 +286,7 @@ impl Client {
         self.late.clear();
         self.has_expired = false;
         self.epoch += 1;
-        self.lines.push(SharedLine::default());
+        self.lines.push(SharedLocalQueue::default());
         for task in 0..self.tasks.len() {
             match self.tasks[task].phase {
                 Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth | Phase::Reading => {
@@ -317,7 +322,7 @@ impl Client {
         self.missed = missed.into_iter().filter(|(path, _)| self.listens_to(path)).collect();
         for epoch in 0..self.epoch {
             if self.tasks.iter().all(|task| task.is_done() || task.epoch != epoch) {
-                self.lines[epoch] = SharedLine::default();
+                self.lines[epoch] = SharedLocalQueue::default();
             }
         }
     }

@@ -23,7 +23,7 @@ impl Client {
 
     /// Answers whether a reader that was created is given back.
     ///
-    /// The library lets nobody read whose writer is lost by then. Here the line alone decides, which must be enough.
+    /// The library lets nobody read whose writer is lost by then. Here the local queue alone decides, which must be enough.
     pub(crate) fn downgraded(&mut self, task: usize, asking: Asking) -> bool {
         let is_lost = self.tasks[task].node.is_none();
         self.tasks[task].phase = Phase::Holding;
@@ -38,7 +38,7 @@ impl Client {
                 };
                 let (own, writer) = (queued(name, Kind::Shared), queued(writer, Kind::Exclusive));
                 let epoch = self.tasks[task].epoch;
-                let rank = self.with(epoch, |line, now| line.follow(&own, &writer, now, usize::MAX));
+                let rank = self.with(epoch, |local, now| local.follow(&own, &writer, now, usize::MAX));
                 let node = Node { id: name.clone(), name: Some(name.clone()), under: None, watch: None };
                 if let Some(rank) = rank {
                     self.tasks[task].reader = Some((node, rank));

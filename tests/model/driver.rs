@@ -1,9 +1,9 @@
-//! What `place.rs` does, step by step.
+//! What `queue/place` does, step by step.
 
 use super::client::{Answer, Client, Message, What};
 use super::idle::{GIVEN_UP, Minder};
-use super::queue::contender::{Action, Event, Sight, Standing};
-use super::queue::line::Rank;
+use super::queue::contender::{Action, Event, Standing, WatchState};
+use super::queue::local_queue::Rank;
 use super::task::{AsHash, Asking, Node, Phase};
 use super::zookeeper::Path;
 
@@ -13,7 +13,7 @@ pub(crate) struct Shown {
     pub(crate) granted: Option<Ground>,
     /// It has heard of the end of its blocker, and looks at the queue.
     pub(crate) looks_early: bool,
-    /// Its place had left the line when it was granted.
+    /// Its place had left the local queue when it was granted.
     pub(crate) has_left: bool,
     /// What it was woken by had woken it before.
     pub(crate) spins: bool,
@@ -34,8 +34,8 @@ pub(crate) enum Ground {
     List,
     /// A watch that told of the end of the blocker.
     BlockerGone,
-    /// The line.
-    Line,
+    /// The local queue.
+    LocalQueue,
 }
 
 impl Client {
@@ -52,10 +52,15 @@ impl Client {
             Phase::Asking(asking) => self.answered(task, asking, &mut shown),
             Phase::Awaiting => {
                 let event = self.woken(task, between, &mut shown);
-                let gone = matches!(event, Event::Woken { blocker: Sight::Gone, .. });
+                let gone = matches!(event, Event::Woken { blocker: WatchState::Gone, .. });
                 let action = self.on(task, event);
                 shown.looks_early = gone && action == Action::List;
-                self.drive(task, action, &mut shown, if gone { Ground::BlockerGone } else { Ground::Line });
+                self.drive(
+                    task,
+                    action,
+                    &mut shown,
+                    if gone { Ground::BlockerGone } else { Ground::LocalQueue },
+                );
             }
             Phase::Downgrading(asking) => shown.gives_back = self.downgraded(task, asking),
             phase => self.tasks[task].phase = phase,
@@ -121,14 +126,14 @@ impl Client {
     }
 
     pub(crate) fn leave_rank(&mut self, task: usize, rank: Rank) {
-        let woken = self.with(self.tasks[task].epoch, |line, _| line.leave(rank));
+        let woken = self.with(self.tasks[task].epoch, |local, _| local.leave(rank));
         self.wake(woken);
     }
 
     pub(crate) fn on(&mut self, task: usize, event: Event) -> Action {
         let mut contender = self.tasks[task].contender.clone();
         let action =
-            self.with(self.tasks[task].epoch, |line, now| contender.on(event, line, now, |_: &str| ()));
+            self.with(self.tasks[task].epoch, |local, now| contender.on(event, local, now, |_: &str| ()));
         self.tasks[task].contender = contender;
         action
     }
@@ -153,7 +158,7 @@ impl Client {
                 Action::List => vec![What::List],
                 Action::Date(undated) => {
                     let (known, undated) =
-                        self.with(self.tasks[task].epoch, |line, _| line.dates().part(undated.clone()));
+                        self.with(self.tasks[task].epoch, |local, _| local.dates().part(undated.clone()));
                     vec![What::Date { known, undated }]
                 }
                 Action::Watch { own, blocker } => self.watch(task, *own, blocker.as_deref()),
@@ -200,7 +205,7 @@ impl Client {
             self.send(task, slot, what.clone());
         }
         let slots = whats.into_iter().map(|what| (what, is_over.then_some(Answer::Lost))).collect();
-        let at = self.with(self.tasks[task].epoch, |line, now| line.moment(now));
+        let at = self.with(self.tasks[task].epoch, |local, now| local.moment(now));
         let asking = Asking { action: AsHash(action), at, slots };
         self.tasks[task].phase = Phase::Asking(asking);
     }
@@ -215,7 +220,7 @@ impl Client {
         let id = format!("{}{task}{}-", self.id, tasks.creates);
         tasks.node = Some(Node { id: id.clone(), name: None, under: None, watch: None });
         tasks.minder = None;
-        let prefetch = self.with(epoch, |line, now| line.prefetch(now));
+        let prefetch = self.with(epoch, |local, now| local.prefetch(now));
         let parent_watch = prefetch.parent_watch.then_some(What::Watch(Path::Parent));
         let list = prefetch.list.then_some(What::List);
         parent_watch.into_iter().chain([What::Create { id }]).chain(list).collect()

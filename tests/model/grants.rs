@@ -109,7 +109,7 @@ impl World {
             }
             // Behind that of the blocker, which has arrived.
             Ground::BlockerGone => client.inbox.iter().any(is_announced),
-            Ground::Line => {
+            Ground::LocalQueue => {
                 client.missed.iter().any(|(path, _)| tells(path)) || client.inbox.iter().any(is_announced)
             }
         }

@@ -29,7 +29,7 @@ impl Client {
         self.give_back(task);
     }
 
-    /// Deletes the node by which a task holds, and lets those in who wait for it in the line: now, or when the node is
+    /// Deletes the node by which a task holds, and lets those in who wait for it in the local queue: now, or when the node is
     /// known to be gone.
     pub(crate) fn give_back(&mut self, task: usize) {
         let transactions = std::mem::take(&mut self.tasks[task].transactions);

@@ -15,7 +15,7 @@ pub(crate) const GIVEN_UP: usize = usize::MAX - 2;
 /// Minds the node of a place while nobody may look after it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Minder {
-    /// Until somebody of the line waits for the place.
+    /// Until somebody of the local queue waits for the place.
     Resting,
     Asking(Path),
     Watching {
@@ -24,7 +24,7 @@ pub(crate) enum Minder {
     },
     /// The node was found to be gone.
     Finding,
-    /// The place has left the line.
+    /// The place has left the local queue.
     Over,
 }
 
@@ -62,7 +62,7 @@ impl Client {
             Some(
                 Minder::Watching { watch: Watch { told: Some(Change::Deleted), .. }, .. } | Minder::Finding,
             ) => {
-                let rank = self.tasks[task].rank.expect("it is in the line");
+                let rank = self.tasks[task].rank.expect("it is in the local queue");
                 self.tasks[task].minder = Some(Minder::Over);
                 self.leave_rank(task, rank);
             }
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    /// Whether its place has left the line, since its node is gone.
+    /// Whether its place has left the local queue, since its node is gone.
     pub(crate) fn is_granted_without_node(&self, task: usize) -> bool {
         let task = &self.tasks[task];
         task.contender.standing() == Standing::Granted && task.minder == Some(Minder::Over)

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::client::{Client, What};
-use super::queue::line::Connection;
+use super::queue::connection::Connection;
 use super::world::World;
 use super::zookeeper::{Change, ClientId, Transaction, ZooKeeper, conflict};
 
@@ -114,7 +114,7 @@ impl World {
                 client.missed.insert((path, Change::Deleted));
             }
         }
-        client.lag = Lag::Behind { server, ahead: since.into(), caught_up: 0 };
+        client.lag = Lag::Behind { server, ahead: since.into(), caught_up: Connection::NONE };
         client.send(0, CATCH_UP, What::CatchUp);
         self.server.watches.retain(|(watching, _)| *watching != id);
         // Nobody else will.

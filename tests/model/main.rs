@@ -5,6 +5,7 @@
 //! and with the conditions of the library [broken](mutants) one at a time.
 
 mod answers;
+mod checked;
 mod client;
 mod clock;
 mod downgrade;

@@ -19,11 +19,12 @@ pub(crate) struct Mutant {
     pub(crate) shows_in_joint: fn(&joint::Game) -> bool,
 }
 
-const CONTENDER: &str = "src/queue/contender.rs";
-const PASSING: &str = "src/queue/passing.rs";
-const LINE: &str = "src/queue/line.rs";
-const ORDER: &str = "src/queue/order.rs";
-const RULE: &str = "src/queue/rule.rs";
+const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
+const PASSING: &str = "src/queue/pure/passing.rs";
+const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
+const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
+const ORDER: &str = "src/queue/pure/order.rs";
+const RULE: &str = "src/queue/pure/rule.rs";
 const CLIENT: &str = "tests/model/client.rs";
 const DRIVER: &str = "tests/model/driver.rs";
 const ANSWERS: &str = "tests/model/answers.rs";
@@ -32,9 +33,9 @@ const LAG: &str = "tests/model/lag.rs";
 
 pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
-        "a grant by the line takes no watch on the own node",
+        "a grant by the local queue takes no watch on the own node",
         CONTENDER,
-        "self.stand([[self.is_watched(now)]], line, now)",
+        "self.stand([[self.is_watched(now)]], local, now)",
         "true",
     ),
     mutant(
@@ -65,19 +66,19 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     )
     .shows_in(|game| game.faults.reconnect > 0 && game.faults.rob > 0),
     mutant(
-        "the line does not block whoever goes by it",
+        "the local queue does not block whoever goes by it",
         CONTENDER,
-        "if [[line.is_blocked(own.rank)]] {\n            let position",
+        "if [[local.is_blocked(own.rank)]] {\n            let position",
         "false",
     ),
     mutant(
-        "the line does not block whoever is first of it in a list",
+        "the local queue does not block whoever is first of it in a list",
         CONTENDER,
-        "if [[line.is_blocked(own.rank)]] {\n            return self.wait(position, None);",
+        "if [[local.is_blocked(own.rank)]] {\n            return self.wait(position, None);",
         "false",
     ),
     mutant(
-        "the line grants in a queue that is not known",
+        "the local queue grants in a queue that is not known",
         CONTENDER,
         "} else if [[is_clear]] && own_is_there {",
         "true",
@@ -85,7 +86,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a create grants in a queue that is not known",
         CONTENDER,
-        "None if [[line.is_clear(rank, now)]] => self.stand(true, line, now)",
+        "None if [[local.is_clear(rank, now)]] => self.stand(true, local, now)",
         "{ self.granted(); return Action::Report }",
     ),
     mutant(
@@ -131,91 +132,91 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a reader whose blocker is gone knows the queue before it",
         CONTENDER,
-        "if [[own.node.kind == Kind::Exclusive]] {\n            line.clear_up_to",
+        "if [[own.node.kind == Kind::Exclusive]] {\n            local.clear_up_to",
         "true",
     )
     .shows_in(|game| game.faults.downgrade > 0 && game.faults.touch > 0),
     mutant(
         "the queue is known though the parent is not watched",
-        LINE,
+        KNOWLEDGE,
         "[[is_watched]] && known.on == now",
         "true",
     )
     .shows_in(reaps),
-    mutant("a parent that has changed is not told from others", LINE, "[[self.parents += 1;]]", "")
+    mutant("a parent that has changed is not told from others", KNOWLEDGE, "[[self.parents += 1;]]", "")
         .shows_in(reaps_twice),
     mutant(
         "the queue is known though the parent has changed",
-        LINE,
+        KNOWLEDGE,
         "self.parent_watched = None;\n        [[self.known = None;]]",
         "",
     )
     .shows_in(reaps),
     mutant(
         "a queue that is known stays so under a parent that is watched anew",
-        LINE,
+        KNOWLEDGE,
         "[[self.parent_changed();]]\n        self.parent_watched = Some(on);",
         "",
     )
     .shows_in(reaps),
     mutant(
         "a queue that was seen under another parent is known",
-        LINE,
+        KNOWLEDGE,
         "if [[at.parent == self.parents]] &&",
         "true",
     )
     .shows_in(reaps_twice),
     mutant(
         "who was left over by an earlier parent vouches for its number",
-        LINE,
+        LOCAL_QUEUE,
         "behind.filter(|(_, member)| [[self.is_present(member)]])",
         "true",
     )
     .shows_in(gives_a_number_again_to_a_stranger),
     mutant(
         "who was left over by an earlier parent is clear",
-        LINE,
+        LOCAL_QUEUE,
         ".is_some_and(|member| [[self.is_present(member)]])",
         "true",
     )
     .shows_in(|game| game.is_known),
     mutant(
         "who was left over by an earlier parent counts as before the others",
-        LINE,
+        LOCAL_QUEUE,
         "[[self.is_present(member)]]).count()",
         "true",
     )
     .shows_in(gives_a_number_again),
     mutant(
         "a create under an earlier parent is of the present one",
-        LINE,
+        LOCAL_QUEUE,
         "[[created.map(|at| at.parent)]];",
-        "created.map(|_| self.parents)",
+        "created.map(|at| self.moment(at.on).parent)",
     )
     .shows_in(gives_a_number_again),
     mutant(
         "a list of an earlier parent is of the present one",
-        LINE,
+        LOCAL_QUEUE,
         "member.parent = member.parent.max([[Some(at.parent)]]);",
-        "Some(self.parents)",
+        "Some(self.knowledge.moment(at.on).parent)",
     )
     .shows_in(gives_a_number_again),
     mutant(
         "whoever has the number of one that was left over confirms it",
-        LINE,
+        LOCAL_QUEUE,
         "of_that_number.filter(|member| [[member.name == queued.name]])",
         "true",
     )
     .shows_in(gives_a_number_again_to_a_stranger),
     mutant(
         "nobody waits for a ticket that nobody awaits",
-        LINE,
+        LOCAL_QUEUE,
         "[[exclude_each_other(rank.kind, behind.kind)]]",
         "false",
     )
     .shows_in(|game| game.has_ticket),
     mutant(
-        "a place that has left the line is granted",
+        "a place that has left the local queue is granted",
         DRIVER,
         "Action::Report if [[self.is_granted_without_node(task)]] =>",
         "false",
@@ -228,44 +229,44 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "true",
     )
     .shows_in(|game| game.faults.lag > 0),
-    mutant("what is known extends over gaps", LINE, "|| [[rank.sequence > number + 1]] {", "false"),
-    mutant("whoever leaves wakes nobody", LINE, "[[woken.push(member.wake.clone());]]", ""),
-    mutant("whoever leaves wakes the next only", LINE, "if [[behind.kind == Kind::Exclusive]] {", "true"),
+    mutant("what is known extends over gaps", LOCAL_QUEUE, "|| [[rank.sequence > number + 1]] {", "false"),
+    mutant("whoever leaves wakes nobody", LOCAL_QUEUE, "[[woken.push(member.wake.clone());]]", ""),
+    mutant("whoever leaves wakes the next only", LOCAL_QUEUE, "if [[behind.kind == Kind::Exclusive]] {", "true"),
     mutant(
-        "nobody is blocked by the line",
-        LINE,
+        "nobody is blocked by the local queue",
+        LOCAL_QUEUE,
         ".any(|(before, _)| [[exclude_each_other(before.kind, rank.kind)]])",
         "false",
     ),
     mutant(
-        "the line blocks where numbers repeat",
-        LINE,
+        "the local queue blocks where numbers repeat",
+        LOCAL_QUEUE,
         "[[!rank.is_past_the_last_number()]]\n            && self\n",
         "true",
     )
     .shows_in(ends_the_numbers),
     mutant(
         "a list makes the queue known though there are others before",
-        LINE,
+        LOCAL_QUEUE,
         "if queue[..place].iter().all(|before| [[self.has(before)]]) {",
         "true",
     ),
     mutant(
         "a list makes the queue known behind others",
-        LINE,
+        LOCAL_QUEUE,
         "take_while(|queued| [[self.has(queued)]])",
         "true",
     ),
-    mutant("whoever is behind what is known is clear", LINE, "[[rank.sequence <= up_to]]", "true"),
+    mutant("whoever is behind what is known is clear", LOCAL_QUEUE, "[[rank.sequence <= up_to]]", "true"),
     mutant(
         "a reader goes on from a writer that has left",
-        LINE,
+        LOCAL_QUEUE,
         "if [[self.has(writer)]] { Some(",
         "true",
     )
     .shows_in(|game| game.faults.lose > 0),
     mutant(
-        "the line passes on before what the holder has sent is done",
+        "the local queue passes on before what the holder has sent is done",
         PASSING,
         "if [[self.open > 0]] {",
         "false",
@@ -287,7 +288,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     mutant("numbers that repeat tell the order", ORDER, "[[sequence == i32::MAX || sequence < 0]]", "false"),
     mutant(
-        "the line does not hear of the parent",
+        "the local queue does not hear of the parent",
         CLIENT,
         "[[shared.parent_watch.as_ref().is_some_and(|watch| watch.told.is_some())]]",
         "false",
@@ -298,7 +299,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         DRIVER,
         "let event = [[self.woken(task, between, &mut shown)]];",
         "{
-            let own = self.own_sight(task);
+            let own = self.own_watch_state(task);
             self.deliver(between);
             match self.woken(task, 0, &mut shown) {
                 Event::Woken { blocker, .. } => Event::Woken { own, blocker },
@@ -309,7 +310,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a task that watches its blocker does not look at the earlier watch on its own node",
         ANSWERS,
-        "None if [[self.own_sight(task) == Sight::There]] => Sight::Unwatched",
+        "None if [[self.own_watch_state(task) == WatchState::There]] => WatchState::Unwatched",
         "true",
     ),
     mutant(

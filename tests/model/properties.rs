@@ -1,9 +1,8 @@
 //! What must always be true.
 
-use std::sync::Arc;
+use stateright::Property;
 
-use stateright::{Model, Property};
-
+use super::checked::{Checkable, Checked};
 use super::driver::{Ground, Shown};
 use super::games::Game;
 use super::grants::Breach;
@@ -14,15 +13,12 @@ use super::task::{Node, Phase, Task};
 use super::world::World;
 use super::zookeeper::{Owner, conflict, number};
 
-pub(crate) struct Queue {
-    game: Game,
-    seen: Arc<Seen>,
-}
+pub(crate) type Queue = Checked<World>;
 
 const BY_CREATE: &str = "grants by a create alone";
 const BY_LIST: &str = "grants by a list";
 const BY_BLOCKER: &str = "grants by the blocker's end alone";
-const BY_LINE: &str = "grants by the line alone";
+const BY_LOCAL_QUEUE: &str = "grants by the local queue alone";
 const EARLY_LOOK: &str = "looks before the last blocker's end";
 const DOWNGRADE: &str = "downgrades before somebody who waits";
 const REFUSAL: &str = "refusals behind another recipe";
@@ -31,14 +27,14 @@ const LATE_WRITE: &str = "transactions done after their holder has gone";
 
 /// What the model is for.
 pub(crate) const TO_BE_SEEN: [&str; 9] =
-    [BY_CREATE, BY_LIST, BY_BLOCKER, BY_LINE, EARLY_LOOK, DOWNGRADE, REFUSAL, GIVEN_BACK, LATE_WRITE];
+    [BY_CREATE, BY_LIST, BY_BLOCKER, BY_LOCAL_QUEUE, EARLY_LOOK, DOWNGRADE, REFUSAL, GIVEN_BACK, LATE_WRITE];
 
 fn note(seen: &Seen, shown: Shown) {
     seen.note(match shown.granted {
         Some(Ground::Create) => BY_CREATE,
         Some(Ground::List) => BY_LIST,
         Some(Ground::BlockerGone) => BY_BLOCKER,
-        Some(Ground::Line) => BY_LINE,
+        Some(Ground::LocalQueue) => BY_LOCAL_QUEUE,
         None if shown.is_refused => REFUSAL,
         None if shown.looks_early => EARLY_LOOK,
         None if shown.gives_back => GIVEN_BACK,
@@ -47,35 +43,26 @@ fn note(seen: &Seen, shown: Shown) {
     });
 }
 
-impl Queue {
-    pub(crate) fn new(game: &Game, seen: &Arc<Seen>) -> Self {
-        Self { game: game.clone(), seen: seen.clone() }
-    }
-}
+impl Checkable for World {
+    type Game = Game;
+    type Step = Step;
 
-impl Model for Queue {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.game)]
+    fn begin(game: &Game) -> Self {
+        Self::new(game)
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(steps);
+    fn next(&self, steps: &mut Vec<Step>) {
+        self.steps(steps);
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut next = world.clone();
-        if matches!(step, Step::ReleaseWriter(..)) && world.server.children.len() > 2 {
-            self.seen.note(DOWNGRADE);
+    fn step(&mut self, step: Step, seen: &Seen) {
+        if matches!(step, Step::ReleaseWriter(..)) && self.server.children.len() > 2 {
+            seen.note(DOWNGRADE);
         }
-        let shown = next.take(step);
-        note(&self.seen, shown);
-        (next != *world).then_some(next)
+        note(seen, self.take(step));
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn properties() -> Vec<Property<Checked<Self>>> {
         vec![
             Property::always("holders get along", |_, world: &World| holders_get_along(world)),
             Property::always("first in, first out", |_, world: &World| world.breach != Some(Breach::Unfair)),
@@ -151,7 +138,7 @@ fn waits_in_vain(world: &World) -> bool {
     let waits_as_first = world.server.children.iter().any(|child| match child.owner {
         Owner::Task { client, task } => {
             let tasks = &world.clients[client].tasks;
-            // In its line, one that has lost its node without a word still holds.
+            // In its local queue, one that has lost its node without a word still holds.
             let is_held = tasks.iter().any(|task| task.is_robbed);
             tasks[task].phase == Phase::Awaiting && !is_held && world.server.is_first(child)
         }

@@ -1,9 +1,10 @@
-//! One who wants the lock: what `place.rs` and its caller have of it.
+//! One who wants the lock: what `queue/place` and its caller have of it.
 
 use super::client::{Answer, Watch, What};
 use super::idle::{GIVEN_UP, MINDER, Minder};
+use super::queue::connection::Connection;
 use super::queue::contender::{Action, Contender};
-use super::queue::line::{Connection, Moment, Rank};
+use super::queue::local_queue::{Moment, Rank};
 use super::queue::name::{Kind, Names};
 use super::queue::passing::Transactions;
 use super::zookeeper::Path;

@@ -65,20 +65,8 @@ fn prepare() -> PathBuf {
         panic!("this is for the test, not for what it has built");
     };
     let package = Path::new(folder).join("model");
-    let parts = ["clock", "joint", "permits"].map(|part| format!("tests/model/{part}"));
-    let folders = ["src/client", "src/queue", "tests/model"].into_iter().map(str::to_owned);
-    for folder in folders.chain(parts) {
-        fs::create_dir_all(package.join(&folder)).expect("a folder can be made");
-        for file in fs::read_dir(root.join(&folder)).expect("the sources are there") {
-            let file = file.expect("a file can be listed");
-            if file.path().is_dir() {
-                continue;
-            }
-            let name = file.file_name();
-            let file = format!("{folder}/{}", name.to_str().expect("sources have plain names"));
-            let text = fs::read_to_string(root.join(&file)).expect("a source can be read");
-            write_if_new(&package.join(&file), &with_mutants(&file, &text));
-        }
+    for folder in ["src/client", "src/queue", "tests/model"] {
+        copy(root, &package, folder);
     }
     let main = root.join("tests/model/main.rs");
     let main = main.to_str().expect("the path is plain text").escape_default().to_string();
@@ -86,6 +74,22 @@ fn prepare() -> PathBuf {
     // The same dependencies as the library's.
     fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).expect("there is a lock file");
     package
+}
+
+/// Copies the sources in a folder and in those below it, with the mutants of each.
+fn copy(root: &Path, package: &Path, folder: &str) {
+    fs::create_dir_all(package.join(folder)).expect("a folder can be made");
+    for entry in fs::read_dir(root.join(folder)).expect("the sources are there") {
+        let entry = entry.expect("a file can be listed");
+        let name = entry.file_name();
+        let file = format!("{folder}/{}", name.to_str().expect("sources have plain names"));
+        if entry.path().is_dir() {
+            copy(root, package, &file);
+        } else {
+            let text = fs::read_to_string(root.join(&file)).expect("a source can be read");
+            write_if_new(&package.join(&file), &with_mutants(&file, &text));
+        }
+    }
 }
 
 /// Leaves what is the same as it was, so that it is not built again.

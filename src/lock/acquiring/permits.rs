@@ -13,7 +13,7 @@ use crate::lock::holding::owners::Owners;
 use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
-use crate::queue::{Applicant, Caller, Grant, Kind, Leases, Limit, LockInternals};
+use crate::queue::{Caller, Grant, Kind, Leases, Limit, LockInternals, PermitWaiter};
 
 /// A semaphore, and how many permits an acquire takes.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Permits {
 pub(crate) struct Turn {
     permits: Permits,
     owner: Owner,
-    applicant: Applicant,
+    waiter: PermitWaiter,
 }
 
 impl Permits {
@@ -155,14 +155,14 @@ impl Acquirable for Permits {
             // Options may have been set since it was validated.
             self.validate()?;
         }
-        let applicant = self.leases.apply(self.wanted, self.options.data(), caller).await?;
-        Ok(Entry::Queued(Turn { permits: self.clone(), owner: owner.clone(), applicant }))
+        let waiter = PermitWaiter::enter(&self.leases, self.wanted, self.options.data(), caller).await?;
+        Ok(Entry::Queued(Turn { permits: self.clone(), owner: owner.clone(), waiter }))
     }
 }
 
 impl Contending for Turn {
     fn take(&mut self) -> Option<LockGuard> {
-        self.applicant.take_grants().map(|grants| self.permits.hold(grants, &self.owner))
+        self.waiter.take_grants().map(|grants| self.permits.hold(grants, &self.owner))
     }
 
     /// Never fails, because an owner may have several permits.
@@ -171,15 +171,15 @@ impl Contending for Turn {
     }
 
     async fn wait(&mut self) -> Result<()> {
-        self.applicant.wait().await
+        self.waiter.wait().await
     }
 
     async fn leave(self) -> Result<()> {
-        self.applicant.leave().await
+        self.waiter.leave().await
     }
 
     fn reserve(&mut self) {
-        self.applicant.reserve();
+        self.waiter.reserve();
     }
 
     async fn resume(&mut self) -> Result<Option<LockGuard>> {
@@ -189,14 +189,14 @@ impl Contending for Turn {
     }
 
     fn position(&self) -> usize {
-        self.applicant.position()
+        self.waiter.position()
     }
 
     async fn read_position(&self) -> Result<usize> {
-        self.applicant.read_position().await
+        self.waiter.read_position().await
     }
 
     fn publish_position(&mut self, positions: watch::Sender<usize>) {
-        self.applicant.publish_position(positions);
+        self.waiter.publish_position(positions);
     }
 }

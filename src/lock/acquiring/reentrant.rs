@@ -153,10 +153,10 @@ impl Reentrant {
         let writer = writing.node();
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
             // Keeps the token of the writer, which is smaller than that of every later writer.
-            Downgrade::Reads(node, membership) => {
+            Downgrade::Reads(node, slot) => {
                 // No one else was let in. But the owner must not continue on a lost hold.
                 writer.ensure_held()?;
-                Ok(self.hold(Grant { membership: Some(membership), node, czxid: writing.token() }, owner))
+                Ok(self.hold(Grant { slot: Some(slot), node, czxid: writing.token() }, owner))
             }
             // It stays a writer for as long as it reads.
             Downgrade::NoPlace => {

@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::owner::Owner;
-use crate::queue::{Caller, Joint};
+use crate::queue::{Caller, MultiWaiter};
 
 /// The members in the order in which everybody acquires them; at least one.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Together {
 pub(crate) struct Turn {
     members: Together,
     owner: Owner,
-    joint: Joint,
+    waiter: MultiWaiter,
     /// The guard by which the owner re-entered, if it acquired the locks through another call meanwhile.
     entered: Option<LockGuard>,
 }
@@ -59,8 +59,8 @@ impl Acquirable for Together {
 
     async fn enter(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
         let queues = self.members.iter().map(|member| member.internals().clone()).collect();
-        let joint = Joint::enter(&queues, self.members[0].options().data(), caller).await?;
-        Ok(Entry::Queued(Turn { members: self.clone(), owner: owner.clone(), joint, entered: None }))
+        let waiter = MultiWaiter::enter(&queues, self.members[0].options().data(), caller).await?;
+        Ok(Entry::Queued(Turn { members: self.clone(), owner: owner.clone(), waiter, entered: None }))
     }
 }
 
@@ -69,36 +69,36 @@ impl Contending for Turn {
         if self.entered.is_some() {
             return self.entered.take();
         }
-        let grants = self.joint.take_grants()?.into_iter();
+        let grants = self.waiter.take_grants()?.into_iter();
         let members = self.members.members().iter();
         let guards = members.zip(grants).map(|(member, grant)| member.hold(grant, &self.owner));
         Some(LockGuard::of_all(guards.collect()))
     }
 
     fn ensure_no_deadlock(&self) -> Result<()> {
-        let Some((place, member)) = self.joint.waiting() else { return Ok(()) };
+        let Some((place, member)) = self.waiter.waiting() else { return Ok(()) };
         self.members.members()[member].ensure_no_deadlock(place.czxid(), &self.owner)
     }
 
     async fn wait(&mut self) -> Result<()> {
         self.ensure_no_deadlock()?;
-        let Self { members, owner, joint, entered } = self;
-        let Some((place, member)) = joint.waiting() else { return joint.wait().await };
+        let Self { members, owner, waiter, entered } = self;
+        let Some((place, member)) = waiter.waiting() else { return waiter.wait().await };
         let member = &members.members()[member];
         tracing::debug!(path = member.path(), position = place.position(), "waiting");
         let waiting = member.wait_as(owner);
         // A lost hold does not end the wait.
         let enter_again = || ready(Ok(members.enter_again(owner).unwrap_or_default()));
-        *entered = waiting.until(pin!(joint.wait()), enter_again).await?;
+        *entered = waiting.until(pin!(waiter.wait()), enter_again).await?;
         Ok(())
     }
 
     async fn leave(self) -> Result<()> {
-        Error::all(self.joint.leave().await).map_or(Ok(()), Err)
+        Error::all(self.waiter.leave().await).map_or(Ok(()), Err)
     }
 
     fn reserve(&mut self) {
-        self.joint.reserve();
+        self.waiter.reserve();
     }
 
     async fn resume(&mut self) -> Result<Option<LockGuard>> {
@@ -110,14 +110,14 @@ impl Contending for Turn {
     }
 
     fn position(&self) -> usize {
-        self.joint.waiting().map_or(0, |(place, _)| place.position())
+        self.waiter.waiting().map_or(0, |(place, _)| place.position())
     }
 
     async fn read_position(&self) -> Result<usize> {
-        self.joint.read_position().await
+        self.waiter.read_position().await
     }
 
     fn publish_position(&mut self, positions: watch::Sender<usize>) {
-        self.joint.publish_position(positions);
+        self.waiter.publish_position(positions);
     }
 }

@@ -1,38 +1,32 @@
 //! A state that can be read and watched.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::state::LockState;
+use crate::client::Latest;
 
 /// The state of a hold, and the copy of it that watchers see.
-///
-/// There are two copies because a borrow from a watch channel blocks changes to it. A read must not wait for a
-/// borrow, because the borrower may be the reader itself.
 #[derive(Debug)]
 pub(super) struct Published {
-    state: Mutex<LockState>,
+    state: Latest<LockState>,
     /// Created for the first watcher.
     watched: OnceLock<watch::Sender<LockState>>,
-    /// Whether the state is on its way to the watchers.
-    is_on_the_way: AtomicBool,
 }
 
 impl Published {
     pub(super) fn new(state: LockState) -> Self {
-        Self { state: Mutex::new(state), watched: OnceLock::new(), is_on_the_way: AtomicBool::new(false) }
+        Self { state: Latest::new(state), watched: OnceLock::new() }
     }
 
     pub(super) fn get(&self) -> LockState {
-        *self.state.lock()
+        self.state.with(|state| *state)
     }
 
     /// Runs `act` while no one else changes the state.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut LockState) -> T) -> T {
-        act(&mut self.state.lock())
+        self.state.with(act)
     }
 
     /// Subscribes to the state. Call [`publish`](Self::publish) afterwards: a change in between may not be seen.
@@ -48,15 +42,14 @@ impl Published {
     /// Whether it has to be [published](Self::publish): an earlier call that is waiting for a borrow will publish
     /// the latest state.
     pub(super) fn sets_out(&self) -> bool {
-        !self.is_on_the_way.swap(true, SeqCst)
+        self.state.sets_out()
     }
 
     /// Publishes the state to the watchers. Waits for borrows.
     pub(super) fn publish(&self) {
         let Some(watched) = self.watched.get() else { return };
         watched.send_if_modified(|seen| {
-            self.is_on_the_way.store(false, SeqCst);
-            let state = self.get();
+            let state = self.state.take(|state| *state);
             std::mem::replace(seen, state) != state
         });
     }

@@ -1,4 +1,4 @@
-//! What `joint.rs` does, step by step.
+//! What `multi_waiter.rs` does, step by step.
 
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 
 use super::super::mutants::{Mutant, mutant};
 
-const ALL_OR_NONE: &str = "src/queue/all_or_none.rs";
+const ALL_OR_NONE: &str = "src/queue/pure/all_or_none.rs";
 const MULTI: &str = "tests/model/joint/multi.rs";
 
 pub(crate) const MUTANTS: &[Mutant] = &[

@@ -1,9 +1,8 @@
 //! What must always be true.
 
-use std::sync::Arc;
+use stateright::Property;
 
-use stateright::{Model, Property};
-
+use super::super::checked::{Checkable, Checked};
 use super::super::seen::Seen;
 use super::game::Game;
 use super::multi::{Breach, Shown};
@@ -11,10 +10,7 @@ use super::other::Other;
 use super::steps::Step;
 use super::world::World;
 
-pub(crate) struct Joint {
-    game: Game,
-    seen: Arc<Seen>,
-}
+pub(crate) type Joint = Checked<World>;
 
 const AT_ONCE: &str = "multi-locks granted by one transaction";
 const AFTER_A_LOOK: &str = "granted after a look at all";
@@ -26,45 +22,32 @@ const STARTS_ANEW: &str = "new starts";
 pub(crate) const TO_BE_SEEN: [&str; 5] = [AT_ONCE, AFTER_A_LOOK, WAIT, LEAVES_BEHIND, STARTS_ANEW];
 
 fn note(seen: &Seen, shown: Shown) {
-    for (is_shown, what) in [
+    seen.note_those([
         (shown.granted_at_once, AT_ONCE),
         (shown.granted_after_a_look, AFTER_A_LOOK),
         (shown.waits, WAIT),
         (shown.leaves_behind, LEAVES_BEHIND),
         (shown.starts_anew, STARTS_ANEW),
-    ] {
-        if is_shown {
-            seen.note(what);
-        }
-    }
+    ]);
 }
 
-impl Joint {
-    pub(crate) fn new(game: &Game, seen: &Arc<Seen>) -> Self {
-        Self { game: game.clone(), seen: seen.clone() }
-    }
-}
+impl Checkable for World {
+    type Game = Game;
+    type Step = Step;
 
-impl Model for Joint {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.game)]
+    fn begin(game: &Game) -> Self {
+        Self::new(game)
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(steps);
+    fn next(&self, steps: &mut Vec<Step>) {
+        self.steps(steps);
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut next = world.clone();
-        let shown = next.take(step);
-        note(&self.seen, shown);
-        (next != *world).then_some(next)
+    fn step(&mut self, step: Step, seen: &Seen) {
+        note(seen, self.take(step));
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn properties() -> Vec<Property<Checked<Self>>> {
         vec![
             Property::always("no path has two holders", |_, world: &World| {
                 (0..world.queues.len()).all(|path| world.holders(path) <= 1)

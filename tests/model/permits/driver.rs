@@ -1,7 +1,7 @@
 //! What `leases.rs` does, step by step.
 
+use super::super::queue::connection::Connection;
 use super::super::queue::contender;
-use super::super::queue::line::Connection;
 use super::super::queue::permits::{Action, Count, Event, Limit};
 use super::super::task::AsHash;
 use super::task::{Answer, Asking, Client, Phase, Task, What};
@@ -37,7 +37,7 @@ impl Client {
 
     pub(crate) fn on_permits(&mut self, task: usize, event: Event, shown: &mut Shown) {
         let now = self.connection;
-        let action = self.tasks[task].applicant.on(event, now);
+        let action = self.tasks[task].permits.on(event, now);
         match (event, action) {
             (Event::Entered { .. }, Action::Take) => shown.takes_at_once = true,
             (Event::Counted(Count { synced: true, .. }), Action::Take) => shown.takes_by_sync = true,
@@ -53,9 +53,9 @@ impl Client {
 
     fn drive_permits(&mut self, task: usize, action: Action, shown: &mut Shown) {
         let whats = match action {
-            Action::Report if self.tasks[task].applicant.is_granted() => return self.hold(task),
+            Action::Report if self.tasks[task].permits.is_granted() => return self.hold(task),
             Action::Report => {
-                let action = self.tasks[task].applicant.park(self.connection);
+                let action = self.tasks[task].permits.park(self.connection);
                 return self.drive_permits(task, action, shown);
             }
             Action::AwaitGate => {

@@ -23,7 +23,7 @@ pub(crate) struct Game {
     pub(crate) clients: &'static [&'static [u32]],
     /// How many contenders that do as Curator's: a lease first, then the count.
     pub(crate) foreigners: usize,
-    /// Whether the line of each client knows that the gate is empty.
+    /// Whether the local queue of each client knows that the gate is empty.
     pub(crate) is_known: bool,
     pub(crate) faults: Faults,
 }

@@ -1,7 +1,8 @@
-//! What `place.rs` does, step by step.
+//! What `queue/place` does, step by step.
 
-use super::super::queue::contender::{Action, Event, Sight, Standing};
-use super::super::queue::line::{Connection, Moment, Prefetch, Rank};
+use super::super::queue::connection::Connection;
+use super::super::queue::contender::{Action, Event, Standing, WatchState};
+use super::super::queue::local_queue::{Moment, Prefetch, Rank};
 use super::super::queue::name::{Kind, MUTEX};
 use super::super::queue::order::Queued;
 use super::super::queue::permits::{self, Passage};
@@ -25,8 +26,8 @@ impl Client {
         };
         let connection = self.connection;
         let of = &mut self.tasks[task];
-        let action = of.contender.on(event, &mut self.line, connection, |_: &str| ());
-        let now = self.line.moment(connection);
+        let action = of.contender.on(event, &mut self.local, connection, |_: &str| ());
+        let now = self.local.moment(connection);
         let since_entry = match entered {
             Some((sequence, listed)) => of.entry.shows(sequence, listed, now),
             None => of.passage.is_some_and(|passage| passage.since_entry),
@@ -85,7 +86,7 @@ impl Client {
             self.send(task, slot, what.clone());
         }
         let slots = whats.into_iter().map(|what| (what, is_over.then_some(Answer::Lost))).collect();
-        let at = self.line.moment(self.connection);
+        let at = self.local.moment(self.connection);
         Asking { action: AsHash(action), at, slots }
     }
 
@@ -96,12 +97,12 @@ impl Client {
     fn create(&mut self, task: usize) -> Vec<What> {
         self.leave_line(task);
         let (epoch, on) = (self.epoch, self.connection);
-        let Prefetch { list, .. } = self.line.prefetch(on);
+        let Prefetch { list, .. } = self.local.prefetch(on);
         let of = &mut self.tasks[task];
         of.blocker = None;
         of.epoch = epoch;
         of.creates += 1;
-        of.entry.sent(self.line.vacancy(on));
+        of.entry.sent(self.local.vacancy(on));
         let id = format!("{}{task}{}-", self.id, of.creates);
         of.node = Some(Node { id: id.clone(), name: None, watch: None });
         [What::Create { id }].into_iter().chain(list.then_some(What::List)).collect()
@@ -121,7 +122,7 @@ impl Client {
     pub(crate) fn gate_answered(&mut self, task: usize, asking: Asking<Action>, shown: &mut Shown) {
         let Asking { action: AsHash(action), at, slots, .. } = asking;
         let event = match &action {
-            // The line of an old session is gone with it.
+            // The local queue of an old session is gone with it.
             _ if self.is_over(task) => None,
             Action::Create => self.created(task, at, slots),
             Action::Watch { own, blocker } => self.watched(task, *own, blocker.as_deref(), at.on, slots),
@@ -155,8 +156,8 @@ impl Client {
             return (!self.is_over(task)).then_some(Event::CreateUnknown);
         }
         // The parent lasts. It is watched whenever the library would watch it.
-        if self.line.prefetch(at.on).parent_watch {
-            at = self.line.parent_watched(at.on);
+        if self.local.prefetch(at.on).parent_watch {
+            at = self.local.parent_watched(at.on);
         }
         self.tasks[task].node.as_mut().expect("it was created").name = name;
         let (own, rank) = self.arrive(task, Some(at))?;
@@ -167,7 +168,7 @@ impl Client {
         let name = self.tasks[task].name()?.clone();
         let sequence = MUTEX.read(&name).map(|(_, number)| number).expect("it is a name of ours");
         let own = Queued { kind: Kind::Exclusive, sequence, name };
-        let rank = self.line.arrive(&own, created, self.connection, task);
+        let rank = self.local.arrive(&own, created, self.connection, task);
         self.tasks[task].rank = Some(rank);
         Some((own, rank))
     }
@@ -187,18 +188,18 @@ impl Client {
             of.node.as_mut().expect("it is watched").watch = Some(watch);
         }
         let blocker = match answers.next() {
-            None => Sight::Unwatched,
+            None => WatchState::Unwatched,
             Some(Answer::Watched(watch)) => {
                 of.blocker = Some((blocker.expect("it is watched").to_owned(), watch, on));
-                Sight::There
+                WatchState::There
             }
-            Some(Answer::Missing) => Sight::Gone,
+            Some(Answer::Missing) => WatchState::Gone,
             Some(_) => return None,
         };
         let own = match own {
-            None if self.own_sight(task) == Sight::There => Sight::Unwatched,
-            None | Some(Answer::Watched(_)) => self.own_sight(task),
-            Some(Answer::Missing) => Sight::Gone,
+            None if self.own_watch_state(task) == WatchState::There => WatchState::Unwatched,
+            None | Some(Answer::Watched(_)) => self.own_watch_state(task),
+            Some(Answer::Missing) => WatchState::Gone,
             Some(_) => return None,
         };
         Some(Event::Watched { own, blocker, on })
@@ -206,10 +207,10 @@ impl Client {
 
     /// It was woken while it waited for the gate.
     pub(crate) fn gate_woken(&mut self, task: usize, shown: &mut Shown) {
-        let own = self.own_sight(task);
+        let own = self.own_watch_state(task);
         let of = &mut self.tasks[task];
         of.wake = false;
-        let blocker = of.blocker.as_ref().map_or(Sight::Unwatched, |(_, watch, _)| sight(watch));
+        let blocker = of.blocker.as_ref().map_or(WatchState::Unwatched, |(_, watch, _)| watch_state(watch));
         of.blocker.take_if(|(_, watch, _)| watch.has_told);
         if let Some(node) = &mut of.node {
             node.watch.take_if(|watch| watch.has_told);
@@ -219,15 +220,15 @@ impl Client {
         self.drive_gate(task, action, shown);
     }
 
-    fn own_sight(&self, task: usize) -> Sight {
+    fn own_watch_state(&self, task: usize) -> WatchState {
         let watch = self.tasks[task].node.as_ref().and_then(|node| node.watch.as_ref());
-        watch.map_or(Sight::Unwatched, sight)
+        watch.map_or(WatchState::Unwatched, watch_state)
     }
 
     pub(crate) fn leave_line(&mut self, task: usize) {
         // That of an old session is gone.
         if let Some(rank) = self.tasks[task].rank.take().filter(|_| !self.is_over(task)) {
-            for woken in self.line.leave(rank) {
+            for woken in self.local.leave(rank) {
                 self.tasks[woken].wake = true;
             }
         }
@@ -272,6 +273,6 @@ impl Client {
     }
 }
 
-fn sight(watch: &Watch) -> Sight {
-    if watch.has_told { Sight::Gone } else { Sight::There }
+fn watch_state(watch: &Watch) -> WatchState {
+    if watch.has_told { WatchState::Gone } else { WatchState::There }
 }

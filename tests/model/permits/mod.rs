@@ -1,4 +1,4 @@
-//! Applicants for the permits of a semaphore: a gate, the leases behind it, and a server that may lag behind.
+//! Contenders for the permits of a semaphore: a gate, the leases behind it, and a server that may lag behind.
 
 mod driver;
 mod game;

@@ -3,8 +3,9 @@
 use super::super::mutants::{Mutant, mutant};
 use super::Game;
 
-const PERMITS: &str = "src/queue/permits.rs";
-const LINE: &str = "src/queue/line.rs";
+const PERMITS: &str = "src/queue/pure/permits.rs";
+const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
+const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
 const DRIVER: &str = "tests/model/permits/driver.rs";
 const WORLD: &str = "tests/model/permits/world.rs";
 
@@ -19,15 +20,15 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     .shows_in_permits(|_| true),
     mutant(
         "the count that comes with a create is believed where others may have taken numbers in between",
-        LINE,
+        KNOWLEDGE,
         "self.at == now && [[self.up_to.checked_add(1) == Some(sequence)]]",
         "true",
     )
     .shows_in_permits(|_| true),
     mutant(
-        "a queue with contenders of the line counts as empty",
-        LINE,
-        "self.known_up_to(now).filter(|_| [[self.members.is_empty()]])?",
+        "a queue with contenders of the local queue counts as empty",
+        LOCAL_QUEUE,
+        "self.knowledge.vacancy(now).filter(|_| [[self.members.is_empty()]])",
         "true",
     )
     .shows_in_permits(|_| true),

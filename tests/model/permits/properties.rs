@@ -1,9 +1,8 @@
 //! What must always be true.
 
-use std::sync::Arc;
+use stateright::Property;
 
-use stateright::{Model, Property};
-
+use super::super::checked::{Checkable, Checked};
 use super::super::seen::Seen;
 use super::driver::{Breach, Shown};
 use super::game::Game;
@@ -11,10 +10,7 @@ use super::steps::Step;
 use super::task::{Phase, Task};
 use super::world::{Foreigner, World};
 
-pub(crate) struct Permits {
-    game: Game,
-    seen: Arc<Seen>,
-}
+pub(crate) type Permits = Checked<World>;
 
 const AT_ONCE: &str = "takes by the count that came with the create";
 const BY_COUNT: &str = "takes by a count";
@@ -26,45 +22,32 @@ const REQUEUE: &str = "losses of the place at the gate";
 pub(crate) const TO_BE_SEEN: [&str; 5] = [AT_ONCE, BY_COUNT, BY_SYNC, WAIT, REQUEUE];
 
 fn note(seen: &Seen, shown: Shown) {
-    for (is_shown, what) in [
+    seen.note_those([
         (shown.takes_at_once, AT_ONCE),
         (shown.takes_by_count, BY_COUNT),
         (shown.takes_by_sync, BY_SYNC),
         (shown.waits, WAIT),
         (shown.requeues, REQUEUE),
-    ] {
-        if is_shown {
-            seen.note(what);
-        }
-    }
+    ]);
 }
 
-impl Permits {
-    pub(crate) fn new(game: &Game, seen: &Arc<Seen>) -> Self {
-        Self { game: game.clone(), seen: seen.clone() }
-    }
-}
+impl Checkable for World {
+    type Game = Game;
+    type Step = Step;
 
-impl Model for Permits {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.game)]
+    fn begin(game: &Game) -> Self {
+        Self::new(game)
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(steps);
+    fn next(&self, steps: &mut Vec<Step>) {
+        self.steps(steps);
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut next = world.clone();
-        let shown = next.take(step);
-        note(&self.seen, shown);
-        (next != *world).then_some(next)
+    fn step(&mut self, step: Step, seen: &Seen) {
+        note(seen, self.take(step));
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn properties() -> Vec<Property<Checked<Self>>> {
         vec![
             Property::always("no more permits are out than there are", |_, world: &World| {
                 permits_out(world) <= world.limit

@@ -1,12 +1,13 @@
-//! One applicant, and the client that it is of: what `leases.rs` and `place.rs` have of it.
+//! One contender, and the client that it is of: what `permit_waiter.rs` and `queue/place` have of it.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
+use super::super::queue::connection::Connection;
 use super::super::queue::contender::{self, Contender};
-use super::super::queue::line::{Connection, Line, Moment, Rank};
+use super::super::queue::local_queue::{LocalQueue, Moment, Rank};
 use super::super::queue::name::MUTEX;
-use super::super::queue::permits::{self, Applicant, Entry, Passage};
+use super::super::queue::permits::{self, Entry, Passage, PermitContender};
 use super::super::task::AsHash;
 use super::server::{ClientId, Lease, Path, TakeId};
 
@@ -30,7 +31,7 @@ pub(crate) enum What {
         take: TakeId,
         wanted: u32,
     },
-    /// The janitor's, whom nobody waits for, but for an applicant that undoes.
+    /// The janitor's, whom nobody waits for, but for a contender that undoes.
     Delete {
         name: String,
     },
@@ -129,7 +130,7 @@ pub(crate) struct Task {
     pub(crate) wanted: u32,
     pub(crate) phase: Phase,
     pub(crate) epoch: usize,
-    pub(crate) applicant: Applicant,
+    pub(crate) permits: PermitContender,
     pub(crate) contender: Contender,
     pub(crate) entry: Entry,
     pub(crate) passage: Option<Passage>,
@@ -159,7 +160,7 @@ pub(crate) struct Client {
     pub(crate) inbox: VecDeque<Message>,
     /// Transactions that a server which the client has left may yet do.
     pub(crate) late: Vec<Request>,
-    pub(crate) line: Line<usize>,
+    pub(crate) local: LocalQueue<usize>,
     pub(crate) tasks: Vec<Task>,
 }
 
@@ -169,7 +170,7 @@ impl Task {
             wanted,
             phase: Phase::Outside,
             epoch: 0,
-            applicant: Applicant::new(wanted),
+            permits: PermitContender::new(wanted),
             contender: Contender::new(&MUTEX),
             entry: Entry::default(),
             passage: None,

@@ -1,6 +1,7 @@
 //! Everything there is, and what happens to it.
 
-use super::super::queue::line::Line;
+use super::super::queue::connection::Connection;
+use super::super::queue::local_queue::LocalQueue;
 use super::driver::{Breach, Shown};
 use super::game::{Faults, Game};
 use super::server::{AtGate, ClientId, Lease, Owner, Path, Server, View};
@@ -34,11 +35,11 @@ pub(crate) enum Foreigner {
 impl World {
     pub(crate) fn new(game: &Game) -> Self {
         let client = |(id, wanted): (usize, &&[u32])| {
-            let mut line = Line::default();
+            let mut local = LocalQueue::default();
             if game.is_known {
                 // Somebody has held and released before.
-                let at = line.parent_watched(1);
-                line.clear_up_to(-1, at);
+                let at = local.parent_watched(Connection(1));
+                local.clear_up_to(-1, at);
             }
             let tasks = wanted.iter().map(|wanted| Task::new(*wanted)).collect();
             Client {
@@ -46,12 +47,12 @@ impl World {
                 limit: game.limit,
                 epoch: 0,
                 has_expired: false,
-                connection: 1,
+                connection: Connection(1),
                 zxid: 0,
                 requests: Default::default(),
                 inbox: Default::default(),
                 late: Vec::new(),
-                line,
+                local,
                 tasks,
             }
         };
@@ -268,7 +269,7 @@ impl World {
     fn relocate(&mut self, id: ClientId, to: Option<usize>, keeps_requests: bool, late: bool) {
         let view = to.map(|index| self.server.past[index].clone());
         let client = &mut self.clients[id];
-        client.connection += 1;
+        client.connection.0 += 1;
         client.inbox.clear();
         let requests: Vec<Request> = client.requests.drain(..).collect();
         // What was not written yet is sent on the next connection; the janitor repeats what is not known to be done.
@@ -347,13 +348,13 @@ fn leave(now: &mut View, owner: Owner) {
 impl Client {
     /// It hears that its session is over, and there is another.
     fn hear_expiry(&mut self) {
-        self.connection += 1;
+        self.connection.0 += 1;
         self.epoch += 1;
         self.has_expired = false;
         self.inbox.clear();
         self.requests.clear();
         self.late.clear();
-        self.line = Line::default();
+        self.local = LocalQueue::default();
         for task in 0..self.tasks.len() {
             self.tasks[task].lose_answers(|_| true);
             if matches!(self.tasks[task].phase, Phase::Holding(_)) {

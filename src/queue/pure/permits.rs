@@ -1,10 +1,11 @@
-//! One applicant for permits as a state machine: events in, actions out; no I/O, no clock.
+//! One contender for permits as a state machine: events in, actions out; no I/O, no clock.
 //!
 //! Only the first contender at the gate creates leases. So a count of the leases is an upper bound for as long as
 //! we are first, provided that we already were when it was made. Every decision about that is made here and in
-//! [`Vacancy`](super::line::Vacancy).
+//! [`Vacancy`](super::local_queue::Vacancy).
 
-use super::line::{Connection, Moment, Vacancy};
+use super::connection::Connection;
+use super::local_queue::{Moment, Vacancy};
 
 /// How a place entered its queue: whether it was already first when the server handled the requests sent right
 /// behind the create.
@@ -113,7 +114,7 @@ pub(crate) enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     /// Tell the caller that it has its leases, or that it must wait. In the latter case the caller continues with
-    /// [`Applicant::park`] if it wants to wait.
+    /// [`PermitContender::park`] if it wants to wait.
     Report,
     /// Wait until the place at the gate is granted.
     AwaitGate,
@@ -139,9 +140,9 @@ pub(crate) enum Action {
     },
 }
 
-/// One applicant for a number of permits.
+/// One contender for a number of permits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Applicant {
+pub(crate) struct PermitContender {
     wanted: u32,
     /// Whether it waits for permits that are not available immediately.
     is_patient: bool,
@@ -149,7 +150,7 @@ pub(crate) struct Applicant {
     is_granted: bool,
 }
 
-impl Applicant {
+impl PermitContender {
     pub(crate) fn new(wanted: u32) -> Self {
         Self { wanted, is_patient: false, passage: None, is_granted: false }
     }
@@ -159,7 +160,7 @@ impl Applicant {
         self.is_granted
     }
 
-    /// Returns the next action of an applicant that was told to wait, and wants to.
+    /// Returns the next action of a contender that was told to wait, and wants to.
     pub(crate) fn park(&mut self, now: Connection) -> Action {
         self.is_patient = true;
         if self.is_granted { Action::Report } else { self.go_on(now) }

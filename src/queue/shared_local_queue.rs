@@ -5,12 +5,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::line::{Connection, Line, Moment, Rank};
-use super::order::Queued;
+use super::pure::connection::Connection;
+use super::pure::local_queue::{LocalQueue, Moment, Rank};
+use super::pure::order::Queued;
 use crate::client::{Session, Watcher};
 
 #[derive(Debug)]
-pub(crate) struct SharedLine {
+pub(crate) struct SharedLocalQueue {
     session: Arc<Session>,
     state: Mutex<State>,
     /// Notified of each contender that is added.
@@ -19,7 +20,7 @@ pub(crate) struct SharedLine {
 
 #[derive(Debug, Default)]
 struct State {
-    line: Line<Arc<Notify>>,
+    local: LocalQueue<Arc<Notify>>,
     parent_watch: Option<Watcher>,
     /// Whether a task [watches over](super::front) its front.
     is_watched: bool,
@@ -27,12 +28,12 @@ struct State {
 
 /// A contender's place in the local queue. Dropping it leaves the local queue, and wakes those that waited for it.
 #[derive(Debug)]
-pub(crate) struct Membership {
-    line: Arc<SharedLine>,
+pub(crate) struct LocalSlot {
+    local: Arc<SharedLocalQueue>,
     rank: Rank,
 }
 
-impl SharedLine {
+impl SharedLocalQueue {
     pub(crate) fn new(session: Arc<Session>) -> Self {
         Self { session, state: Mutex::default(), arrived: Notify::new() }
     }
@@ -43,23 +44,23 @@ impl SharedLine {
 
     /// Returns the current connection.
     pub(crate) fn connection(&self) -> Connection {
-        self.session.connection()
+        Connection(self.session.connection())
     }
 
     /// Calls `act` with the local queue and the current connection.
-    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Line<Arc<Notify>>, Connection) -> T) -> T {
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut LocalQueue<Arc<Notify>>, Connection) -> T) -> T {
         let mut state = self.state.lock();
-        let State { line, parent_watch, .. } = &mut *state;
+        let State { local, parent_watch, .. } = &mut *state;
         if parent_watch.as_mut().is_some_and(|watch| watch.seen().is_some()) {
             *parent_watch = None;
-            line.parent_changed();
+            local.parent_changed();
         }
-        act(line, self.session.connection())
+        act(local, self.connection())
     }
 
     /// Returns the moment of a request that is sent now.
     pub(crate) fn moment(&self) -> Moment {
-        self.with(|line, now| line.moment(now))
+        self.with(|local, now| local.moment(now))
     }
 
     /// Records that the parent is watched by a request on that connection. Returns the moment of the requests that
@@ -67,26 +68,26 @@ impl SharedLine {
     pub(crate) fn parent_watched(&self, watch: Watcher, on: Connection) -> Moment {
         let mut state = self.state.lock();
         state.parent_watch = Some(watch);
-        state.line.parent_watched(on)
+        state.local.parent_watched(on)
     }
 
-    /// Adds a contender. See [`Line::arrive`].
+    /// Adds a contender. See [`LocalQueue::arrive`].
     pub(crate) fn arrive(
         self: &Arc<Self>,
         node: &Queued,
         created: Option<Moment>,
         wake: &Arc<Notify>,
-    ) -> Membership {
-        let rank = self.with(|line, now| line.arrive(node, created, now, wake.clone()));
+    ) -> LocalSlot {
+        let rank = self.with(|local, now| local.arrive(node, created, now, wake.clone()));
         self.arrived.notify_waiters();
-        Membership { line: self.clone(), rank }
+        LocalSlot { local: self.clone(), rank }
     }
 
     /// Waits until a local contender waits for this one.
     pub(crate) async fn waited_for(&self, rank: Rank) {
         loop {
             let arrived = self.arrived.notified();
-            if self.with(|line, _| line.is_waited_for(rank)) {
+            if self.with(|local, _| local.is_waited_for(rank)) {
                 return;
             }
             arrived.await;
@@ -97,17 +98,17 @@ impl SharedLine {
     /// If so, the caller must start that task: it counts as started.
     pub(crate) fn is_to_be_watched(&self, rank: Rank) -> bool {
         let mut state = self.state.lock();
-        let State { line, is_watched, .. } = &*state;
-        let is_needed = !is_watched && (line.is_blocked(rank) || line.is_waited_for(rank));
+        let State { local, is_watched, .. } = &*state;
+        let is_needed = !is_watched && (local.is_blocked(rank) || local.is_waited_for(rank));
         state.is_watched |= is_needed;
         is_needed
     }
 
-    /// Returns its [front](Line::front); `None` if no one waits, and then the task that watches over it counts as
+    /// Returns its [front](LocalQueue::front); `None` if no one waits, and then the task that watches over it counts as
     /// ended.
     pub(crate) fn front(&self) -> Option<Vec<(Rank, String)>> {
         let mut state = self.state.lock();
-        let front = state.line.front();
+        let front = state.local.front();
         state.is_watched = !front.is_empty();
         state.is_watched.then_some(front)
     }
@@ -116,36 +117,36 @@ impl SharedLine {
     pub(crate) fn leave(&self, rank: Rank) {
         // The parent watch is not checked here: it makes no difference to those who leave, and their runtime may
         // have ended.
-        let woken = self.state.lock().line.leave(rank);
+        let woken = self.state.lock().local.leave(rank);
         for wake in woken {
             wake.notify_one();
         }
     }
 
-    /// Adds the reader that a writer downgrades to, if the writer is still there. See [`Line::follow`].
-    pub(crate) fn follow(self: &Arc<Self>, reader: &Queued, writer: &Queued) -> Option<Membership> {
+    /// Adds the reader that a writer downgrades to, if the writer is still there. See [`LocalQueue::follow`].
+    pub(crate) fn follow(self: &Arc<Self>, reader: &Queued, writer: &Queued) -> Option<LocalSlot> {
         // Never notified: the reader waits for no one.
         let wake = Arc::default();
-        let rank = self.with(|line, now| line.follow(reader, writer, now, wake))?;
+        let rank = self.with(|local, now| local.follow(reader, writer, now, wake))?;
         self.arrived.notify_waiters();
-        Some(Membership { line: self.clone(), rank })
+        Some(LocalSlot { local: self.clone(), rank })
     }
 }
 
-impl Membership {
+impl LocalSlot {
     pub(crate) fn rank(&self) -> Rank {
         self.rank
     }
 
     /// Whether it is still in the local queue: the [watch](super::idle::IdleWatch) on an idle place may have
     /// removed it.
-    pub(crate) fn is_in_line(&self) -> bool {
-        self.line.state.lock().line.is_member(self.rank)
+    pub(crate) fn is_in_local_queue(&self) -> bool {
+        self.local.state.lock().local.is_member(self.rank)
     }
 }
 
-impl Drop for Membership {
+impl Drop for LocalSlot {
     fn drop(&mut self) {
-        self.line.leave(self.rank);
+        self.local.leave(self.rank);
     }
 }

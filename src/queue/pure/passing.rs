@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_waits_for_what_may_yet_be_done() {
+    fn the_local_queue_waits_for_what_may_yet_be_done() {
         let mut transactions = Transactions::default();
         assert_eq!(transactions.pass_on(), PassOn::AtOnce);
         transactions.send();

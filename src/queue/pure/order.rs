@@ -34,12 +34,12 @@ pub(crate) fn is_past_the_last_number(sequence: i32) -> bool {
 pub(crate) struct Contenders(Vec<Queued>);
 
 impl Contenders {
-    /// Selects the contenders in a list of children, and passes the other children to `stranger`.
-    pub(crate) fn among(children: Vec<String>, names: &Names, mut stranger: impl FnMut(&str)) -> Self {
+    /// Selects the contenders in a list of children, and passes the other children to `unrecognized`.
+    pub(crate) fn among(children: Vec<String>, names: &Names, mut unrecognized: impl FnMut(&str)) -> Self {
         let recognise = |name: String| match names.read(&name) {
             Some((kind, sequence)) => Some(Queued { name, kind, sequence }),
             None => {
-                stranger(&name);
+                unrecognized(&name);
                 None
             }
         };
@@ -50,16 +50,16 @@ impl Contenders {
         self.0.len()
     }
 
-    /// Selects the contenders of all recipes, and passes every child that is not a contender of ours to `stranger`.
+    /// Selects the contenders of all recipes, and passes every child that is not a contender of ours to `unrecognized`.
     pub(crate) fn of_any_recipe(
         children: Vec<String>,
         names: &Names,
-        mut stranger: impl FnMut(&str),
+        mut unrecognized: impl FnMut(&str),
     ) -> Self {
         let recognise = |name: String| {
             let read = names.read_any(&name);
             if !matches!(read, Some((Kind::Exclusive | Kind::Shared, _))) {
-                stranger(&name);
+                unrecognized(&name);
             }
             read.map(|(kind, sequence)| Queued { name, kind, sequence })
         };
@@ -120,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_handed_out_and_do_not_count() {
-        let mut strangers = Vec::new();
+    fn unrecognized_children_are_handed_out_and_do_not_count() {
+        let mut unrecognized = Vec::new();
         let children = vec!["zebra".to_owned(), "a-lock-0000000001".to_owned(), "0-foreign".to_owned()];
-        let contenders = Contenders::among(children, &MUTEX, |name| strangers.push(name.to_owned()));
-        assert_eq!(strangers, ["zebra", "0-foreign"]);
+        let contenders = Contenders::among(children, &MUTEX, |name| unrecognized.push(name.to_owned()));
+        assert_eq!(unrecognized, ["zebra", "0-foreign"]);
         assert_eq!(contenders.in_order().map(names), Ok(vec!["a-lock-0000000001".to_owned()]));
     }
 

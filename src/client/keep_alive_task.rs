@@ -14,9 +14,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs for as long as the session is followed. While nothing depends on the session, it is only heard from, by
 /// reads in place of pings: a later confirmation counts in full only if something was heard shortly before.
-pub(super) async fn beat(session: &Session) -> Infallible {
+pub(super) async fn run(session: &Session) -> Infallible {
     let validity = session.validity();
-    let mut line = session.line();
+    let mut connectivity = session.connectivity();
     let mut beat = None;
     let mut beat_after = Moment::now();
     loop {
@@ -44,7 +44,7 @@ pub(super) async fn beat(session: &Session) -> Infallible {
                     beat_after = Moment::now() + PAUSE;
                 }
             }
-            _ = line.changed() => {}
+            _ = connectivity.changed() => {}
         }
     }
 }

@@ -4,20 +4,20 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join, join_all, join3, select_all, try_join_all};
+use futures_util::future::{join, join_all, join3, select_all, try_join_all};
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
-use super::all_or_none::{Action, AllOrNone, Event, Loss};
 use super::caller::Caller;
-use super::contender::Standing;
 use super::grant::Grant;
 use super::internals::LockInternals;
-use super::line::{Moment, Prefetch};
 use super::losses::Losses;
-use super::membership::SharedLine;
-use super::name::Kind;
 use super::place::Place;
+use super::prefetch::Prefetching;
+use super::pure::all_or_none::{Action, AllOrNone, Event, Loss};
+use super::pure::contender::Standing;
+use super::pure::local_queue::Moment;
+use super::pure::name::Kind;
 use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm};
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 /// everyone takes the queues in the same order, a waiter never blocks a contender that it waits for. That includes
 /// contenders that take one queue after another, like Curator's `InterProcessMultiLock`.
 #[derive(Debug)]
-pub(crate) struct Joint {
+pub(crate) struct MultiWaiter {
     /// In the order that all contenders agree on.
     queues: Arc<[Arc<LockInternals>]>,
     data: Option<Arc<[u8]>>,
@@ -58,7 +58,7 @@ struct Newcomer {
     at: Moment,
 }
 
-impl Joint {
+impl MultiWaiter {
     /// Enters the queues.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Joint {
             queue.form(Kind::Exclusive, data.clone()).size(queue.client(), queue.path())
         };
         queues[0].client().ensure_fits("members of a multi-lock", queues.iter().map(size))?;
-        let mut joint = Self {
+        let mut waiter = Self {
             queues: queues.clone(),
             data,
             caller,
@@ -88,9 +88,9 @@ impl Joint {
             has_made_parents: false,
             positions: None,
         };
-        let action = joint.machine.start();
-        joint.drive(action).await?;
-        Ok(joint)
+        let action = waiter.machine.start();
+        waiter.drive(action).await?;
+        Ok(waiter)
     }
 
     /// Returns the place in which it waits, and the index of its queue.
@@ -246,31 +246,23 @@ impl Joint {
             node
         };
         let nodes: Vec<EphemeralNode> = queues.iter().map(node).collect();
-        let lines: Vec<Arc<SharedLine>> = queues.iter().map(|queue| queue.line(session)).collect();
-        let (prefetch, mut moments): (Vec<Prefetch>, Vec<Moment>) =
-            lines.iter().map(|line| line.with(|line, now| (line.prefetch(now), line.moment(now)))).unzip();
-        let queue_watches = join_all(queues.iter().zip(&prefetch).map(|(queue, prefetch)| {
-            OptionFuture::from(prefetch.parent_watch.then(|| session.watch_existence(queue.path())))
-        }));
-        let lists =
-            join_all(queues.iter().zip(&prefetch).map(|(queue, prefetch)| {
-                OptionFuture::from(prefetch.list.then(|| session.list(queue.path())))
-            }));
+        let along = |queue: &Arc<LockInternals>| Prefetching::of(queue.path(), &queue.local_queue(session));
+        let along: Vec<Prefetching> = queues.iter().map(along).collect();
+        let watches = join_all(along.iter().map(Prefetching::watch_parent));
+        let lists = join_all(along.iter().map(Prefetching::list));
         // `join3` polls in this order, and the first poll sends: the lists already show our nodes.
         let creating = EphemeralNode::create_together(client, nodes, session, None);
-        let attempted = client.attempt(session, join3(queue_watches, creating, lists)).await;
-        let Some((queue_watches, (mut nodes, outcome), lists)) = attempted else {
+        let attempted = client.attempt(session, join3(watches, creating, lists)).await;
+        let Some((watched, (mut nodes, outcome), listed)) = attempted else {
             return Err(self.error(zk::Error::ConnectionLoss));
         };
-        match outcome.map_err(|source| self.error(source))? {
+        let learnt: Vec<(Option<Vec<String>>, Moment)> = match outcome.map_err(|source| self.error(source))? {
             CreateOutcome::Created => {
                 nodes.iter_mut().for_each(EphemeralNode::keep_nothing);
                 self.caller.reached();
-                for ((line, at), watch) in lines.iter().zip(&mut moments).zip(queue_watches) {
-                    if let Some(Ok((true, watch))) = watch {
-                        *at = line.parent_watched(watch, at.on);
-                    }
-                }
+                let replies = watched.into_iter().zip(listed);
+                let learn = |(along, (watched, listed)): (Prefetching, _)| along.learn(watched, listed);
+                along.into_iter().zip(replies).map(learn).collect()
             }
             CreateOutcome::ParentMissing | CreateOutcome::GuardMissing => {
                 if std::mem::replace(&mut self.has_made_parents, true) {
@@ -281,9 +273,12 @@ impl Joint {
                 made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
                 return Ok(Event::NotEntered);
             }
+            CreateOutcome::TooLarge => {
+                return Err(Error::RequestTooLarge { operation: "create nodes in", path: self.paths() });
+            }
             // Whether it was done or not, it is undone.
             CreateOutcome::Unknown(source) => return Err(self.error(source)),
-        }
+        };
         match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
             Ok(_) => {}
             Err(zk::Error::NoNode) => {
@@ -293,12 +288,14 @@ impl Joint {
             }
             Err(source) => return Err(self.error(source)),
         }
-        let forms: Vec<NodeForm> = queues.iter().map(|queue| form(queue)).collect();
-        let listed = lists.into_iter().zip(moments);
-        let newcomers = nodes.into_iter().zip(forms).zip(listed).map(|((node, form), (children, at))| {
-            Newcomer { node, form, children: children.and_then(Result::ok), at }
-        });
-        self.newcomers = newcomers.collect();
+        let newcomers = queues.iter().zip(nodes).zip(learnt);
+        let newcomer = |((queue, node), (children, at)): ((&Arc<LockInternals>, _), _)| Newcomer {
+            node,
+            form: form(queue),
+            children,
+            at,
+        };
+        self.newcomers = newcomers.map(newcomer).collect();
         self.failures.reset();
         self.has_made_parents = false;
         Ok(Event::Entered)

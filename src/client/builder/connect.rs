@@ -1,0 +1,151 @@
+//! Checks the settings of a client, and starts it.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use zookeeper_client as zk;
+
+use super::super::config::{Config, Origin};
+use super::super::core::Core;
+use super::super::dialer::Dialer;
+use super::super::handle::Client;
+use super::super::home::Home;
+use super::super::supervisor::Source;
+use super::super::{hosts, node_data, path, validity};
+use super::ClientBuilder;
+use crate::error::{Error, Result};
+
+impl ClientBuilder {
+    /// Connects to the servers of a connect string: `host[:port][,host[:port]…][/chroot]`.
+    ///
+    /// The default port is 2181. Write an IPv6 address in brackets, as in `[::1]:2181`. The chroot must exist. A
+    /// host may have a scheme: `tcp://`, or `tcp+tls://` with [TLS options](crate::guide::operations#security).
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid, before anything is sent;
+    /// [`Error::NotConnected`] if there is no session within the connection timeout; [`Error::AuthFailed`] if the
+    /// servers refuse the credentials.
+    ///
+    /// # Cancel safety
+    /// No client is left behind.
+    pub async fn connect(self, connect_string: &str) -> Result<Client> {
+        let client = self.connect_lazily(connect_string)?;
+        client.wait_connected().await?;
+        Ok(client)
+    }
+
+    /// Returns a client immediately, and connects it in the background. Its first state is
+    /// [`Suspended`](crate::ConnectionState::Suspended).
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid.
+    pub fn connect_lazily(self, connect_string: &str) -> Result<Client> {
+        let hosts = Arc::new(hosts::validate(connect_string, self.is_encrypted)?);
+        self.validate_identity()?;
+        let connector = self.connector.clone().with_session_timeout(self.session_timeout);
+        let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
+        let session_timeout = self.session_timeout;
+        let home = self.runtime.clone().map_or_else(Home::shared, |runtime| Ok(Home::of(runtime)))?;
+        self.start(
+            origin,
+            home,
+            Source::Own { dialer: Box::new(Dialer::new(connector, hosts)), session_timeout },
+        )
+    }
+
+    /// Creates a client on a session that you own. The client does not replace the session when it expires, and
+    /// [`Client::close`] does not end it. The settings of the session itself (timeout, authentication, encryption)
+    /// are those that you gave it; they are ignored here. Call this on the runtime that the session was created on:
+    /// the client runs there, too.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid, or if called outside of a
+    /// tokio runtime.
+    pub fn from_zookeeper(self, zookeeper: zk::Client) -> Result<Client> {
+        let origin = Origin::Adopted { chroot: zookeeper.path().to_owned() };
+        let runtime = Handle::try_current().map_err(|_| Error::InvalidArgument {
+            argument: "runtime",
+            reason:
+                "no tokio runtime is running here; call this on the runtime that the session was created on"
+                    .into(),
+        })?;
+        self.start(origin, Home::of(runtime), Source::Adopted(zookeeper))
+    }
+
+    fn start(self, origin: Origin, home: Home, source: Source) -> Result<Client> {
+        self.validate(&source)?;
+        if let Origin::Own { connect_string: hosts, .. } = &origin
+            && self.is_authenticated
+            && self.acls.is_open_by_default()
+        {
+            tracing::warn!(
+                hosts,
+                "this client authenticates, but its nodes are open to everyone: call `creator_only` or `acl` on its builder"
+            );
+        }
+        let namespace = match self.namespace.as_str() {
+            "" => String::new(),
+            namespace => format!("/{namespace}"),
+        };
+        let config = Config {
+            origin,
+            namespace,
+            acls: self.acls,
+            retry: self.retry,
+            connection_timeout: self.connection_timeout,
+            drop_timeout: self.drop_timeout,
+            terms: self.terms,
+            compresses: self.compresses,
+        };
+        Ok(Client::new(Core::start(config, home, self.identity, source)))
+    }
+
+    /// Only for a session of our own: an adopted one has the identities that its owner gave it.
+    fn validate_identity(&self) -> Result<()> {
+        if self.acls.default_names_creator() && !self.is_authenticated && !self.is_encrypted {
+            let reason = "it restricts the nodes to the authenticated client, but this client does not authenticate; call `auth` or `sasl`";
+            return Err(Error::InvalidArgument { argument: "ACL", reason: reason.into() });
+        }
+        Ok(())
+    }
+
+    fn validate(&self, source: &Source) -> Result<()> {
+        let invalid =
+            |argument, reason: &str| Err(Error::InvalidArgument { argument, reason: reason.into() });
+        if self.session_timeout.as_millis() == 0 {
+            return invalid("session timeout", "it is less than a millisecond; give several seconds");
+        }
+        if i32::try_from(self.session_timeout.as_millis()).is_err() {
+            return invalid(
+                "session timeout",
+                "it exceeds 2^31 - 1 milliseconds, ZooKeeper's maximum; give several seconds",
+            );
+        }
+        if self.connection_timeout.is_zero() {
+            return invalid("connection timeout", "it must be greater than zero; give several seconds");
+        }
+        let session_timeout = match source {
+            Source::Own { .. } => self.session_timeout,
+            Source::Adopted(zookeeper) => zookeeper.session_timeout(),
+        };
+        if self.terms.margin.is_some_and(|margin| margin > validity::longest_margin(session_timeout)) {
+            return invalid(
+                "validity margin",
+                "it exceeds two thirds of the session timeout; give a smaller margin, or a longer session timeout",
+            );
+        }
+        if let Some(identity) = &self.identity {
+            node_data::validate("identity", identity)?;
+        }
+        if self.acls.default_is_empty() {
+            return invalid(
+                "ACL",
+                "it is empty, so no one could use the nodes; grant at least one permission",
+            );
+        }
+        if !self.namespace.is_empty() {
+            path::validate(&format!("/{}", self.namespace))?;
+        }
+        self.retry.validate()
+    }
+}

@@ -1,0 +1,303 @@
+//! The handle on a client.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::Either;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::context::TokioContext;
+use tokio_util::future::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use zookeeper_client::{self as zk, Acl};
+
+use super::builder::ClientBuilder;
+use super::core::Core;
+use super::janitor::Janitor;
+use super::path;
+use super::presence::Presence;
+use super::retry::RetryPolicy;
+use super::state::ConnectionState;
+use crate::error::{Error, Result};
+
+/// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
+///
+/// The client is a cheap handle on shared state; clone it freely. [`close`](Self::close) ends its session. So does
+/// dropping the last handle together with everything made from it: locks, guards, candidates. That drop blocks
+/// until the servers have ended the session, for up to the [drop timeout](ClientBuilder::drop_timeout), so that a
+/// program that just ends leaves no lock behind. `std::process::exit` and signals drop nothing: return from `main`
+/// instead.
+///
+/// A client runs on two threads that all clients of a process share, so its session stays alive while the caller
+/// blocks. You can use it from any runtime, or from none. [`ClientBuilder::runtime`] runs it elsewhere.
+///
+/// It corresponds to Curator's `CuratorFramework`.
+///
+/// ```no_run
+/// use zk_recipes::{Client, InterProcessMutex};
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+/// let mutex = InterProcessMutex::new(&client, "/locks/orders")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "if unused, the client is closed at once"]
+pub struct Client {
+    pub(super) core: Arc<Core>,
+    /// `None` for background work, which does not keep the client open.
+    presence: Option<Arc<Presence>>,
+}
+
+impl Client {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        let presence = Some(Arc::new(Presence::new(core.clone())));
+        Self { core, presence }
+    }
+
+    /// Connects with default settings. See [`ClientBuilder::connect`].
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::connect`].
+    ///
+    /// # Cancel safety
+    /// No client is left behind.
+    pub async fn connect(connect_string: &str) -> Result<Self> {
+        Self::builder().connect(connect_string).await
+    }
+
+    /// Returns a builder with the default settings.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::new()
+    }
+
+    /// Returns a client immediately, and connects it in the background. See [`ClientBuilder::connect_lazily`].
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::connect_lazily`].
+    pub fn connect_lazily(connect_string: &str) -> Result<Self> {
+        Self::builder().connect_lazily(connect_string)
+    }
+
+    /// Creates a client on a session that the caller owns. See [`ClientBuilder::from_zookeeper`].
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::from_zookeeper`].
+    pub fn from_zookeeper(zookeeper: zk::Client) -> Result<Self> {
+        Self::builder().from_zookeeper(zookeeper)
+    }
+
+    /// Returns a handle for background work, which does not keep the client open.
+    pub(crate) fn detached(&self) -> Self {
+        Self { core: self.core.clone(), presence: None }
+    }
+
+    /// Returns what keeps the client open; `None` if this handle is [detached](Self::detached).
+    pub(crate) fn presence(&self) -> Option<Arc<Presence>> {
+        self.presence.clone()
+    }
+
+    /// Returns a receiver of the state of the connection. It always has the latest state, never a queue of old
+    /// ones. The first [`changed`](watch::Receiver::changed) returns immediately, for the current state.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_recipes::Client) {
+    /// let mut state = client.watch_connection();
+    /// while state.changed().await.is_ok() {
+    ///     println!("{:?}", *state.borrow_and_update());
+    /// }
+    /// # }
+    /// ```
+    pub fn watch_connection(&self) -> watch::Receiver<ConnectionState> {
+        let mut state = self.core.link.state();
+        state.mark_changed();
+        state
+    }
+
+    /// Waits until a connection accepts writes, for up to the [connection
+    /// timeout](ClientBuilder::connection_timeout). Use it with clients from
+    /// [`connect_lazily`](Self::connect_lazily); all other calls wait by themselves.
+    ///
+    /// ```no_run
+    /// # async fn example() -> zk_recipes::Result<()> {
+    /// let client = zk_recipes::Client::connect_lazily("zk1:2181,zk2:2181,zk3:2181")?;
+    /// client.wait_connected().await?;
+    /// assert!(client.watch_connection().borrow().is_connected());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`zookeeper`](Self::zookeeper).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn wait_connected(&self) -> Result<()> {
+        self.unless_closed(self.session()).await.map(|_| ())
+    }
+
+    /// Returns the current connection of the session, for requests of your own. Its paths include the chroot of the
+    /// connect string, but not the namespace. Reads through it see everything that this client has been told, and
+    /// so everything written under a lock before that lock was granted to this client.
+    ///
+    /// Call this again each time: a handle is good for one connection. After that connection is lost, its requests
+    /// fail with [`ConnectionLoss`](zk::Error::ConnectionLoss), even when this client has reconnected, and you must
+    /// not await a watch that was set through it: `zookeeper-client` panics. For one-shot watches that outlast a
+    /// connection, create a `zookeeper-client` of your own and share its session with this library by
+    /// [`from_zookeeper`](Self::from_zookeeper). Its handle is then the one that you gave, and survives reconnects;
+    /// its persistent watches do not, so set those again. After a reconnect, `sync` before you read through it: the new server may lag behind.
+    ///
+    /// The session cannot end while you keep the connection: drop it before [`close`](Self::close).
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`] if there is no connected session under the [retry policy](RetryPolicy);
+    /// [`Error::AuthFailed`], [`Error::SessionOver`] and [`Error::Closed`] if there will be none.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn zookeeper(&self) -> Result<zk::Client> {
+        let session = self.unless_closed(self.session_under_policy()).await?;
+        // The session may have ended right after the wait.
+        session.zookeeper().map_err(|_| self.not_connected(self.core.config.connection_timeout))
+    }
+
+    /// Returns the data of this client's nodes. See [`ClientBuilder::identity`]. Until the client connects for the
+    /// first time, the default identity lacks the local address.
+    pub fn identity(&self) -> &[u8] {
+        self.core.identity.get().unwrap_or(&self.core.identity_without_address)
+    }
+
+    /// Whether the client compresses the data of its nodes.
+    pub(super) fn compresses(&self) -> bool {
+        self.core.config.compresses
+    }
+
+    /// Ends the session, which releases all its locks, and wakes every waiter with [`Error::Closed`].
+    ///
+    /// Leaders come first. If candidates of this client lead, their work is asked to end, as by
+    /// [`Leadership::resign`](crate::Leadership::resign), and the session stays open until it has ended. That can
+    /// take their [grace](crate::LeaderOptions::grace), and for work that does not await, the connection timeout in
+    /// addition; then the session ends nevertheless. So do not await this call within such work.
+    ///
+    /// Returns when the server has confirmed the end, and at the latest after the connection timeout; immediately
+    /// if there is no connection. An adopted session stays open: what guards still hold on it is released when they
+    /// are dropped.
+    ///
+    /// # Cancel safety
+    /// The client is closed from the first poll on, even if the future is dropped.
+    pub async fn close(&self) {
+        self.core.begin_to_close();
+        self.core.closed.cancelled().await;
+        let patience = self.core.config.connection_timeout;
+        // A server that does not answer ends the session by itself.
+        let _ = self.at_home(async { timeout(patience, self.core.ended.cancelled()).await }).await;
+    }
+
+    /// Returns whether [`close`](Self::close) was called, or the client has ended otherwise.
+    pub fn is_closed(&self) -> bool {
+        self.core.leaving.asked().is_cancelled() || self.has_ended()
+    }
+
+    /// Whether the client is closed and the work of its leaders has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.core.closed.is_cancelled()
+    }
+
+    /// Cancelled when leaders must end their work because the client is being closed.
+    pub(crate) fn leaving(&self) -> &CancellationToken {
+        self.core.leaving.asked()
+    }
+
+    /// Keeps the session open for as long as the token lives, but for at most `grace` after the client is asked to
+    /// close. Returns `None` if that has already happened.
+    pub(crate) fn stay(&self, grace: Duration) -> Option<TaskTrackerToken> {
+        self.core.leaving.stay(grace)
+    }
+
+    /// Cancelled when the client has [ended](Self::has_ended) or is dropped.
+    pub(crate) fn closing(&self) -> CancellationToken {
+        self.core.closed.clone()
+    }
+
+    /// Runs an operation with the timers of the client's own thread, since the caller may have none. A runtime that
+    /// was given to the builder may be shut down, and then its timers must not be used; so in that case the
+    /// caller's timers are used.
+    pub(crate) fn at_home<F: Future>(&self, operation: F) -> Either<TokioContext<F>, F> {
+        let home = &self.core.home;
+        match home.is_ours() {
+            true => Either::Left(TokioContext::new(operation, home.runtime().clone())),
+            false => Either::Right(operation),
+        }
+    }
+
+    /// Runs an operation, but ends it with [`Error::Closed`] as soon as the client is closed.
+    pub(crate) fn unless_closed<T>(
+        &self,
+        operation: impl Future<Output = Result<T>>,
+    ) -> impl Future<Output = Result<T>> {
+        // Not an async block: it would store the operation twice.
+        let unless_closed = operation.with_cancellation_token(&self.core.closed);
+        self.at_home(unless_closed).map(|done| done.unwrap_or(Err(Error::Closed)))
+    }
+
+    /// Publishes something to watchers, which may have to be deferred. See [`Home::tell`].
+    pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
+        self.core.home.tell(show);
+    }
+
+    /// Publishes something to watchers, and waits until it is published.
+    pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
+        self.core.home.told(show).await;
+    }
+
+    /// Runs a task on the client's runtime, whatever the caller's runtime is.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.core.home.runtime().spawn(task);
+    }
+
+    /// Returns the path with the namespace in front.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`].
+    pub(crate) fn full_path(&self, path: &str) -> Result<Arc<str>> {
+        path::validate(path)?;
+        Ok(format!("{}{path}", self.core.config.namespace).into())
+    }
+
+    pub(crate) fn acl_of(&self, path: &str) -> Cow<'_, [Acl]> {
+        self.core.config.acls.of(path)
+    }
+
+    pub(crate) fn retry_policy(&self) -> &RetryPolicy {
+        &self.core.config.retry
+    }
+
+    /// Whether both are handles of one client.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+
+    /// Returns the state that an upper layer keeps for this client, one value of each type.
+    pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.core.extensions.get()
+    }
+
+    /// Completes in the background, for a limited time, what a caller has begun, and drops the result.
+    pub(crate) fn finish(&self, work: impl Future<Output: Send> + Send + 'static) {
+        self.janitor().finish(work);
+    }
+
+    pub(super) fn janitor(&self) -> &Janitor {
+        &self.core.janitor
+    }
+
+    /// Returns the addresses of the servers that accept unencrypted connections; `None` if the session is adopted.
+    #[cfg(feature = "testing")]
+    pub(crate) fn plain_servers(&self) -> Option<Vec<String>> {
+        self.core.config.origin.plain_servers()
+    }
+}

@@ -1,0 +1,174 @@
+//! How requests are made: on which session, how long one attempt waits, and how often it is repeated.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, join, select};
+use tokio::time::timeout;
+use zookeeper_client as zk;
+
+use super::handle::Client;
+use super::link::Status;
+use super::parents;
+use super::retry::Failures;
+use super::session::Session;
+use crate::error::{Error, Result};
+
+impl Client {
+    /// Waits until there is no connection.
+    pub(crate) async fn disconnected(&self) {
+        // The sender lives as long as the client.
+        let _ = self.watch_connection().wait_for(|state| !state.is_connected()).await;
+    }
+
+    /// Returns a connected session that accepts writes, waiting for up to the connection timeout.
+    pub(crate) async fn session(&self) -> Result<Arc<Session>> {
+        let connection_timeout = self.core.config.connection_timeout;
+        let mut status = self.core.link.status();
+        let settled = async {
+            // The sender lives as long as the client.
+            let settled = status.wait_for(Status::is_settled).await;
+            settled.map_or(Status::Over { source: zk::Error::ClientClosed }, |status| status.clone())
+        };
+        let settled = timeout(connection_timeout, settled).await;
+        if self.has_ended() {
+            return Err(Error::Closed);
+        }
+        match settled {
+            // If its connection has ended since, the next request reports that.
+            Ok(Status::Live { session, .. }) => Ok(session),
+            Ok(Status::Unauthenticated) => {
+                Err(Error::AuthFailed { hosts: self.core.config.origin.servers() })
+            }
+            Ok(Status::Over { source }) => Err(Error::SessionOver { source }),
+            Ok(Status::Connecting { .. }) | Err(_) => Err(self.not_connected(connection_timeout)),
+        }
+    }
+
+    /// Returns a connected session that accepts writes, waiting under the retry policy.
+    pub(crate) async fn session_under_policy(&self) -> Result<Arc<Session>> {
+        let mut failures = Failures::default();
+        loop {
+            match self.session().await {
+                Ok(session) => return Ok(session),
+                Err(error) => failures.pause_after(error, self.retry_policy()).await?,
+            }
+        }
+    }
+
+    /// Waits until requests can be made, for up to the connection timeout.
+    pub(crate) async fn ready(&self, session: &Session) {
+        // A request that is sent too early fails and reports why.
+        let _ = timeout(self.core.config.connection_timeout, session.ready()).await;
+    }
+
+    /// Makes one attempt, in the sense of the retry policy, at a request on this session. Returns `None` if the
+    /// session had no connection for the connection timeout; the request may have been sent, and carried out,
+    /// nevertheless.
+    ///
+    /// # Cancel safety
+    /// That of the request.
+    pub(crate) fn attempt<T>(
+        &self,
+        session: &Session,
+        asked: impl Future<Output = T>,
+    ) -> impl Future<Output = Option<T>> {
+        // Boxed: there can be many waiters, and each would keep the room of the future for as long as it waits.
+        let asked = Box::pin(asked);
+        async move {
+            self.ready(session).await;
+            let without_connection = pin!(session.without_connection(self.core.config.connection_timeout));
+            // Not `tokio::select!`, which polls nothing when the task has used up its budget: the first poll sends
+            // the request, and callers rely on that.
+            match select(asked, without_connection).await {
+                Either::Left((answer, _)) => Some(answer),
+                Either::Right(((), _)) => None,
+            }
+        }
+    }
+
+    /// Makes one attempt at a single request.
+    ///
+    /// # Errors
+    /// The error of the request, or `ConnectionLoss` if there was no connection.
+    pub(crate) async fn attempt_one<T>(
+        &self,
+        session: &Session,
+        request: impl Future<Output = Result<T, zk::Error>>,
+    ) -> Result<T, zk::Error> {
+        self.attempt(session, request).await.unwrap_or(Err(zk::Error::ConnectionLoss))
+    }
+
+    /// Waits until no session is available [under the retry policy](Self::session_under_policy), and returns the
+    /// reason.
+    pub(crate) async fn outage(&self) -> Error {
+        let mut status = self.core.link.status();
+        loop {
+            // If the sender is gone, the next call reports that.
+            let _ = status.wait_for(|status| !status.is_settled()).await;
+            if let Err(error) = self.session_under_policy().await {
+                return error;
+            }
+        }
+    }
+
+    /// Returns the error for having had no connected session for `waited`, with the causes known so far.
+    pub(crate) fn not_connected(&self, waited: Duration) -> Error {
+        let source = match &*self.core.link.status().borrow() {
+            Status::Connecting { failure } => failure.clone(),
+            _ => None,
+        };
+        let causes = self.core.link.causes.borrow().clone();
+        Error::NotConnected { hosts: self.core.config.origin.servers(), waited, causes, source }
+    }
+
+    /// Makes a request on the current session, and retries it under the retry policy if the connection fails. The
+    /// request may be carried out twice.
+    pub(crate) async fn request<T, F>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        attempt: impl Fn(Arc<Session>) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T, zk::Error>>,
+    {
+        let mut failures = Failures::default();
+        loop {
+            let outcome = match self.session().await {
+                Ok(session) => {
+                    let attempted = self.attempt_one(&session, attempt(session.clone())).await;
+                    attempted.map_err(|source| Error::ZooKeeper { operation, path: path.to_owned(), source })
+                }
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(value) => return Ok(value),
+                Err(error) if error.ends_session() => {}
+                Err(error) => failures.pause_after(error, self.retry_policy()).await?,
+            }
+        }
+    }
+
+    /// Whether a node exists at this full path. Sees everything that was done before the call.
+    pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
+        let looking = self.request("look for", path, |session| async move {
+            let (synced, stat) = join(session.sync(path), session.stat(path)).await;
+            Ok(synced.and(stat)?.is_some())
+        });
+        self.unless_closed(looking).await
+    }
+
+    /// Creates `path` and all its ancestors as containers.
+    ///
+    /// # Errors
+    /// The path that could not be created, and why.
+    pub(crate) async fn make_parents(
+        &self,
+        session: &Session,
+        path: &str,
+    ) -> Result<(), (String, zk::Error)> {
+        parents::make(self, session, path).await
+    }
+}

@@ -1,0 +1,81 @@
+//! The requests that prove that a session is alive, and bring its server up to date.
+
+use tokio::time::sleep;
+use zookeeper_client as zk;
+
+use super::super::clock::Moment;
+use super::super::signs::Probe;
+use super::super::write::Write;
+use super::Session;
+use super::reply::lost;
+
+impl Session {
+    /// Brings the server of this session up to date with what the leader knows; but that leader may have been
+    /// replaced. [`confirm`](Self::confirm) brings it up to date with the ensemble.
+    pub(crate) async fn sync(&self, path: &str) -> Result<(), zk::Error> {
+        self.sync_on(self.connected()?.zookeeper(), path).await
+    }
+
+    async fn sync_on(&self, zookeeper: &zk::Client, path: &str) -> Result<(), zk::Error> {
+        let sent = Moment::now();
+        zookeeper.sync(path).await.map_err(lost)?;
+        self.validity.answered(Probe::Sync.sign(self.validity.keep_alive()), sent);
+        Ok(())
+    }
+
+    /// Proves that the session is alive, and brings its server up to date with everything done before: the servers
+    /// commit a transaction that changes nothing. Under [`KeepAlive::Leader`](super::KeepAlive::Leader) it is a
+    /// `sync`, which proves less.
+    ///
+    /// This needs no permission: a check that is rejected, because the chroot is missing or may not be read, is
+    /// committed just as well. A server without a quorum does not answer, or rejects the whole request.
+    ///
+    /// # Errors
+    /// Nothing is proven.
+    pub(crate) async fn confirm(&self) -> Result<(), zk::Error> {
+        let connection = self.connected()?;
+        self.confirm_on(connection.zookeeper()).await
+    }
+
+    /// [Confirms](Self::confirm) the session on a connection that may not be the current one yet.
+    pub(in crate::client) async fn confirm_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
+        match Probe::of(self.validity.keep_alive()) {
+            Probe::Read => self.hear_on(zookeeper).await,
+            Probe::Sync => self.sync_on(zookeeper, "/").await,
+            Probe::Check => {
+                match self.commit_on(zookeeper, &[Write::Check { path: "/", version: None }]).await {
+                    Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. }) => Ok(()),
+                    Err(zk::MultiWriteError::RequestFailed { source }) => Err(source),
+                }
+            }
+        }
+    }
+
+    /// [Confirms](Self::confirm) the session until it is valid. After a silence of more than two thirds of its
+    /// timeout, that takes a second confirmation, a quarter of the timeout later.
+    ///
+    /// # Errors
+    /// Nothing is proven.
+    pub(crate) async fn become_valid(&self) -> Result<(), zk::Error> {
+        loop {
+            self.confirm().await?;
+            if self.validity.is_valid() {
+                return Ok(());
+            }
+            sleep(self.validity.confirm_again_after()).await;
+        }
+    }
+
+    /// Makes a read, so that a server hears from the session, and records its reply. Needs no permission, and the
+    /// chroot need not exist.
+    pub(crate) async fn hear(&self) -> Result<(), zk::Error> {
+        self.hear_on(self.connected()?.zookeeper()).await
+    }
+
+    async fn hear_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
+        let sent = Moment::now();
+        zookeeper.check_stat("/").await.map_err(lost)?;
+        self.validity.answered(Probe::Read.sign(self.validity.keep_alive()), sent);
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! One ZooKeeper session, and the requests that recipes make on it.
+
+mod confirm;
+mod connectivity;
+mod reads;
+mod reply;
+mod watcher;
+mod writes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+use zookeeper_client as zk;
+
+pub(super) use self::connectivity::Connectivity;
+pub(crate) use self::watcher::Watcher;
+pub(crate) use self::writes::NewNode;
+use super::connection::Connection;
+use super::validity::{Health, Validity};
+
+/// A session, from its establishment on. The epoch distinguishes it from earlier and later sessions of the same
+/// client.
+///
+/// A session has one connection after another, with gaps in between. The first poll of a request sends it on the
+/// current connection, or fails: requests that are polled one after another arrive in that order. A connection
+/// becomes current when its server has caught up, so that reads on it show everything that the client has been told
+/// before.
+///
+/// The [validity](Validity) is based on replies to requests that a majority of the servers has committed. The
+/// leader expires sessions; but a server that the leader no longer hears still answers reads and pings, and a
+/// leader that the others have replaced still answers `sync`.
+#[derive(Debug)]
+pub(crate) struct Session {
+    epoch: u64,
+    id: i64,
+    validity: Arc<Validity>,
+    connectivity: watch::Sender<Connectivity>,
+}
+
+impl Session {
+    pub(crate) fn new(epoch: u64, id: i64, validity: Validity) -> Self {
+        Self {
+            epoch,
+            id,
+            validity: Arc::new(validity),
+            connectivity: watch::Sender::new(Connectivity::Down(0)),
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Makes requests use this connection from now on. Its number is higher than those of all earlier connections.
+    pub(super) fn connect(&self, connection: Arc<Connection>) {
+        self.connectivity.send_replace(Connectivity::Connected(connection));
+    }
+
+    /// Records that the current connection is over, and that there will be another.
+    pub(super) fn disconnect(&self) {
+        self.connectivity.send_modify(|now| {
+            if let Connectivity::Connected(connection) = now {
+                *now = Connectivity::Down(connection.number());
+            }
+        });
+    }
+
+    /// Records that the client is closed while the session continues.
+    pub(super) fn leave(&self, connection: Connection) {
+        self.connectivity.send_replace(Connectivity::Left(Arc::new(connection)));
+    }
+
+    /// Records that the session is over or is to end at the server. It ends there when the requests in progress are
+    /// answered.
+    pub(super) fn end(&self) {
+        // Dropped after the lock is released.
+        let _last = self.connectivity.send_replace(Connectivity::Over);
+    }
+
+    /// Whether the session is known to be over.
+    pub(crate) fn is_over(&self) -> bool {
+        match &*self.connectivity.borrow() {
+            Connectivity::Connected(connection) | Connectivity::Left(connection) => {
+                connection.state().is_terminated()
+            }
+            Connectivity::Down(_) => false,
+            Connectivity::Over => true,
+        }
+    }
+
+    /// Returns a number that identifies the current connection among all connections of the client. A different
+    /// result means that another connection, or none, was current in between. Everything received on a connection,
+    /// in replies and events, was received before this reports the next one.
+    pub(crate) fn connection(&self) -> u64 {
+        let number = match &*self.connectivity.borrow() {
+            Connectivity::Connected(connection) => {
+                2 * connection.number() + u64::from(!connection.is_alive())
+            }
+            Connectivity::Left(connection) => 2 * connection.number() + 1,
+            Connectivity::Down(number) => 2 * number + 1,
+            Connectivity::Over => u64::from(u32::MAX),
+        };
+        self.epoch << 32 | number
+    }
+
+    /// Whether there is a connection to make requests on.
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(&*self.connectivity.borrow(), Connectivity::Connected(connection) if connection.is_alive())
+    }
+
+    /// Returns a receiver of the connections that come and go.
+    pub(super) fn connectivity(&self) -> watch::Receiver<Connectivity> {
+        self.connectivity.subscribe()
+    }
+
+    /// Waits until the session is known to be over.
+    pub(crate) async fn ended(&self) {
+        // The sender is ours.
+        let _ = self.connectivity.subscribe().wait_for(|now| matches!(now, Connectivity::Over)).await;
+    }
+
+    /// Waits until there has been no connection for `patience` without interruption.
+    pub(crate) async fn without_connection(&self, patience: Duration) {
+        let mut connectivity = self.connectivity.subscribe();
+        let takes_requests =
+            |now: &Connectivity| matches!(now, Connectivity::Connected(_) | Connectivity::Left(_));
+        // The sender is ours.
+        while timeout(patience, connectivity.wait_for(takes_requests)).await.is_ok() {
+            let _ = connectivity.wait_for(|now| !takes_requests(now)).await;
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.validity.timeout()
+    }
+
+    pub(crate) fn validity(&self) -> &Arc<Validity> {
+        &self.validity
+    }
+
+    /// Returns how certain it is at this moment that the session is alive. Reads the connection only once, since
+    /// holders call this all the time.
+    pub(crate) fn health(&self) -> Health {
+        let is_connected = match &*self.connectivity.borrow() {
+            Connectivity::Connected(connection) => match connection.state() {
+                state if state.is_terminated() => return Health::Over,
+                state => connection.is_alive_in(state),
+            },
+            Connectivity::Left(connection) if connection.state().is_terminated() => return Health::Over,
+            Connectivity::Left(_) | Connectivity::Down(_) => false,
+            Connectivity::Over => return Health::Over,
+        };
+        self.validity.health(is_connected)
+    }
+
+    /// Returns the current connection. No request waits for one: of several requests that are sent together, a
+    /// later one could then overtake an earlier one. [`ready`](Self::ready) waits.
+    ///
+    /// # Errors
+    /// As [`Connectivity::usable`].
+    fn connected(&self) -> Result<Arc<Connection>, zk::Error> {
+        self.connectivity.borrow().usable().cloned()
+    }
+
+    /// Waits until there is a connection to make requests on, or the session is over.
+    pub(crate) async fn ready(&self) {
+        if !self.connectivity.borrow().is_settled() {
+            // The sender is ours.
+            let _ = self.connectivity.subscribe().wait_for(Connectivity::is_settled).await;
+        }
+    }
+
+    /// Returns the handle of the current connection.
+    ///
+    /// # Errors
+    /// As every request.
+    pub(crate) fn zookeeper(&self) -> Result<zk::Client, zk::Error> {
+        Ok(self.connected()?.zookeeper().clone())
+    }
+
+    /// The number by which the servers know the session.
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The reads of a session, and its watches.
+
+use std::time::Duration;
+
+use futures_util::future::{join, try_join_all};
+use tokio::time::sleep;
+use zookeeper_client as zk;
+
+use super::reply::lost;
+use super::{Session, Watcher};
+use crate::failure::Failure;
+
+/// The pause between attempts while there is no connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Session {
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<String>, zk::Error> {
+        self.connected()?.zookeeper().list_children(path).await.map_err(lost)
+    }
+
+    /// Returns the names of the ephemeral nodes of this session in `parent` for which `is_wanted` returns true.
+    /// Sees everything that was done before the call. Another user with the permission to create nodes there can
+    /// use any name, so only the session shows whose a node is.
+    pub(crate) async fn own_nodes(
+        &self,
+        parent: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<String>, zk::Error> {
+        let connection = self.connected()?;
+        let zookeeper = connection.zookeeper();
+        // After a reconnect, the current server may lag behind the one that handled a create, or follow a leader
+        // that has been replaced. `join` polls in this order, and the first poll sends; without the async block,
+        // the call itself would send.
+        let listing = async { zookeeper.list_ephemerals(parent).await };
+        let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
+        confirmed?;
+        let own = match own {
+            Err(zk::Error::Unimplemented) => return self.own_children(parent, is_wanted).await,
+            own => own.map_err(lost)?,
+        };
+        let names = own.iter().filter_map(|path| path.strip_prefix(parent)?.strip_prefix('/'));
+        Ok(names.filter(|name| !name.contains('/') && is_wanted(name)).map(str::to_owned).collect())
+    }
+
+    /// Does the same for servers before 3.6, which do not report the nodes of a session.
+    async fn own_children(
+        &self,
+        parent: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<String>, zk::Error> {
+        /// How many nodes are asked about in one round trip.
+        const AT_ONCE: usize = 100;
+        let id = self.id;
+        let mut names = match self.list(parent).await {
+            Err(zk::Error::NoNode) => Vec::new(),
+            listed => listed?,
+        };
+        names.retain(|name| is_wanted(name));
+        let mut own = Vec::new();
+        for names in names.chunks(AT_ONCE) {
+            let paths: Vec<String> = names.iter().map(|name| format!("{parent}/{name}")).collect();
+            let stats = try_join_all(paths.iter().map(|path| self.stat(path))).await?;
+            let owned = names
+                .iter()
+                .zip(stats)
+                .filter(|(_, stat)| stat.as_ref().is_some_and(|stat| stat.ephemeral_owner == id));
+            own.extend(owned.map(|(name, _)| name.clone()));
+        }
+        Ok(own)
+    }
+
+    pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
+        self.connected()?.zookeeper().check_stat(path).await.map_err(lost)
+    }
+
+    pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat), zk::Error> {
+        self.connected()?.zookeeper().get_data(path).await.map_err(lost)
+    }
+
+    /// Reads the data of a node, and watches the node for its deletion or a change of its data.
+    pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
+        let connection = self.connected()?;
+        let (data, stat, watcher) = connection.zookeeper().get_and_watch_data(path).await.map_err(lost)?;
+        Ok((data, stat, Watcher::new(watcher, &connection)))
+    }
+
+    /// Reads and watches as [`watch_data`](Self::watch_data) does, again and again while there is no connection.
+    ///
+    /// # Errors
+    /// The server refuses, or the session is over.
+    pub(crate) async fn watch_data_patiently(
+        &self,
+        path: &str,
+    ) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
+        loop {
+            self.ready().await;
+            match self.watch_data(path).await {
+                Ok(watched) => return Ok(watched),
+                Err(error) if Failure::of(&error).is_passing() => sleep(PAUSE).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Watches a node for its creation, its deletion or a change of its data. Returns whether it exists.
+    pub(crate) async fn watch_existence(&self, path: &str) -> Result<(bool, Watcher), zk::Error> {
+        let connection = self.connected()?;
+        let (stat, watcher) = connection.zookeeper().check_and_watch_stat(path).await.map_err(lost)?;
+        Ok((stat.is_some(), Watcher::new(watcher, &connection)))
+    }
+
+    /// Lists the children, and watches for changes among them.
+    pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
+        let connection = self.connected()?;
+        let (children, watcher) = connection.zookeeper().list_and_watch_children(path).await.map_err(lost)?;
+        Ok((children, Watcher::new(watcher, &connection)))
+    }
+}

@@ -1,0 +1,193 @@
+//! The writes of a session.
+
+use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
+
+use super::super::clock::Moment;
+use super::super::signs::Sign;
+use super::super::write::Write;
+use super::Session;
+use super::reply::{is_committed, lost};
+use crate::failure::Failure;
+
+/// An ephemeral node to be created.
+#[derive(Debug)]
+pub(crate) struct NewNode<'a> {
+    pub(crate) path: String,
+    /// Whether the server appends the next number to the path.
+    pub(crate) numbered: bool,
+    pub(crate) data: Cow<'a, [u8]>,
+    pub(crate) acl: Cow<'a, [Acl]>,
+}
+
+/// The result of a successful create.
+#[derive(Debug)]
+pub(crate) struct Created {
+    /// The path, including what the server has appended.
+    pub(crate) path: String,
+    /// The transaction that created the node. Old servers do not report it for creates within a transaction.
+    pub(crate) czxid: Option<i64>,
+}
+
+impl NewNode<'_> {
+    /// Returns the operation that creates the node in a transaction.
+    pub(crate) fn to_write(&self) -> Write<'_> {
+        Write::Create { path: &self.path, data: &self.data, mode: self.mode(), acl: &self.acl }
+    }
+
+    fn mode(&self) -> CreateMode {
+        if self.numbered { CreateMode::EphemeralSequential } else { CreateMode::Ephemeral }
+    }
+}
+
+impl Session {
+    /// Creates an ephemeral node.
+    pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
+        let connection = self.connected()?;
+        let zookeeper = connection.zookeeper();
+        let sent = Moment::now();
+        let options = node.mode().with_acls(Acls::new(&node.acl));
+        let (stat, sequence) =
+            self.written(sent, zookeeper.create(&node.path, &node.data, &options).await)?;
+        let path = if node.numbered { format!("{}{sequence}", node.path) } else { node.path.clone() };
+        Ok(Created { path, czxid: Some(stat.czxid) })
+    }
+
+    /// Creates ephemeral nodes, all or none. Returns `None` if the guard, a node that must exist, does not.
+    pub(crate) async fn create_together(
+        &self,
+        guard: Option<&str>,
+        nodes: &[NewNode<'_>],
+    ) -> Result<Option<Vec<Created>>, zk::Error> {
+        let guards = guard.into_iter().map(|path| Write::Check { path, version: None });
+        let creates = nodes.iter().map(NewNode::to_write);
+        let writes: Vec<Write<'_>> = guards.chain(creates).collect();
+        let results = match self.commit(&writes).await {
+            Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode })
+                if guard.is_some() =>
+            {
+                return Ok(None);
+            }
+            results => results?,
+        };
+        let created = results.into_iter().filter_map(|result| match result {
+            zk::MultiWriteResult::Create { path, stat } => {
+                Some(Created { path, czxid: (!stat.is_invalid()).then_some(stat.czxid) })
+            }
+            _ => None,
+        });
+        Ok(Some(created.collect()))
+    }
+
+    /// Carries out writes in one transaction: all or none. They are sent at the first poll.
+    pub(crate) async fn commit(
+        &self,
+        writes: &[Write<'_>],
+    ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
+        let connection = self.connected()?;
+        self.commit_on(connection.zookeeper(), writes).await
+    }
+
+    pub(super) async fn commit_on(
+        &self,
+        zookeeper: &zk::Client,
+        writes: &[Write<'_>],
+    ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
+        let mut writer = zookeeper.new_multi_writer();
+        for (index, write) in writes.iter().enumerate() {
+            let added = write.add_to(&mut writer);
+            added.map_err(|source| zk::MultiWriteError::OperationFailed { index, source })?;
+        }
+        let sent = Moment::now();
+        let results = writer.commit().await.map_err(|error| match error {
+            zk::MultiWriteError::RequestFailed { source } => {
+                zk::MultiWriteError::RequestFailed { source: lost(source) }
+            }
+            // If the session ends or has moved meanwhile, nothing was done and nothing decided.
+            zk::MultiWriteError::OperationFailed { source, .. }
+                if Failure::of(&source) != Failure::Refused =>
+            {
+                zk::MultiWriteError::RequestFailed { source }
+            }
+            error => error,
+        });
+        // A rejected transaction is committed as well, as one that does nothing. The leader decides that, since the
+        // result of each operation depends on those before.
+        if matches!(results, Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. })) {
+            self.validity.answered(Sign::Confirmed, sent);
+        }
+        results
+    }
+
+    /// Creates a persistent node.
+    pub(crate) async fn create_persistent(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+    ) -> Result<(), zk::Error> {
+        let connection = self.connected()?;
+        let sent = Moment::now();
+        let options = CreateMode::Persistent.with_acls(Acls::new(acl));
+        self.written(sent, connection.zookeeper().create(path, data, &options).await).map(|_| ())
+    }
+
+    /// Creates a container node without data. Succeeds if the node already exists.
+    pub(crate) async fn create_container(&self, path: &str, acl: &[Acl]) -> Result<(), zk::Error> {
+        let connection = self.connected()?;
+        let sent = Moment::now();
+        let options = CreateMode::Container.with_acls(Acls::new(acl));
+        match self.written(sent, connection.zookeeper().create(path, &[], &options).await) {
+            Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the data of a node if it has that version; `None` matches every version.
+    pub(crate) async fn set_data(
+        &self,
+        path: &str,
+        data: &[u8],
+        version: Option<i32>,
+    ) -> Result<(), zk::Error> {
+        let connection = self.connected()?;
+        let sent = Moment::now();
+        self.written(sent, connection.zookeeper().set_data(path, data, version).await).map(|_| ())
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
+        let connection = self.connected()?;
+        let sent = Moment::now();
+        self.written(sent, connection.zookeeper().delete(path, None).await)
+    }
+
+    /// Sends a delete before it returns, or as soon as there is a connection. The future yields the reply.
+    pub(crate) fn send_delete(
+        self: &Arc<Self>,
+        path: &str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), zk::Error>> + Send + Sync>> {
+        let session = self.clone();
+        let Ok(connection) = self.connected() else {
+            let path = path.to_owned();
+            return Box::pin(async move {
+                session.ready().await;
+                session.delete(&path).await
+            });
+        };
+        let sent = Moment::now();
+        let deleting = connection.zookeeper().delete(path, None);
+        Box::pin(deleting.map(move |answer| session.written(sent, answer)))
+    }
+
+    /// Records the reply to a write as a sign of life, if it is one.
+    fn written<T>(&self, sent: Moment, answer: Result<T, zk::Error>) -> Result<T, zk::Error> {
+        if is_committed(&answer) {
+            self.validity.answered(Sign::Confirmed, sent);
+        }
+        answer.map_err(lost)
+    }
+}

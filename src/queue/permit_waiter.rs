@@ -1,0 +1,296 @@
+//! A waiter for the permits of a semaphore: drives [`PermitContender`].
+
+use std::sync::Arc;
+
+use futures_util::future::{OptionFuture, join_all, join3, select_all, try_join_all};
+use tokio::sync::watch;
+use zookeeper_client as zk;
+
+use super::admission::Pass;
+use super::caller::Caller;
+use super::grant::Grant;
+use super::leases::Leases;
+use super::place::Place;
+use super::pure::connection::Connection;
+use super::pure::contender::WatchState;
+use super::pure::name::Kind;
+use super::pure::permits::{Action, Count, Event, PermitContender};
+use super::seat::Seat;
+use crate::client::{CreateOutcome, EphemeralNode, Failures, Session, Watcher};
+use crate::error::{Error, Result};
+
+/// A contender for leases. Dropping it leaves the queue, and gives back what it has taken.
+#[derive(Debug)]
+pub(crate) struct PermitWaiter {
+    leases: Arc<Leases>,
+    machine: PermitContender,
+    wanted: u32,
+    data: Option<Arc<[u8]>>,
+    /// The place at the gate.
+    seat: Seat,
+    /// The watches that fire when the last count is out of date.
+    watchers: Vec<Watcher>,
+    /// Leases that may have been created.
+    in_doubt: Vec<EphemeralNode>,
+    taken: Option<Vec<Grant>>,
+    /// Whether it has found the parent of the leases missing.
+    has_made_parents: bool,
+    /// Consecutive failures to reach the servers.
+    failures: Failures,
+}
+
+impl PermitWaiter {
+    /// Enters the queue at the gate, and takes the leases if they are available immediately.
+    ///
+    /// # Cancel safety
+    /// Nothing stays in any queue.
+    pub(crate) async fn enter(
+        leases: &Arc<Leases>,
+        wanted: u32,
+        data: Option<Arc<[u8]>>,
+        caller: Caller,
+    ) -> Result<Self> {
+        leases.leases().ensure_recipe()?;
+        let form = leases.gate().form(Kind::Exclusive, None);
+        let (seat, count) = match Seat::pass(leases.gate(), &form, &caller).await? {
+            Pass::TakeOver(mut seat) => {
+                seat.arrive().await?;
+                (seat, None)
+            }
+            Pass::Enter(on_the_way) => leases.enter(form, caller, on_the_way).await?,
+        };
+        leases.leases().is_used_now();
+        let event = Event::Entered { passage: seat.passage(), count };
+        let mut waiter = Self {
+            leases: leases.clone(),
+            machine: PermitContender::new(wanted),
+            wanted,
+            data,
+            seat,
+            watchers: Vec::new(),
+            in_doubt: Vec::new(),
+            taken: None,
+            has_made_parents: false,
+            failures: Failures::default(),
+        };
+        let action = waiter.machine.on(event, waiter.connection());
+        waiter.drive(action).await?;
+        Ok(waiter)
+    }
+
+    /// Takes the leases, if it got them. It is empty afterwards: dropping it leaves the gate, and no one
+    /// waits for that.
+    pub(crate) fn take_grants(&mut self) -> Option<Vec<Grant>> {
+        self.taken.take_if(|_| self.machine.is_granted())
+    }
+
+    /// Waits until it has its leases.
+    ///
+    /// # Cancel safety
+    /// If cancelled, it must be dropped or left.
+    pub(crate) async fn wait(&mut self) -> Result<()> {
+        let action = self.machine.park(self.connection());
+        self.drive(action).await
+    }
+
+    /// Leaves the queue and waits for the confirmation; gives back the leases that it has taken without waiting.
+    ///
+    /// # Cancel safety
+    /// Both happen in any case; in the background if this is cancelled.
+    pub(crate) async fn leave(self) -> Result<()> {
+        drop((self.taken, self.in_doubt));
+        self.seat.leave().await
+    }
+
+    /// From now on, it might not be polled for long. See [`Seat::reserve`].
+    pub(crate) fn reserve(&mut self) {
+        self.seat.reserve();
+    }
+
+    /// Returns how many waiters were ahead at the last look.
+    pub(crate) fn position(&self) -> usize {
+        self.seat.position()
+    }
+
+    /// Reads the queue at the gate and returns how many waiters are ahead.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn read_position(&self) -> Result<usize> {
+        match self.taken {
+            Some(_) => Ok(0),
+            None => self.seat.read_position().await,
+        }
+    }
+
+    /// From now on, publishes how many waiters are ahead whenever that changes while it waits.
+    pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
+        self.seat.publish_position(positions);
+    }
+
+    /// Carries out one action after another until there is something to report.
+    async fn drive(&mut self, mut action: Action) -> Result<()> {
+        loop {
+            let outcome = match action {
+                Action::Report => return Ok(()),
+                Action::AwaitGate => {
+                    self.seat.wait().await?;
+                    Ok(Event::Gate(self.seat.passage()))
+                }
+                Action::LookAtGate => {
+                    self.seat.look().await?;
+                    Ok(Event::Gate(self.seat.passage()))
+                }
+                Action::Count { sync, watch } => self.count(sync, watch).await,
+                Action::Await => Ok(self.changed().await),
+                Action::Take => self.take().await,
+                Action::MakeParents => self.make_parents().await,
+                Action::Undo => self.undo().await,
+                Action::Refuse { leases, limit: permits } => {
+                    let path = self.leases.path().to_string();
+                    return Err(Error::PermitsDiffer { path, permits, leases });
+                }
+            };
+            let event = match outcome {
+                Ok(event) => event,
+                Err(error) if error.ends_session() => Event::SessionOver,
+                Err(error) => {
+                    match self.seat.place_mut() {
+                        Some(place) => place.pause_after(error).await?,
+                        None => return Err(error),
+                    }
+                    Event::Failed
+                }
+            };
+            action = self.machine.on(event, self.connection());
+        }
+    }
+
+    /// Returns the session of the place at the gate.
+    fn session(&self) -> Result<Arc<Session>> {
+        let over = || self.leases.gate().error("stay in the queue of", zk::Error::SessionExpired);
+        self.seat.place().and_then(Place::session).cloned().ok_or_else(over)
+    }
+
+    /// Returns the current connection of that session.
+    fn connection(&self) -> Connection {
+        self.seat.place().map_or(Connection::NONE, Place::connection)
+    }
+
+    /// Waits until that session takes requests, for as long as one attempt does.
+    async fn ready(&self) {
+        if let Ok(session) = self.session() {
+            self.leases.client().ready(&session).await;
+        }
+    }
+
+    /// Returns the path of the node at the gate.
+    fn gate(&self) -> Option<String> {
+        self.seat.place().and_then(Place::node_path)
+    }
+
+    async fn count(&mut self, sync: bool, watch: bool) -> Result<Event> {
+        self.ready().await;
+        let (session, asked_on) = (self.session()?, self.connection());
+        self.watchers.clear();
+        let leases = &self.leases;
+        let synced = OptionFuture::from(sync.then(|| session.confirm()));
+        let place = self.seat.place_mut().filter(|_| watch);
+        let gate = OptionFuture::from(place.map(Place::watch_own));
+        // `join3` polls in this order, and the first poll sends: the server is up to date when it counts.
+        let (synced, gate, seen) = join3(synced, gate, leases.look(&session, watch)).await;
+        synced.transpose().map_err(|source| leases.cannot_count(source))?;
+        if gate.transpose()? == Some(WatchState::Gone) {
+            return Ok(Event::GateGone);
+        }
+        let (leases, limit, watchers) = seen?;
+        self.watchers = watchers;
+        Ok(Event::Counted(Count { leases, limit, asked_on, synced: sync }))
+    }
+
+    /// Waits for the watches of the last count.
+    async fn changed(&mut self) -> Event {
+        self.failures.reset();
+        if let Some(place) = self.seat.place_mut() {
+            place.waits();
+        }
+        let session = self.session().ok();
+        tokio::select! {
+            () = any_changed(&mut self.watchers) => {}
+            // If our node at the gate is gone, it is the turn of those behind it.
+            Some(()) = OptionFuture::from(self.seat.place_mut().map(Place::own_changed)) => {}
+            // In case no watch fires.
+            Some(()) = OptionFuture::from(session.as_ref().map(|session| session.ended())) => {}
+        }
+        self.watchers.clear();
+        Event::Changed
+    }
+
+    /// Creates all leases in one transaction, on condition that our node at the gate exists.
+    async fn take(&mut self) -> Result<Event> {
+        self.ready().await;
+        let session = self.session()?;
+        let leases = self.leases.leases();
+        let error = |source| leases.error("create leases in", source);
+        let Some(gate) = self.gate() else { return Ok(Event::GateGone) };
+        let form = leases.form(Kind::Shared, self.data.clone());
+        let node = |_| EphemeralNode::new(leases.client(), session.clone(), leases.path(), form.clone());
+        let nodes = (0..self.wanted).map(node).collect();
+        let (mut nodes, created) =
+            EphemeralNode::create_together(leases.client(), nodes, &session, Some(gate)).await;
+        let failed = match created {
+            Ok(CreateOutcome::Created) => {
+                match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
+                    Ok(_) if session.is_over() => return Err(error(zk::Error::SessionExpired)),
+                    Ok(_) => None,
+                    // One has been deleted meanwhile, so none is kept.
+                    Err(source) => Some(source),
+                }
+            }
+            Ok(CreateOutcome::ParentMissing) => return Ok(Event::ParentMissing),
+            Ok(CreateOutcome::GuardMissing) => return Ok(Event::GateGone),
+            Ok(CreateOutcome::TooLarge) => return Err(leases.too_large("create leases in")),
+            Ok(CreateOutcome::Unknown(source)) => Some(source),
+            Err(source) => return Err(error(source)),
+        };
+        if let Some(source) = failed {
+            let error = error(source);
+            self.in_doubt = nodes;
+            self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
+            return Ok(Event::TakeUnknown);
+        }
+        let grant = |node: EphemeralNode| node.czxid().map(|czxid| Grant { slot: None, node, czxid });
+        self.taken = nodes.into_iter().map(grant).collect();
+        self.failures.reset();
+        Ok(Event::Taken)
+    }
+
+    async fn make_parents(&mut self) -> Result<Event> {
+        let session = self.session()?;
+        let leases = self.leases.leases();
+        if std::mem::replace(&mut self.has_made_parents, true) {
+            // Something removes them as often as they are created.
+            let missing = leases.error("create leases in", zk::Error::NoNode);
+            self.failures.pause_or(missing, leases.client().retry_policy()).await?;
+        }
+        self.ready().await;
+        let made = leases.client().make_parents(&session, leases.path()).await;
+        made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
+        Ok(Event::ParentsMade)
+    }
+
+    /// Deletes the leases that may have been created, since they must not count.
+    async fn undo(&mut self) -> Result<Event> {
+        self.ready().await;
+        let mut nodes = std::mem::take(&mut self.in_doubt);
+        join_all(nodes.iter_mut().map(EphemeralNode::settle)).await;
+        join_all(nodes.into_iter().map(|node| node.remove(()))).await;
+        Ok(Event::Undone)
+    }
+}
+
+async fn any_changed(watchers: &mut [Watcher]) {
+    if !watchers.is_empty() {
+        select_all(watchers.iter_mut().map(|watcher| Box::pin(watcher.changed()))).await;
+    }
+}

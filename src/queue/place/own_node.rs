@@ -1,0 +1,92 @@
+//! What a place knows of its own node.
+
+use std::future::pending;
+
+use zookeeper_client as zk;
+
+use super::super::blocker::{cannot_watch, watch_state};
+use super::super::idle::IdleWatch;
+use super::super::pure::contender::WatchState;
+use super::super::shared_local_queue::LocalSlot;
+use super::{PAUSE, Place};
+use crate::client::EphemeralNode;
+use crate::error::Result;
+
+impl Place {
+    pub(super) fn own_watch_state(&mut self) -> WatchState {
+        self.node.as_mut().and_then(EphemeralNode::watcher).map_or(WatchState::Unwatched, watch_state)
+    }
+
+    /// Watches our node, unless it is watched already, and returns what is known of it.
+    ///
+    /// # Cancel safety
+    /// The watch may have been set.
+    pub(crate) async fn watch_own(&mut self) -> Result<WatchState> {
+        let watched = self.own_watch_state();
+        if matches!(watched, WatchState::There | WatchState::Gone) {
+            return Ok(watched);
+        }
+        self.ready().await;
+        let Some(node) = &mut self.node else { return Ok(WatchState::Gone) };
+        let seen = match node.watch().await {
+            Ok(()) => Ok(self.own_watch_state()),
+            // A client that may not read a node gets no event at its end.
+            Err(zk::Error::NoAuth) => match node.session().stat(&node.path()).await {
+                Ok(stat) => Ok(stat.map_or(WatchState::Gone, |_| WatchState::Unwatched)),
+                Err(source) => Err(source),
+            },
+            Err(zk::Error::NoNode) => Ok(WatchState::Gone),
+            Err(source) => Err(source),
+        };
+        seen.map_err(|source| cannot_watch(self.node_path().unwrap_or_default(), source))
+    }
+
+    /// Waits until the watch on our node has fired; forever if there is none.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn own_changed(&mut self) {
+        match self.node.as_mut().and_then(EphemeralNode::watcher) {
+            Some(watcher) => drop(watcher.changed().await),
+            None => pending().await,
+        }
+    }
+
+    /// Waits until our node is known to be gone; forever if that cannot be determined.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn gone(&mut self) {
+        loop {
+            match self.watch_own().await {
+                Ok(WatchState::Gone) => return,
+                Ok(_) => self.own_changed().await,
+                Err(error) if error.is_retryable() => tokio::time::sleep(PAUSE).await,
+                Err(_) => pending().await,
+            }
+        }
+    }
+
+    /// From now on, this place might not be polled for long. If its node goes away meanwhile, the local waiters
+    /// behind it are woken nevertheless. That costs one request, and only while there are such waiters.
+    pub(crate) fn may_idle(&mut self) {
+        if !std::mem::replace(&mut self.may_idle, true) {
+            self.watch_while_idle();
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.may_idle
+    }
+
+    pub(super) fn watch_while_idle(&mut self) {
+        let watched = self.slot.as_ref().zip(self.node_name()).filter(|_| self.may_idle);
+        self.idle = watched
+            .map(|(slot, name)| IdleWatch::of(&self.internals, &self.local, slot.rank(), name.to_owned()));
+    }
+
+    /// Whether our node is in the local queue, so that others wait for it as they must.
+    pub(super) fn is_in_local_queue(&self) -> bool {
+        self.slot.as_ref().is_some_and(LocalSlot::is_in_local_queue)
+    }
+}

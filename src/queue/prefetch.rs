@@ -1,0 +1,69 @@
+//! The requests that are sent along with a create, so that the queue is known without another round trip.
+
+use std::sync::Arc;
+
+use futures_util::future::OptionFuture;
+use zookeeper_client as zk;
+
+use super::pure::local_queue::{Moment, Prefetch, Vacancy};
+use super::shared_local_queue::SharedLocalQueue;
+use crate::client::Watcher;
+
+/// What is known of a queue right before a create, and what is asked of it along with the create.
+///
+/// The watch on the parent is to be polled before the create, and the list behind it: the first poll sends. So the
+/// list already shows the node.
+#[derive(Debug)]
+pub(crate) struct Prefetching {
+    path: Arc<str>,
+    local: Arc<SharedLocalQueue>,
+    prefetch: Prefetch,
+    at: Moment,
+    vacancy: Option<Vacancy>,
+}
+
+impl Prefetching {
+    /// Prepares the requests on the queue at that path, which the local queue asks for. Nothing is sent.
+    pub(crate) fn of(path: &Arc<str>, local: &Arc<SharedLocalQueue>) -> Self {
+        local.with(|known, now| Self {
+            path: path.clone(),
+            local: local.clone(),
+            prefetch: known.prefetch(now),
+            at: known.moment(now),
+            vacancy: known.vacancy(now),
+        })
+    }
+
+    /// Returns the knowledge that the queue is empty, if it is known to be.
+    pub(crate) fn vacancy(&self) -> Option<Vacancy> {
+        self.vacancy
+    }
+
+    /// Watches the parent, if that is asked for.
+    pub(crate) fn watch_parent(
+        &self,
+    ) -> OptionFuture<impl Future<Output = Result<(bool, Watcher), zk::Error>>> {
+        self.prefetch.parent_watch.then(|| self.local.session().watch_existence(&self.path)).into()
+    }
+
+    /// Lists the queue, if that is asked for.
+    pub(crate) fn list(&self) -> OptionFuture<impl Future<Output = Result<Vec<String>, zk::Error>>> {
+        self.prefetch.list.then(|| self.local.session().list(&self.path)).into()
+    }
+
+    /// Records the replies, once the node is created. Returns the children of the queue, if they are known, and the
+    /// moment of the create.
+    pub(crate) fn learn(
+        self,
+        watched: Option<Result<(bool, Watcher), zk::Error>>,
+        listed: Option<Result<Vec<String>, zk::Error>>,
+    ) -> (Option<Vec<String>>, Moment) {
+        let at = match watched {
+            Some(Ok((true, watch))) => self.local.parent_watched(watch, self.at.on),
+            // Without the watch, the next create lists as well.
+            _ => self.at,
+        };
+        // Whatever prevented the list, a missing permission or a lost connection, shows in the next one.
+        (listed.and_then(Result::ok), at)
+    }
+}
