@@ -1,4 +1,4 @@
-//! What it costs the servers to keep locks valid: `cargo bench --bench keep_alive`.
+//! What it costs the servers to keep locks valid: `cargo bench -p zk-recipes-benches --bench keep_alive`.
 //!
 //! Offers one server, and then three, as many keep-alives as 10,000 clients send that hold locks on sessions of 30 s: of
 //! each kind of [`KeepAlive`](zk_recipes::KeepAlive), and plain reads beside them. Then sends as many as the servers take.

@@ -1,4 +1,4 @@
-//! Lock libraries side by side: `cargo bench --bench compare`, with `-- --help` for more.
+//! Lock libraries side by side: `cargo bench -p zk-recipes-benches --bench compare`, with `-- --help` for more.
 //!
 //! Every participant is a process of its own that is told by lines what to do (`load.rs`): this program itself for the
 //! libraries in Rust (`native`), `ComparePeer.java` for Curator, `compare_peer.py` for kazoo. They work on the same
@@ -56,6 +56,8 @@ fn main() -> ExitCode {
 }
 
 async fn compare(options: &Options) -> Result<()> {
+    // From where the options name files; cargo has started it in the folder of the benches.
+    std::env::set_current_dir(peers::repository())?;
     let mut comparison = report::Comparison::new(options);
     for &servers in &options.servers {
         rounds::run_all(options, servers, &mut comparison).await?;

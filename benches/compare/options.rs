@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) const USAGE: &str = "\
-usage: cargo bench --bench compare -- [OPTION...]
+usage: cargo bench -p zk-recipes-benches --bench compare -- [OPTION...]
 
 Measures zk-recipes, Curator, kazoo, zookeeper-client's own lock, Redis and etcd side by side, and the same writes sent
 by hand. Prints a table, and writes target/compare/compare.json and compare.html.

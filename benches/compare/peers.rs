@@ -28,12 +28,16 @@ pub(crate) fn kazoo() -> Option<Command> {
 }
 
 fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/compare").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("compare").join(name)
 }
 
 fn folder() -> PathBuf {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/interop-peers");
+    let default = || repository().join("target/interop-peers");
     std::env::var_os("ZK_RECIPES_PEERS").map_or_else(default, PathBuf::from)
+}
+
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the benches are in a folder of it")
 }
 
 /// That of `JAVA_HOME`, as for the servers, or else that of `PATH`.

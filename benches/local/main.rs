@@ -1,4 +1,4 @@
-//! What costs no request: `cargo bench --bench local`.
+//! What costs no request: `cargo bench -p zk-recipes-benches --bench local`.
 //!
 //! Entering again and looking at a hold, on a real one (`hold.rs`), and what a contender makes of what it is told
 //! (`decide.rs`). The requests themselves are measured by the bench `compare`.

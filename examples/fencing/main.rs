@@ -1,5 +1,5 @@
 //! What a lock's fencing token is for. Worker A is stopped in the middle of its work, loses the lock to B
-//! without knowing, and goes on: `./zk-docker/with-zookeeper cargo run --example fencing`
+//! without knowing, and goes on: `./zk-docker/with-zookeeper cargo run -p zk-recipes-fencing`
 //!
 //! Both workers are processes, each with a session of its own. Each of them takes the lock, and then writes
 //! twice to two rows of a [`store`] outside of ZooKeeper. One row takes whatever comes, and there A's late

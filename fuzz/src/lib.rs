@@ -7,7 +7,7 @@ pub mod connect_string;
 pub mod names;
 pub mod replies;
 
-#[path = "../../tests/model"]
+#[path = "../../tests/thorough/model"]
 mod model {
     pub(crate) mod answers;
     pub(crate) mod checked;

@@ -1,4 +1,4 @@
-//! Contenders under any order of replies, events and faults: the game of `tests/model`, with more players than can be
+//! Contenders under any order of replies, events and faults: the game of `tests/thorough/model`, with more players than can be
 //! played in all ways. A contender may be granted only if it is its turn in the true queue.
 
 use std::sync::{Arc, LazyLock};

@@ -98,7 +98,7 @@ async fn assert_nodes(stage: &Stage, recipe: Recipe, participants: &[Participant
 }
 
 pub(crate) async fn outlives_the_death_of_others(generation: Generation, recipe: Recipe) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, doomed_java) = tokio::join!(stage.curator("java"), stage.mortal_curator("java"));
     let client = stage.client("rust").await;
     let (doomed_client, wire) = stage.mortal_client("rust").await;
@@ -149,7 +149,7 @@ pub(crate) async fn outlives_the_death_of_others(generation: Generation, recipe:
 }
 
 pub(crate) async fn leaders_are_asked_and_evicted(generation: Generation, recipe: Recipe) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let java = stage.curator("java").await;
     let (client, operator) = (stage.client("rust").await, stage.client("operator").await);
     let mut java_a = java.open("a", &recipe.open("data=java-a")).await;

@@ -1,7 +1,6 @@
 //! Where `install-peers` has put what the tests talk to.
+#![allow(dead_code, reason = "each test target uses a part")]
 
-use std::ffi::OsStr;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -24,8 +23,19 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    /// Where they must be there: whoever asks is ignored without them.
+    pub(crate) fn of(generation: Generation) -> Self {
+        Self::find(generation).unwrap_or_else(|missing| panic!("{missing}"))
+    }
+
     /// `None` if they are not there, and that may be.
-    pub(crate) fn find(generation: Generation) -> Option<Self> {
+    pub(crate) fn if_installed(generation: Generation) -> Option<Self> {
+        let found = Self::find(generation);
+        found.inspect_err(|missing| skipped(missing)).ok()
+    }
+
+    /// Or what is missing.
+    pub(crate) fn find(generation: Generation) -> Result<Self, String> {
         let folder = folder();
         let generation = match generation {
             Generation::Debian => "debian",
@@ -34,10 +44,10 @@ impl Peers {
         let class_path = folder.join(generation).join("classpath");
         let python = folder.join("kazoo/bin/python3");
         match std::fs::read_to_string(&class_path) {
-            Ok(text) if python.exists() => Some(Self { class_path: text.trim_end().to_owned(), python }),
+            Ok(text) if python.exists() => Ok(Self { class_path: text.trim_end().to_owned(), python }),
             _ => {
-                missing(if class_path.exists() { &python } else { &class_path });
-                None
+                let file = if class_path.exists() { &python } else { &class_path };
+                Err(format!("there is no {}; install the peers: tests/interop/install-peers", file.display()))
             }
         }
     }
@@ -50,18 +60,23 @@ pub(crate) fn java() -> PathBuf {
 }
 
 fn folder() -> PathBuf {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/interop-peers");
+    let default = || repository().join("target/interop-peers");
     std::env::var_os("ZK_RECIPES_PEERS").map_or_else(default, PathBuf::from)
 }
 
-fn missing(file: &Path) {
+/// Of whichever package the test is.
+pub(crate) fn repository() -> &'static Path {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.find(|folder| folder.join("tests/interop").is_dir()).expect("it is in the repository")
+}
+
+/// Whether it is a failure if they are missing.
+pub(crate) fn are_required() -> bool {
+    std::env::var_os("ZK_RECIPES_REQUIRE_PEERS").is_some_and(|value| !value.is_empty())
+}
+
+fn skipped(missing: &str) {
     static ONCE: Once = Once::new();
-    let file = file.display();
-    let way_out = "install the peers: tests/interop/install-peers";
-    if std::env::var_os("ZK_RECIPES_REQUIRE_PEERS").as_deref().is_some_and(|value| value != OsStr::new("")) {
-        panic!("there is no {file}; {way_out}");
-    }
-    // Not `eprintln!`, which is captured.
-    let notice = format!("what takes the peers is SKIPPED: there is no {file}; {way_out}\n");
-    ONCE.call_once(|| std::io::stderr().write_all(notice.as_bytes()).expect("stderr is open"));
+    assert!(!are_required(), "{missing}");
+    ONCE.call_once(|| eprintln!("what takes the peers is SKIPPED: {missing}"));
 }

@@ -24,7 +24,7 @@ fn other(name: &'static str, id: &'static str, client: &zk::Client) -> Contender
 }
 
 pub(crate) async fn latches_lead_in_order(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let zookeeper = bystander(&stage.server).await;
     let others = [other("other a", "other-a", &zookeeper), other("other b", "other-b", &zookeeper)];
     election::lead_in_order(&stage, Recipe::Latch, others).await;
@@ -59,7 +59,7 @@ pub(crate) async fn latches_are_asked_and_evicted(generation: Generation) {
 pub(crate) async fn curator_sleeps_through_the_end_of_a_leader_whose_node_was_written_to(
     generation: Generation,
 ) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let java_peer = stage.curator("java").await;
     let (client, operator) = (stage.client("rust").await, stage.client("operator").await);
     let mut java = java_peer.open("a", &Recipe::Latch.open("data=java")).await;
@@ -93,7 +93,7 @@ pub(crate) async fn curator_sleeps_through_the_end_of_a_leader_whose_node_was_wr
 }
 
 pub(crate) async fn latches_stand_in_containers(generation: Generation) {
-    let Some(stage) = Stage::set_reaping(generation).await else { return };
+    let stage = Stage::set_reaping(generation).await;
     let (java, client) = (stage.curator("java").await, stage.client("rust").await);
     let contenders = [
         Recipe::Latch.ours("rust", &client, id("")),

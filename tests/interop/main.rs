@@ -1,6 +1,6 @@
 //! Curator, kazoo and this library on the same paths, step by step.
 //!
-//! The peers are installed by `tests/interop/install-peers`; without them the tests say so and do nothing. With
+//! The peers are installed by `tests/interop/install-peers`; without them the tests are ignored, and say so. With
 //! `ZK_RECIPES_REQUIRE_PEERS` in the environment they fail instead.
 
 #[path = "../support/mod.rs"]
@@ -26,31 +26,35 @@ mod semaphore_mutex;
 mod stage;
 mod wire;
 
-/// Of Curator only the later one has it.
-mod compressed {
-    use crate::installed::Generation::Current;
+use std::process::ExitCode;
 
-    #[tokio::test]
-    async fn compressed_data_is_understood() {
-        crate::compression::compressed_data_is_understood(Current).await;
-    }
+use crate::compression::{clients_that_compress_are_understood, compressed_data_is_understood};
+use crate::generations::trial;
+use crate::installed::Generation::{Current, Debian};
 
-    #[tokio::test]
-    async fn clients_that_compress_are_understood() {
-        crate::compression::clients_that_compress_are_understood(Current).await;
-    }
-}
-
-with_each_generation! {
-    mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others, locks_by_key_are_shared;
-    read_write: read_write_excludes_in_order, a_writer_becomes_a_reader, read_write_outlives_the_death_of_others;
-    semaphore: semaphore_is_shared, semaphore_outlives_the_death_of_others, shared_count_is_shared;
-    semaphore_mutex: semaphore_mutex_excludes_in_order;
-    multi: multi_lock_excludes_in_order, multi_locks_taken_at_once_do_not_deadlock;
-    revocation: holders_are_asked_to_release;
-    latch: latches_lead_in_order, latches_outlive_the_death_of_others, latches_are_asked_and_evicted,
-        curator_sleeps_through_the_end_of_a_leader_whose_node_was_written_to, latches_stand_in_containers;
-    selector: selectors_lead_in_order, selectors_outlive_the_death_of_others, selectors_are_asked_and_evicted,
-        selectors_take_turns;
-    own_names: kazoo_keeps_its_own_names, kazoo_elects_under_its_own_names;
+fn main() -> ExitCode {
+    let mut trials = on_each_generation! {
+        mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others, locks_by_key_are_shared;
+        read_write: read_write_excludes_in_order, a_writer_becomes_a_reader, read_write_outlives_the_death_of_others;
+        semaphore: semaphore_is_shared, semaphore_outlives_the_death_of_others, shared_count_is_shared;
+        semaphore_mutex: semaphore_mutex_excludes_in_order;
+        multi: multi_lock_excludes_in_order, multi_locks_taken_at_once_do_not_deadlock;
+        revocation: holders_are_asked_to_release;
+        latch: latches_lead_in_order, latches_outlive_the_death_of_others, latches_are_asked_and_evicted,
+            curator_sleeps_through_the_end_of_a_leader_whose_node_was_written_to, latches_stand_in_containers;
+        selector: selectors_lead_in_order, selectors_outlive_the_death_of_others, selectors_are_asked_and_evicted,
+            selectors_take_turns;
+        own_names: kazoo_keeps_its_own_names, kazoo_elects_under_its_own_names;
+    };
+    // Of Curator only the later one has it.
+    trials.extend([
+        trial("compressed", "compressed_data_is_understood", Current, compressed_data_is_understood),
+        trial(
+            "compressed",
+            "clients_that_compress_are_understood",
+            Current,
+            clients_that_compress_are_understood,
+        ),
+    ]);
+    generations::run(trials)
 }

@@ -17,7 +17,7 @@ fn ours(name: &'static str, client: &Client) -> Contender {
 }
 
 pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
     let mutex = InterProcessMutex::new(&client, PATH).unwrap();
@@ -82,7 +82,7 @@ pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
 }
 
 pub(crate) async fn mutex_outlives_the_death_of_others(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, python, doomed_java, doomed_python) = tokio::join!(
         stage.curator("java"),
         stage.kazoo("python"),
@@ -143,7 +143,7 @@ pub(crate) async fn mutex_outlives_the_death_of_others(generation: Generation) {
 }
 
 pub(crate) async fn locks_by_key_are_shared(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
     let locks = Locks::new(&client, "/locks/orders").unwrap();

@@ -11,7 +11,7 @@ use crate::stage::{Stage, data_of};
 use crate::support::queue_of;
 
 pub(crate) async fn kazoo_keeps_its_own_names(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let python = stage.kazoo("python").await;
     let client = stage.client("rust").await;
 
@@ -45,7 +45,7 @@ pub(crate) async fn kazoo_keeps_its_own_names(generation: Generation) {
 }
 
 pub(crate) async fn kazoo_elects_under_its_own_names(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let python = stage.kazoo("python").await;
     let client = stage.client("rust").await;
     let [open_a, open_b] =

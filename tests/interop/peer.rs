@@ -35,7 +35,6 @@
 #![allow(dead_code, reason = "each test target uses a part")]
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -44,7 +43,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use crate::installed::{Peers, java};
+use crate::installed::{Peers, java, repository};
 use crate::support::within;
 
 /// What an actor says.
@@ -102,7 +101,7 @@ impl Peer {
 
     pub(crate) async fn kazoo(peers: &Peers, connect_string: &str, session: Duration, data: &str) -> Self {
         let mut command = Command::new(&peers.python);
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/kazoo_peer.py"));
+        command.arg(repository().join("tests/interop/kazoo_peer.py"));
         Self::start(command, connect_string, session, data).await
     }
 

@@ -68,7 +68,7 @@ pub(crate) async fn assert_only_readers_share(triers: &mut [Trier]) {
 }
 
 pub(crate) async fn read_write_excludes_in_order(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
     let lock = ReadWriteLock::new(&client, PATH).unwrap();
@@ -123,7 +123,7 @@ pub(crate) async fn read_write_excludes_in_order(generation: Generation) {
 }
 
 pub(crate) async fn a_writer_becomes_a_reader(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
     let lock = ReadWriteLock::new(&client, PATH).unwrap();
@@ -173,7 +173,7 @@ pub(crate) async fn a_writer_becomes_a_reader(generation: Generation) {
 }
 
 pub(crate) async fn read_write_outlives_the_death_of_others(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, doomed_java, doomed_python) =
         tokio::join!(stage.curator("java"), stage.mortal_curator("java"), stage.mortal_kazoo("python"));
     let client = stage.client("rust").await;

@@ -16,7 +16,7 @@ fn ours(name: &'static str, client: &Client) -> Contender {
 }
 
 pub(crate) async fn holders_are_asked_to_release(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
     let mutex = InterProcessMutex::new(&client, PATH).unwrap();

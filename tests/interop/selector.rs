@@ -13,7 +13,7 @@ use crate::stage::Stage;
 use crate::support::{queue_of, within};
 
 pub(crate) async fn selectors_lead_in_order(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let python = stage.kazoo("python").await;
     let [python_a, python_b] = ["other-a", "other-b"].map(|id| Recipe::Selector.open(&format!("data={id}")));
     let others = [
@@ -32,7 +32,7 @@ pub(crate) async fn selectors_are_asked_and_evicted(generation: Generation) {
 }
 
 pub(crate) async fn selectors_take_turns(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, client) = (stage.curator("java").await, stage.client("rust").await);
     let mut java_a = java.open("a", &Recipe::Selector.open("")).await;
     let (lead, mut terms) = mpsc::unbounded_channel();

@@ -35,7 +35,7 @@ fn sorted(data: &str) -> Vec<&str> {
 }
 
 pub(crate) async fn semaphore_is_shared(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
     let ours_is = LockOptions::new().node_data("rust-data");
@@ -115,7 +115,7 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
 }
 
 pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let (java, doomed_java, doomed_python) =
         tokio::join!(stage.curator("java"), stage.mortal_curator("java"), stage.mortal_kazoo("python"));
     let client = stage.client("rust").await;
@@ -159,7 +159,7 @@ pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generatio
 }
 
 pub(crate) async fn shared_count_is_shared(generation: Generation) {
-    let Some(stage) = Stage::set(generation).await else { return };
+    let stage = Stage::set(generation).await;
     let java = stage.curator("java").await;
     let client = stage.client("rust").await;
 

@@ -24,22 +24,21 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// `None` if the peers are not installed.
-    pub(crate) async fn set(generation: Generation) -> Option<Self> {
+    pub(crate) async fn set(generation: Generation) -> Self {
         Self::set_on(generation, TestingServer::builder()).await
     }
 
     /// With a server that removes empty containers at once.
-    pub(crate) async fn set_reaping(generation: Generation) -> Option<Self> {
+    pub(crate) async fn set_reaping(generation: Generation) -> Self {
         let interval = ("znode.container.checkIntervalMs", "20");
         Self::set_on(generation, TestingServer::builder().system_property(interval.0, interval.1)).await
     }
 
-    async fn set_on(generation: Generation, server: TestingServerBuilder) -> Option<Self> {
-        let peers = Peers::find(generation)?;
+    async fn set_on(generation: Generation, server: TestingServerBuilder) -> Self {
+        let peers = Peers::of(generation);
         let server = server.class_path(&peers.class_path).start().await.unwrap();
         let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
-        Some(Self { peers, server, zookeeper })
+        Self { peers, server, zookeeper }
     }
 
     pub(crate) async fn curator(&self, data: &str) -> Peer {

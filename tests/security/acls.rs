@@ -9,12 +9,12 @@ use crate::installed::Generation;
 use crate::stage::{builder, server};
 use crate::support::within;
 
-async fn started(generation: Generation) -> Option<TestingServer> {
-    Some(server(generation)?.start().await.unwrap())
+async fn started(generation: Generation) -> TestingServer {
+    server(generation).start().await.unwrap()
 }
 
 pub(crate) async fn creator_only_keeps_other_users_out(generation: Generation) {
-    let Some(server) = started(generation).await else { return };
+    let server = started(generation).await;
     let hosts = server.connect_string();
     let user = async |name: &str| {
         let client = builder().auth("digest", format!("{name}:secret")).creator_only();
@@ -58,7 +58,7 @@ pub(crate) async fn creator_only_keeps_other_users_out(generation: Generation) {
 
 pub(crate) async fn open_nodes_of_an_authenticated_client_are_warned_about_once(generation: Generation) {
     capture::start();
-    let Some(server) = started(generation).await else { return };
+    let server = started(generation).await;
     let warnings = |proxy: &FaultProxy| {
         let here = proxy.connect_string();
         capture::lines()

@@ -38,20 +38,20 @@ fn forms(secret: &str) -> [String; 3] {
     [secret.to_owned(), list.trim_matches(['[', ']']).to_owned(), hex]
 }
 
-async fn started(generation: Generation) -> Option<(TestingServer, tempfile::TempDir)> {
+async fn started(generation: Generation) -> (TestingServer, tempfile::TempDir) {
     let files = tempfile::tempdir().unwrap();
     let jaas = files.path().join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     fs::write(&jaas, format!("Server {{ {module} required user_alice=\"{SASL}\"; }};")).unwrap();
-    let server = server(generation)?
+    let server = server(generation)
         .property("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
         .system_property("java.security.auth.login.config", jaas.to_str().unwrap());
-    Some((server.start().await.unwrap(), files))
+    (server.start().await.unwrap(), files)
 }
 
 pub(crate) async fn no_secret_is_printed(generation: Generation) {
     capture::start();
-    let Some((server, _files)) = started(generation).await else { return };
+    let (server, _files) = started(generation).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let mut printed = Printed::default();
 
@@ -99,7 +99,7 @@ pub(crate) async fn no_secret_is_printed(generation: Generation) {
     // The key of a client's certificate.
     let ca = Ca::new("ca");
     let identity = ca.client("alice");
-    let other = self::server(generation).expect("it has been started");
+    let other = self::server(generation);
     let encrypted = TlsServer::start(other, &ca.server("localhost"), &ca.pem).await;
     let options = TlsOptions::new().with_pem_ca(&ca.pem).unwrap();
     let options = options.with_pem_identity(&identity.certificate, &identity.key).unwrap();

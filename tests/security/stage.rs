@@ -16,9 +16,9 @@ use crate::wiretap::Wiretap;
 /// How long those wait that must fail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 
-/// A server of that generation; `None` if it is not installed, and need not be.
-pub(crate) fn server(generation: Generation) -> Option<TestingServerBuilder> {
-    let mut class_path = Peers::find(generation)?.class_path;
+/// A server of that generation.
+pub(crate) fn server(generation: Generation) -> TestingServerBuilder {
+    let mut class_path = Peers::of(generation).class_path;
     if let Generation::Debian = generation {
         // The package does not name all of Netty that it needs.
         for part in ["buffer", "codec", "common", "handler", "resolver", "transport"] {
@@ -28,7 +28,7 @@ pub(crate) fn server(generation: Generation) -> Option<TestingServerBuilder> {
             class_path.push_str(&format!(":/usr/share/java/netty-transport-native-{part}.jar"));
         }
     }
-    Some(TestingServer::builder().class_path(class_path))
+    TestingServer::builder().class_path(class_path)
 }
 
 /// A server with an encrypted port beside the plain one.

@@ -1,6 +1,7 @@
 //! What the integration tests share.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+pub mod alone;
 pub mod counter;
 pub mod kinds;
 pub mod memory;

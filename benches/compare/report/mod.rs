@@ -6,11 +6,12 @@ mod plot;
 mod table;
 mod verdict;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::Result;
 use crate::cases::Case;
 use crate::options::Options;
+use crate::peers;
 use crate::summary::Figures;
 
 pub(crate) use self::table::table;
@@ -79,7 +80,7 @@ impl Measured {
 
 /// Writes the files, and says where they are; the plots beside them, each by itself.
 pub(crate) fn write_files(comparison: &Comparison) -> Result<[PathBuf; 3]> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/compare");
+    let folder = peers::repository().join("target/compare");
     std::fs::create_dir_all(&folder)?;
     let files = ["compare.txt", "compare.json", "compare.html"].map(|name| folder.join(name));
     let texts = [table(comparison), json::text(comparison)?, page::text(comparison)];

@@ -1,6 +1,6 @@
 //! The decisions of a queue, as state machines and functions: no I/O, no clock.
 //!
-//! Who may believe to hold a lock is decided here and nowhere else. `tests/model` checks these very files.
+//! Who may believe to hold a lock is decided here and nowhere else. `tests/thorough/model` checks these very files.
 
 pub(crate) mod all_or_none;
 pub(crate) mod connection;

@@ -1,4 +1,4 @@
-//! Single contenders, by hand. `tests/model` plays all orders of events.
+//! Single contenders, by hand. `tests/thorough/model` plays all orders of events.
 
 use super::super::name::{MUTEX, READ_WRITE};
 use super::*;

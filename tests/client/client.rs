@@ -1,0 +1,747 @@
+//! The client: ways to connect, states, namespaces, rights, identity, adopted sessions.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use zk_recipes::testing::{FaultProxy, Request, TestingServer, kill_session};
+use zk_recipes::{
+    Acl, AuthId, Client, ClientBuilder, ConnectFailure, ConnectionState, CreateMode, Error,
+    InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LockOptions, Locks,
+    MultiLock, Owner, Permission, ReadWriteLock, RetryPolicy, Semaphore, SemaphoreMutex, SharedCount,
+};
+use zookeeper_client as zk;
+
+/// A port that nobody listens on.
+const NOBODY: &str = "127.0.0.1:1";
+
+#[tokio::test]
+async fn no_server_is_an_error_within_the_connection_timeout() {
+    let start = Instant::now();
+    let builder = Client::builder().connection_timeout(Duration::from_millis(300));
+    let hosts = format!("{NOBODY},127.0.0.1:2");
+    let error = builder.connect(&hosts).await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(matches!(&error, Error::NotConnected { hosts: named, .. } if *named == hosts), "{error}");
+    for host in hosts.split(',') {
+        assert!(error.to_string().contains(host), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn bad_settings_are_refused_before_anything_is_sent() {
+    let builder = Client::builder;
+    let refused: [(&str, ClientBuilder, &str); 9] = [
+        ("connect string", builder(), ""),
+        ("connect string", builder(), "zk1:0"),
+        ("session timeout", builder().session_timeout(Duration::ZERO), NOBODY),
+        ("session timeout", builder().session_timeout(Duration::MAX), NOBODY),
+        ("connection timeout", builder().connection_timeout(Duration::ZERO), NOBODY),
+        ("validity margin", builder().session_timeout(BOUND).validity_margin(BOUND.mul_f64(0.67)), NOBODY),
+        ("ACL", builder().acl([]), NOBODY),
+        ("retry policy", builder().retry_policy(RetryPolicy::forever(Duration::ZERO)), NOBODY),
+        ("retry policy", builder().retry_policy(RetryPolicy::until_elapsed(BOUND, Duration::ZERO)), NOBODY),
+    ];
+    for (wanted, builder, hosts) in refused {
+        match builder.connect_lazily(hosts) {
+            Err(Error::InvalidArgument { argument, .. }) => assert_eq!(argument, wanted),
+            other => panic!("{wanted}: {other:?}"),
+        }
+    }
+    for namespace in ["/a", "a/", "a//b", "a/..", "a\0"] {
+        let error = builder().namespace(namespace).connect_lazily(NOBODY).unwrap_err();
+        assert!(matches!(error, Error::InvalidPath { .. }), "{namespace}: {error}");
+    }
+    assert!(matches!(Client::connect("zk1/a/").await, Err(Error::InvalidPath { .. })));
+}
+
+#[test]
+fn settings_can_be_printed_without_their_secrets() {
+    let builder = Client::builder().namespace("billing").identity("billing-7").auth("digest", "alice:secret");
+    let printed = format!("{builder:?}");
+    assert!(printed.contains("billing-7") && !printed.contains("secret"), "{printed}");
+}
+
+#[tokio::test]
+async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
+    let mut server = TestingServer::start().await.unwrap();
+    server.stop().await.unwrap();
+    let client = Client::connect_lazily(&server.connect_string()).unwrap();
+    let mut state = client.watch_connection();
+    assert_eq!(*state.borrow_and_update(), ConnectionState::Suspended);
+    // An acquire that comes before the server waits for it.
+    let waiter = acquire_in_task(&mutex(&client));
+    server.restart().await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    let mut seen = async |wanted| {
+        within(state.wait_for(|state| *state == wanted)).await.unwrap();
+    };
+    seen(ConnectionState::Connected).await;
+    server.stop().await.unwrap();
+    seen(ConnectionState::Suspended).await;
+    server.restart().await.unwrap();
+    seen(ConnectionState::Reconnected).await;
+    let first = session_id(&client).await;
+    let mut lost = client.watch_connection();
+    let losing =
+        tokio::spawn(async move { lost.wait_for(|state| *state == ConnectionState::Lost).await.is_ok() });
+    kill_session(&client).await.unwrap();
+    assert!(within(losing).await.unwrap());
+    seen(ConnectionState::Reconnected).await;
+    assert_ne!(session_id(&client).await, first);
+    client.close().await;
+    seen(ConnectionState::Closed).await;
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_last_handle() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let client = connect(&server).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let clone = client.clone();
+    drop(client);
+    drop(clone);
+    // A guard is a handle, too: it must not lose its lock by the way.
+    let participants = mutex(&connect(&server).await).participants().await.unwrap();
+    let session = participants[0].session_id();
+    std::mem::forget(guard);
+
+    let client = connect(&server).await;
+    let leaked = InterProcessMutex::new(&client, "/locks/leaked").unwrap().acquire().await.unwrap();
+    drop(client);
+    let path = leaked.node_path().to_owned();
+    drop(leaked);
+    eventually("the lock is free", || async {
+        zookeeper.check_stat(&path).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    eventually("the session of the last guard is gone, and only that", || async {
+        let connections = server.four_letter_word("cons").await.unwrap();
+        (connections.matches("sid=0x").count() == 2).then(|| {
+            assert!(connections.contains(&format!("sid=0x{session:x}")), "{connections}");
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn namespaces_part_clients_and_are_made_on_demand() {
+    let sandbox = Sandbox::new();
+    let client = async |namespace: &str| {
+        Client::builder()
+            .namespace(format!("{}/{namespace}", sandbox.root))
+            .connect(&servers())
+            .await
+            .unwrap()
+    };
+    let (one, same, other) = (client("one").await, client("one").await, client("other").await);
+    let guard = mutex(&one).acquire().await.unwrap();
+    assert!(guard.node_path().starts_with(&format!("/{}/one/locks/a/_c_", sandbox.root)), "{guard:?}");
+    assert!(mutex(&same).try_acquire().await.unwrap().is_none());
+    assert!(mutex(&other).try_acquire().await.unwrap().is_some(), "another namespace is another lock");
+    // The chroot of the connect string does the same, but must exist.
+    let chroot = format!("{}/{}/one", servers(), sandbox.root);
+    let within_chroot = Client::connect(&chroot).await.unwrap();
+    assert!(mutex(&within_chroot).try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let guard = mutex(&within_chroot).try_acquire().await.unwrap().unwrap();
+    assert!(guard.node_path().starts_with("/locks/a/_c_"), "{guard:?}");
+    guard.release().await.unwrap();
+    let missing = Client::connect(&format!("{}/{}/missing", servers(), sandbox.root)).await.unwrap();
+    let error = mutex(&missing).acquire().await.unwrap_err();
+    assert!(error.to_string().contains("chroot"), "{error}");
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn nodes_carry_the_identity() {
+    let sandbox = Sandbox::new();
+    let by_default = sandbox.client().await;
+    let guard = mutex(&by_default).acquire().await.unwrap();
+    let participants = mutex(&by_default).participants().await.unwrap();
+    let holder = &participants[0];
+    assert_eq!(holder.identity(), Some(by_default.identity()));
+    assert!(holder.id().starts_with("127.0.0.1 host="), "{holder:?}");
+    assert_eq!(holder.address(), Some(IpAddr::from([127, 0, 0, 1])));
+    assert_eq!(holder.pid(), Some(std::process::id()));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(holder.host(), Some(host.trim_end()));
+    assert!(holder.program().is_some_and(|program| program.starts_with("client")), "{holder:?}");
+    guard.release().await.unwrap();
+    // What others say is shown as it is.
+    for (data, address) in [("billing-7", None), ("10.1.2.3", Some(IpAddr::from([10, 1, 2, 3])))] {
+        let lock = mutex(&by_default).with_options(LockOptions::new().node_data(data)).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let holder = lock.holder().await.unwrap().unwrap();
+        assert_eq!((&*holder.id(), holder.address()), (data, address));
+        assert_eq!((holder.host(), holder.pid(), holder.program()), (None, None, None));
+        guard.release().await.unwrap();
+    }
+    let named = sandbox.builder().identity("billing-7").connect(&servers()).await.unwrap();
+    let guard = mutex(&named).acquire().await.unwrap();
+    let (data, _) = named.zookeeper().await.unwrap().get_data(guard.node_path()).await.unwrap();
+    assert_eq!(data, b"billing-7");
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+/// What only Alice may do, whose password is "secret": the server keeps base64(sha1("alice:secret")).
+fn only_alice(permission: Permission) -> Acl {
+    Acl::new(permission, AuthId::new("digest", "alice:aYXlLOpEooaV1cRAvUL1fp9Qt7E="))
+}
+
+#[tokio::test]
+async fn acls_of_nodes_and_parents() {
+    let sandbox = Sandbox::new();
+    let root = sandbox.root.clone();
+    let anyone = |permission| Acl::new(permission, AuthId::anyone());
+    let listable = Permission::READ | Permission::CREATE | Permission::DELETE;
+    let (of_contenders, of_locks) = (anyone(Permission::READ), anyone(listable));
+    let client = sandbox
+        .builder()
+        .acl([anyone(Permission::ALL)])
+        .acl_for_path(move |path| match path.strip_prefix(&format!("/{root}/locks/a/")) {
+            Some(contender) => {
+                assert!(contender.starts_with("_c_") && contender.ends_with("-lock-"), "{contender}");
+                Some(vec![of_contenders.clone()])
+            }
+            None => path.ends_with("/locks").then(|| vec![of_locks.clone()]),
+        })
+        .connect(&servers())
+        .await
+        .unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    let zookeeper = client.zookeeper().await.unwrap();
+    let acl = async |path: &str| zookeeper.get_acl(path).await.unwrap().0;
+    assert_eq!(acl(guard.node_path()).await, [anyone(Permission::READ)]);
+    for (parent, permission) in [("", Permission::ALL), ("/locks", listable), ("/locks/a", Permission::ALL)] {
+        assert_eq!(acl(&format!("/{}{parent}", sandbox.root)).await, [anyone(permission)], "{parent}");
+    }
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_missing_right_is_an_error_at_once() {
+    let sandbox = Sandbox::new();
+    let zookeeper =
+        zk::Client::connector().with_auth("digest", b"alice:secret").connect(&servers()).await.unwrap();
+    let everything = zk::Acls::anyone_all();
+    zookeeper
+        .mkdir(&format!("/{}/locks", sandbox.root), &zk::CreateMode::Container.with_acls(everything))
+        .await
+        .unwrap();
+    let refused = async |permission: Permission, what: &str| {
+        // Everybody may do this, only Alice the rest.
+        let path = format!("/locks/without-{what}");
+        let acl = [Acl::new(permission, AuthId::anyone()), only_alice(Permission::ALL)];
+        let options = zk::CreateMode::Container.with_acls(zk::Acls::new(&acl));
+        zookeeper.create(&format!("/{}{path}", sandbox.root), b"", &options).await.unwrap();
+        let client =
+            sandbox.builder().retry_policy(RetryPolicy::forever(BOUND)).connect(&servers()).await.unwrap();
+        let error = within(InterProcessMutex::new(&client, &path).unwrap().acquire()).await.unwrap_err();
+        match &error {
+            Error::ZooKeeper { path: named, source: zk::Error::NoAuth, .. } => {
+                assert!(named.starts_with(&format!("/{}{path}", sandbox.root)), "{named}");
+            }
+            other => panic!("{what}: {other}"),
+        }
+        // Who has the rights gets on.
+        let alice = sandbox.builder().auth("digest", "alice:secret").connect(&servers()).await.unwrap();
+        let lock = InterProcessMutex::new(&alice, &path).unwrap();
+        within(lock.acquire()).await.unwrap().release().await.unwrap();
+        error
+    };
+    let all_but = |missing: &[Permission]| {
+        [Permission::READ, Permission::WRITE, Permission::CREATE, Permission::DELETE]
+            .into_iter()
+            .filter(|permission| !missing.contains(permission))
+            .fold(Permission::NONE, |all, permission| all | permission)
+    };
+    let error = refused(all_but(&[Permission::CREATE]), "create").await;
+    assert!(matches!(error, Error::ZooKeeper { operation: "create a node in", .. }), "{error}");
+    let error = refused(all_but(&[Permission::READ]), "read").await;
+    assert!(matches!(error, Error::ZooKeeper { operation: "list the children of", .. }), "{error}");
+
+    // A parent that may not be made.
+    let path = format!("/{}/locks/closed", sandbox.root);
+    let acl = [only_alice(Permission::ALL)];
+    zookeeper.create(&path, b"", &zk::CreateMode::Container.with_acls(zk::Acls::new(&acl))).await.unwrap();
+    let client = sandbox.client().await;
+    let lock = InterProcessMutex::new(&client, "/locks/closed/deep/down").unwrap();
+    match within(lock.acquire()).await.unwrap_err() {
+        Error::ZooKeeper { operation: "create", path: named, source: zk::Error::NoAuth } => {
+            assert_eq!(named, format!("{path}/deep"));
+        }
+        other => panic!("{other}"),
+    }
+
+    // May enter, but not leave: the release says so, and the lock stays taken until the session ends.
+    let path = "/locks/without-delete";
+    let acl = [Acl::new(all_but(&[Permission::DELETE]), AuthId::anyone()), only_alice(Permission::ALL)];
+    let options = zk::CreateMode::Container.with_acls(zk::Acls::new(&acl));
+    zookeeper.create(&format!("/{}{path}", sandbox.root), b"", &options).await.unwrap();
+    let guard = InterProcessMutex::new(&client, path).unwrap().acquire().await.unwrap();
+    let node = guard.node_path().to_owned();
+    match within(guard.release()).await.unwrap_err() {
+        Error::ZooKeeper { operation: "delete", path: named, source: zk::Error::NoAuth } => {
+            assert_eq!(named, node)
+        }
+        other => panic!("{other}"),
+    }
+    client.close().await;
+    for path in ["closed", "without-create", "without-read", "without-delete"] {
+        zookeeper.delete(&format!("/{}/locks/{path}", sandbox.root), None).await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn refused_credentials_are_an_error_at_once() {
+    let start = Instant::now();
+    let error = Client::builder().auth("nonesuch", "alice:secret").connect(&servers()).await.unwrap_err();
+    assert_eq!(error, Error::AuthFailed { hosts: servers() });
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn the_margin_of_an_adopted_session_is_measured_by_its_own_timeout() {
+    let server = TestingServer::start().await.unwrap();
+    let session = async |timeout| {
+        let connector = zk::Client::connector().with_session_timeout(timeout);
+        connector.connect(&server.connect_string()).await.unwrap()
+    };
+    let (long, short) = (session(Duration::from_secs(40)).await, session(Duration::from_secs(2)).await);
+    let margin = long.session_timeout() / 2;
+    let _client = Client::builder().validity_margin(margin).from_zookeeper(long).unwrap();
+    let longest = short.session_timeout() * 2 / 3;
+    let refused = Client::builder().validity_margin(longest + Duration::from_millis(1)).from_zookeeper(short);
+    assert!(matches!(refused, Err(Error::InvalidArgument { argument: "validity margin", .. })));
+}
+
+#[tokio::test]
+async fn an_adopted_session_is_left_to_its_owner() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
+    let lock = mutex(&client);
+    let guard = lock.acquire().await.unwrap();
+    // Its address is the owner's to know.
+    assert!(client.identity().starts_with(b"host="), "{client:?}");
+    assert_eq!(session_id(&client).await, zookeeper.session_id().0);
+    assert_eq!(kill_session(&client).await.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+
+    // Closing does not end it; what was held goes with its guard.
+    let waiter = acquire_in_task(&lock);
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    client.close().await;
+    assert_eq!(within(waiter).await.unwrap().unwrap_err(), Error::Closed);
+    queue_of(&zookeeper, "/locks/a", 1).await;
+    drop(guard);
+    assert_nothing_left(&server, &zookeeper, "/locks/a").await;
+
+    // When it is over, it is over.
+    let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
+    let holder = connect(&server).await;
+    let held = mutex(&holder).acquire().await.unwrap();
+    let waiter = acquire_in_task(&mutex(&client));
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    end(zookeeper, &server).await;
+    let error = within(waiter).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
+    within(client.watch_connection().wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
+    let error = mutex(&client).acquire().await.unwrap_err();
+    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
+    drop(held);
+}
+
+/// Ends a session that is not a client's of this library.
+async fn end(zookeeper: zk::Client, server: &TestingServer) {
+    // The server forgets it: a pause for longer than the session.
+    server.pause().unwrap();
+    let mut state = zookeeper.state_watcher();
+    while !within(state.changed()).await.is_terminated() {}
+    server.resume().unwrap();
+}
+
+/// A server does not tell of the end of a node that one may not read.
+#[tokio::test]
+async fn the_nodes_of_others_need_not_be_readable() {
+    let sandbox = Sandbox::new();
+    let (alice, bob) = (sandbox.private_client("alice").await, sandbox.private_client("bob").await);
+    let held = mutex(&alice).acquire().await.unwrap();
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let path = sandbox.lock_path();
+    let waiter = acquire_in_task(&mutex(&bob));
+    queue_of(&zookeeper, &path, 2).await;
+    // Others come and go, and wake it for nothing.
+    assert!(mutex(&bob).owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
+    match mutex(&bob).participants().await {
+        Ok(participants) => {
+            let identities = [participants[0].identity(), participants[1].identity()];
+            assert_eq!(identities, [None, Some(bob.identity())]);
+        }
+        // Newer servers tell nothing at all of a node that one may not read.
+        Err(Error::ZooKeeper { path: named, source: zk::Error::NoAuth, .. }) => assert_eq!(named, path),
+        Err(error) => panic!("{error}"),
+    }
+    held.release().await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Tells a process that it is the one which aborts at any panic, also at one that is caught.
+const ABORTS_AT_PANICS: &str = "ABORTS_AT_PANICS";
+
+/// Runs a test of this binary in a process of its own, as if it were built with `panic = "abort"`.
+fn in_a_process_that_aborts_at_panics(test: &str, play: impl FnOnce()) {
+    if std::env::var_os(ABORTS_AT_PANICS).is_some() {
+        std::panic::set_hook(Box::new(|panic| {
+            eprintln!("{panic}");
+            std::process::abort();
+        }));
+        return play();
+    }
+    let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+    let process = process.args(["--exact", &format!("client::{test}"), "--nocapture"]);
+    let output = process.env(ABORTS_AT_PANICS, "1").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {printed}", output.status);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{test} is not run");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+#[test]
+fn no_guard_panics_when_its_runtime_ends() {
+    in_a_process_that_aborts_at_panics("no_guard_panics_when_its_runtime_ends", || {
+        let servers = runtime();
+        let server = servers.block_on(TestingServer::start()).unwrap();
+        for within_a_task in [true, false] {
+            let runtime = runtime();
+            let kept = runtime.block_on(async {
+                let mutex = mutex(&connect_here(&server).await);
+                // So that the path is watched.
+                for _ in 0..3 {
+                    mutex.acquire().await.unwrap().release().await.unwrap();
+                }
+                let guard = mutex.acquire().await.unwrap();
+                let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
+                if !within_a_task {
+                    return Some((guard, ticket, mutex));
+                }
+                tokio::spawn(async move {
+                    let _held = (guard, ticket, mutex);
+                    std::future::pending::<()>().await
+                });
+                tokio::task::yield_now().await;
+                None
+            });
+            drop(runtime);
+            drop(kept);
+        }
+    });
+}
+
+#[test]
+fn no_waiter_on_another_runtime_panics_when_that_of_the_client_ends() {
+    let name = "no_waiter_on_another_runtime_panics_when_that_of_the_client_ends";
+    in_a_process_that_aborts_at_panics(name, || {
+        let others = runtime();
+        let server = others.block_on(TestingServer::start()).unwrap();
+        let holding = others.block_on(connect(&server));
+        for round in 0..10 {
+            let path = format!("/locks/{round}");
+            let holder = InterProcessMutex::new(&holding, &path).unwrap();
+            let held = others.block_on(holder.acquire()).unwrap();
+            let runtime = runtime();
+            let client = runtime.block_on(connect_here(&server));
+            let mutex = InterProcessMutex::new(&client, &path).unwrap();
+            let waiters: Vec<_> = (0..10)
+                .map(|_| {
+                    let mutex = mutex.clone();
+                    others.spawn(async move { mutex.owned_by(&Owner::new()).acquire().await })
+                })
+                .collect();
+            others.block_on(eventually("all watch", async || {
+                let watched = server.four_letter_word("wchp").await.unwrap();
+                (watched.matches(&format!("{path}/_c_")).count() >= waiters.len()).then_some(())
+            }));
+            drop(runtime);
+            for waiter in waiters {
+                assert_eq!(others.block_on(within(waiter)).unwrap().unwrap_err(), Error::Closed);
+            }
+            others.block_on(held.release()).unwrap();
+        }
+    });
+}
+
+/// Each of these does nothing, or undoes what it did, if the result is dropped. This does not compile if the compiler
+/// fails to warn of one of them.
+#[test]
+fn the_compiler_warns_of_what_is_made_for_nothing() {
+    macro_rules! warned_of {
+        ($($made:expr,)*) => {$(
+            #[expect(unused_must_use, reason = "the warning is what is tested")]
+            {
+                $made;
+            }
+        )*};
+    }
+    #[deny(unfulfilled_lint_expectations)]
+    async fn for_nothing(client: &Client) -> zk_recipes::Result<()> {
+        let (mutex, lock) = (mutex(client), ReadWriteLock::new(client, "/a")?);
+        let (permits, one) = (Semaphore::new(client, "/b", 2)?, SemaphoreMutex::new(client, "/c")?);
+        let many = MultiLock::new(client, ["/d"])?;
+        let options = LockOptions::new();
+        let work = |_| async { Ok::<(), std::io::Error>(()) };
+        warned_of![
+            Client::builder(),
+            Client::connect_lazily(NOBODY)?,
+            RetryPolicy::forever(Duration::ZERO),
+            LockOptions::new(),
+            InterProcessMutex::new(client, "/a")?,
+            mutex.with_options(options.clone())?,
+            mutex.enqueue().await?,
+            mutex.acquire().await?,
+            mutex.acquire().await?.transaction(),
+            ReadWriteLock::new(client, "/a")?,
+            lock.with_options(options.clone())?,
+            lock.read().with_options(options.clone())?,
+            lock.write().with_options(options.clone())?,
+            Semaphore::new(client, "/b", 2)?,
+            permits.with_options(options.clone())?,
+            SemaphoreMutex::new(client, "/c")?,
+            one.with_options(options.clone())?,
+            MultiLock::new(client, ["/d"])?,
+            many.with_options(options.clone())?,
+            Locks::new(client, "/e")?,
+            LeaderOptions::new(),
+            LeaderLatch::start(client, "/f", LeaderOptions::new())?,
+            LeaderSelector::start(client, "/f", LeaderOptions::new(), work)?,
+            LeaderObserver::new(client, "/f")?,
+        ];
+        Ok(())
+    }
+    let _ = for_nothing;
+}
+
+/// What an error of a refused argument says.
+fn refusal<T: std::fmt::Debug>(outcome: zk_recipes::Result<T>) -> (&'static str, String) {
+    match outcome {
+        Err(Error::InvalidArgument { argument, reason }) => (argument, reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
+    const MIB: usize = 1 << 20;
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    // So much is done here that a session of the usual length may expire on a busy machine.
+    let session = Duration::from_secs(60);
+    let client = Client::builder().session_timeout(session).connect(&proxy.connect_string()).await.unwrap();
+    let innocent = mutex(&client).acquire().await.unwrap();
+    let session = session_id(&client).await;
+    let many = Semaphore::new(&client, "/semaphore", 20_000).unwrap();
+    let count = SharedCount::new(&client, "/count", 5).unwrap();
+    let shared = Semaphore::with_shared_count(&client, "/shared", &count).unwrap();
+    let paths = (0..10_000).map(|path| format!("/members/{path}"));
+    let members = MultiLock::new(&client, paths).unwrap();
+    let large = LockOptions::new().node_data(vec![0; MIB / 2]);
+    let large_members = MultiLock::new(&client, ["/large/a", "/large/b", "/large/c"]).unwrap();
+    let large_members = large_members.with_options(large.clone()).unwrap();
+    proxy.take_requests();
+
+    assert_eq!(refusal(many.many(20_000)).0, "permits");
+    assert_eq!(refusal(shared.many(u32::MAX)).0, "permits");
+    assert_eq!(refusal(many.with_options(large.clone()).unwrap().many(2)).0, "permits");
+    let two_large = many.many(2).unwrap().with_options(large.clone()).unwrap();
+    assert_eq!(refusal(two_large.acquire().await).0, "permits");
+    assert_eq!(refusal(two_large.enqueue().await).0, "permits");
+    // Of a path of its own: a second number for the same one is refused in any case.
+    assert_eq!(refusal(Semaphore::new(&client, "/too-many", u32::MAX)).0, "permits");
+    assert_eq!(refusal(members.acquire().await).0, "members of a multi-lock");
+    assert_eq!(refusal(large_members.acquire().await).0, "members of a multi-lock");
+    let too_large = LockOptions::new().node_data(vec![0; MIB / 2 + 1]);
+    assert_eq!(refusal(mutex(&client).with_options(too_large)).0, "node data");
+    let (argument, reason) =
+        refusal(innocent.transaction().create("/a", vec![0; MIB], CreateMode::Persistent).commit().await);
+    assert_eq!(argument, "transaction");
+    assert!(reason.contains("1048575"), "{reason}");
+    let builder = Client::builder().identity(vec![0; MIB / 2 + 1]);
+    assert_eq!(refusal(builder.connect_lazily(NOBODY)).0, "identity");
+    let mut requests = proxy.take_requests();
+    // Those that keep the innocent one valid.
+    requests.retain(|request| matches!(request, Request::Create | Request::Delete | Request::GetChildren));
+    assert_eq!(requests, []);
+
+    // What is just below goes through, with data of a length that leaves some room for the names.
+    let data = vec![0; MIB - 512];
+    innocent.transaction().create("/a", data, CreateMode::Persistent).commit().await.unwrap();
+    let data = mutex(&client).with_options(large).unwrap().owned_by(&Owner::new()).try_acquire().await;
+    assert!(data.unwrap().is_none(), "it is held");
+    let permits = many.many(5_000).unwrap().acquire().await.unwrap();
+    assert_eq!(permits.members().len(), 5_000);
+    assert_eq!(session_id(&client).await, session);
+    assert!(innocent.is_valid());
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn compressed_data_is_shown_as_text() {
+    let sandbox = Sandbox::new();
+    let compressing = sandbox.builder().identity("billing-7").enable_compression();
+    let compressing = compressing.connect(&servers()).await.unwrap();
+    let plain = sandbox.client().await;
+    let zookeeper = plain.zookeeper().await.unwrap();
+    let guard = mutex(&compressing).acquire().await.unwrap();
+    assert_eq!(zookeeper.get_data(guard.node_path()).await.unwrap().0, gzip("billing-7"));
+    let holder = mutex(&plain).holder().await.unwrap().unwrap();
+    assert_eq!((holder.identity(), &*holder.id()), (Some(&b"billing-7"[..]), "billing-7"));
+    let observer = LeaderObserver::new(&plain, "/locks/a").unwrap();
+    assert_eq!(observer.leader().await.unwrap().unwrap().id(), "billing-7");
+    guard.release().await.unwrap();
+
+    // What is no gzip, and what would be too much, is shown as it is.
+    for data in [&gzip("billing-7")[..15], &gzip(&"0".repeat((1 << 20) + 1))] {
+        let lock = mutex(&plain).with_options(LockOptions::new().node_data(data)).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(lock.holder().await.unwrap().unwrap().identity(), Some(data));
+        guard.release().await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn data_that_asks_for_the_lock_is_refused() {
+    let client = Client::connect_lazily(NOBODY).unwrap();
+    let request = "__REVOKE__";
+    assert_eq!(refusal(Client::builder().identity(request).connect_lazily(NOBODY)).0, "identity");
+    assert_eq!(refusal(Client::builder().identity(gzip(request)).connect_lazily(NOBODY)).0, "identity");
+    let options = LockOptions::new().node_data(request);
+    assert_eq!(refusal(mutex(&client).with_options(options)).0, "node data");
+    let options = || LeaderOptions::new().id(request);
+    assert_eq!(refusal(LeaderLatch::start(&client, "/leader", options())).0, "id");
+    let work = |_| async { Ok::<(), std::io::Error>(()) };
+    assert_eq!(refusal(LeaderSelector::start(&client, "/leader", options(), work)).0, "id");
+}
+
+#[tokio::test]
+async fn a_connect_string_that_nobody_can_connect_to_is_refused_at_once() {
+    for (hosts, instead) in [
+        ("ftp://127.0.0.1:2181", "tcp://127.0.0.1:2181"),
+        ("tcp+tls://127.0.0.1:2181", "TLS options"),
+        ("zk1:2181/a,zk2:2181/a", "behind the last host"),
+        ("::1", "[::1]:2181"),
+        ("zk1:2181;zk2:2181", "commas"),
+    ] {
+        let (argument, reason) = refusal(Client::connect_lazily(hosts));
+        assert_eq!(argument, "connect string", "{hosts}");
+        assert!(reason.contains(instead), "{hosts}: {reason}");
+    }
+}
+
+/// Of nobody.
+#[cfg(feature = "tls")]
+const CA: &str = "-----BEGIN CERTIFICATE-----
+MIIBdjCCARugAwIBAgIUYTkU5aYP0JuMFMbeBV9dQrv/qK8wCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjExNzE1MzNaGA8yMTI2MTAyODE3MTUz
+M1owDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABG36
+tkdwXXv7gyfHkhOsQkQO68LqTxWsnFTd3Y48OYUFGvlL9D2ovqn9aoY/NscrM72H
+gnEKPSJ9UMdWFdpDzxSjUzBRMB0GA1UdDgQWBBTiOsKTgokwkkfsd63aHnfeF6Y0
+fDAfBgNVHSMEGDAWgBTiOsKTgokwkkfsd63aHnfeF6Y0fDAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0kAMEYCIQCopzGE+N24eI72Rc6qjYI34/Rvk0ohQwfE
+V7Oj8au8EwIhAPvtwc3Dh4qmbAYzT3oioQkxp4gkFMGTGWTjTxa2q7R6
+-----END CERTIFICATE-----";
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn with_tls_options_nothing_is_sent_in_the_clear() {
+    use tokio::io::AsyncReadExt;
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let options = zk::TlsOptions::new().with_pem_ca(CA).unwrap();
+    let builder = Client::builder().tls(options).auth("digest", "alice:secret");
+    let (argument, reason) = refusal(builder.clone().connect_lazily(&format!("tcp://{address}")));
+    assert_eq!(argument, "connect string");
+    assert!(reason.contains("tcp+tls://"), "{reason}");
+    let _client = builder.connect_lazily(&address.to_string()).unwrap();
+    let (mut stream, _) = within(listener.accept()).await.unwrap();
+    let mut first = [0; 2];
+    within(stream.read_exact(&mut first)).await.unwrap();
+    assert_eq!(first, [22, 3], "a handshake of TLS");
+}
+
+#[tokio::test]
+async fn the_session_of_a_client_whose_hosts_have_a_scheme_can_be_ended() {
+    let server = TestingServer::start().await.unwrap();
+    let client = Client::connect(&format!("tcp://{}", server.connect_string())).await.unwrap();
+    let first = session_id(&client).await;
+    kill_session(&client).await.unwrap();
+    eventually("another session", async || (session_id(&client).await != first).then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_error_of_a_missing_session_names_the_cause_for_each_host() {
+    use tokio::io::AsyncWriteExt;
+
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = |listener: &tokio::net::TcpListener| listener.local_addr().unwrap().to_string();
+    let (silence, otherwise) = (address(&silent), address(&other));
+    let serving = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = other.accept().await.unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let hosts = format!("{NOBODY},nobody.invalid:2181,{silence},{otherwise}/chroot");
+    let client = Client::builder().connection_timeout(Duration::from_secs(3)).connect(&hosts).await;
+    let error = client.unwrap_err();
+    let text = error.to_string();
+    let Error::NotConnected { causes, .. } = error else { panic!("{text}") };
+    let causes: Vec<_> = causes.into_iter().map(|failure| (failure.host, failure.cause)).collect();
+    let wanted = [
+        (NOBODY.into(), ConnectFailure::Refused),
+        ("nobody.invalid:2181".into(), ConnectFailure::NameNotFound),
+        (silence, ConnectFailure::NoAnswer),
+        (otherwise, ConnectFailure::NotZooKeeper),
+    ];
+    assert_eq!(causes, wanted);
+    assert!(
+        text.contains("127.0.0.1:1 (connection refused), nobody.invalid:2181 (name not found)"),
+        "{text}"
+    );
+    serving.abort();
+
+    // What was known of one silence is no cause of the next.
+    let mut server = TestingServer::start().await.unwrap();
+    let client = Client::builder()
+        .session_timeout(Duration::from_secs(4))
+        .connection_timeout(Duration::from_secs(1))
+        .retry_policy(RetryPolicy::n_times(0, Duration::ZERO))
+        .connect(&server.connect_string())
+        .await
+        .unwrap();
+    server.stop().await.unwrap();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    let error = client.zookeeper().await.unwrap_err().to_string();
+    assert!(error.contains(&format!("{} (connection refused)", server.connect_string())), "{error}");
+    server.restart().await.unwrap();
+    within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+    server.pause().unwrap();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    let error = client.zookeeper().await.unwrap_err().to_string();
+    assert!(error.contains(&format!("{} (no answer)", server.connect_string())), "{error}");
+}

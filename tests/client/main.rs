@@ -1,0 +1,10 @@
+//! The client: its connections, its calls and what they are allowed.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod client;
+mod connections;
+mod requests;
+mod retry;
+mod rights;

@@ -1,0 +1,288 @@
+//! One rule for all calls: for how long they try to reach the servers, and with which error they give up.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use zk_recipes::testing::TestingServer;
+use zk_recipes::{
+    Client, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason, MultiLock,
+    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, SharedCount, operate,
+};
+
+/// How long a server is silent until its client gives the connection up, at the latest: two fifths of the session
+/// timeout, looked at from time to time.
+const SILENCE: Duration = Duration::from_millis(2000);
+const SESSION: Duration = Duration::from_secs(4);
+/// Of a session that nobody hears of.
+const VALIDITY: Duration = Duration::from_millis(4000 * 2 / 3);
+const CONNECTION: Duration = Duration::from_millis(200);
+/// What a busy machine may add.
+const SLACK: Duration = Duration::from_millis(1500);
+/// For whoever never gives up, it is looked at as long as that.
+const LONG: Duration = Duration::from_secs(6);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// How often a policy has a call tried, and the shortest and longest time of all its pauses.
+type Attempts = (u32, Duration, Duration);
+
+/// Each policy, with what it comes to if it has an end.
+fn policies() -> [(&'static str, RetryPolicy, Option<Attempts>); 4] {
+    [
+        ("one time", RetryPolicy::one_time(ms(50)), Some((2, ms(50), ms(50)))),
+        ("n times", RetryPolicy::n_times(3, ms(100)), Some((4, ms(300), ms(300)))),
+        (
+            "bounded",
+            RetryPolicy::bounded_exponential_backoff(ms(50), ms(100), 4),
+            Some((5, ms(200), ms(400))),
+        ),
+        ("forever", RetryPolicy::forever(ms(50)), None),
+    ]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outage {
+    NeverConnected,
+    /// A second ago, and the session may live on.
+    Lost,
+    /// And so is the session.
+    LostForGood,
+    /// The server does not answer, from now on.
+    Frozen,
+}
+
+/// What bounds a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    /// The retry policy.
+    Policy,
+    /// And a deadline of its own.
+    Within(Duration),
+    /// And the validity of the lock.
+    Validity,
+    /// It is sent once.
+    Once,
+}
+
+type Call = (&'static str, Bound, BoxFuture<'static, Result<()>>);
+
+fn call<T: Debug>(name: &'static str, outcome: impl Future<Output = Result<T>> + Send + 'static) -> Call {
+    (name, Bound::Policy, outcome.map(|done| done.map(drop)).boxed())
+}
+
+/// What is had before the outage.
+struct Held {
+    participant: Participant,
+    released: LockGuard,
+    dropped_transaction: LockGuard,
+    ticket: zk_recipes::Ticket,
+}
+
+impl Held {
+    async fn of(client: &Client, name: &str) -> Self {
+        let mutex = |path: &str| InterProcessMutex::new(client, &format!("/held/{name}/{path}")).unwrap();
+        let acquire = async |path: &str| mutex(path).acquire().await.unwrap();
+        let (released, dropped_transaction) = (acquire("a").await, acquire("b").await);
+        let participants = mutex("a").participants().await.unwrap();
+        let participant = participants.into_iter().next().unwrap();
+        let ticket = mutex("c").enqueue().await.unwrap();
+        Self { participant, released, dropped_transaction, ticket }
+    }
+}
+
+/// All calls that ask the servers, each at a path of its own.
+fn calls(client: &Client, outage: Outage, held: Option<Held>) -> Vec<Call> {
+    macro_rules! on {
+        ($lock:expr, $($call:tt)*) => {{
+            let lock = $lock;
+            async move { lock.$($call)*.await }
+        }};
+    }
+    let mutex = |path: &str| InterProcessMutex::new(client, path).unwrap();
+    let read_write = |path: &str| ReadWriteLock::new(client, path).unwrap();
+    let semaphore = |path: &str| Semaphore::new(client, path, 2).unwrap();
+    let multi = |path: &str| MultiLock::new(client, [format!("{path}/1"), format!("{path}/2")]).unwrap();
+    let mixed = |path: &str| MultiLock::of([Arc::new(mutex(path)) as _]).unwrap();
+    let count = |path: &str| SharedCount::new(client, path, 1).unwrap();
+    let observer = LeaderObserver::new(client, "/x/observer").unwrap();
+    let short = ms(700);
+    let mut calls = vec![
+        call("acquire", on!(mutex("/x/acquire"), acquire())),
+        call("try_acquire", on!(mutex("/x/try_acquire"), try_acquire())),
+        (
+            "try_acquire_for",
+            Bound::Within(short),
+            on!(mutex("/x/for"), try_acquire_for(short)).map(|done| done.map(drop)).boxed(),
+        ),
+        call("enqueue", on!(mutex("/x/enqueue"), enqueue())),
+        call("read", on!(read_write("/x/read").read().clone(), acquire())),
+        call("write", on!(read_write("/x/write").write().clone(), acquire())),
+        call("acquire a permit", on!(semaphore("/x/permit"), acquire())),
+        call("try a permit", on!(semaphore("/x/try"), try_acquire())),
+        call("acquire a semaphore mutex", on!(SemaphoreMutex::new(client, "/x/mutex").unwrap(), acquire())),
+        call("acquire paths", on!(multi("/x/multi"), acquire())),
+        call("try paths", on!(multi("/x/tries"), try_acquire())),
+        call("acquire locks", on!(mixed("/x/mixed"), acquire())),
+        call("participants", on!(mutex("/x/participants"), participants())),
+        call("is_locked", on!(mutex("/x/is_locked"), is_locked())),
+        call("holder", on!(multi("/x/holder"), holder())),
+        call("available_permits", on!(semaphore("/x/available"), available_permits())),
+        call("those of a semaphore", on!(semaphore("/x/those"), participants())),
+        call("get", on!(count("/x/get"), get())),
+        call("set", on!(count("/x/set"), set(3))),
+        call("path_exists", on!(multi("/x/exists"), path_exists())),
+        call("leader", on!(observer, leader())),
+    ];
+    if outage != Outage::Frozen {
+        // It asks nothing of a server.
+        let own = client.clone();
+        calls.push(call("zookeeper", async move { own.zookeeper().await }));
+    }
+    let own = client.clone();
+    calls.push(call("revoke", async move { operate::ask(&own, "/x/revoke").await }));
+    let own = client.clone();
+    calls.push(call("force_release", async move { operate::force_release(&own, "/x/force").await }));
+    if let Some(Held { participant, released, dropped_transaction, ticket }) = held {
+        let (own, of) = (client.clone(), participant.clone());
+        calls.push(call("revoke from", async move { operate::ask_participant(&own, &of).await }));
+        let own = client.clone();
+        calls.push(call("force from", async move {
+            operate::force_release_participant(&own, &participant).await
+        }));
+        calls.push(call("position", async move { ticket.position().await }));
+        calls.push(("release", Bound::Validity, released.release().boxed()));
+        let commit = async move { dropped_transaction.transaction().delete("/nothing", None).commit().await };
+        calls.push(("commit", Bound::Once, commit.map(|done| done.map(drop)).boxed()));
+    }
+    calls
+}
+
+/// How long a call takes at least and at most until it fails; `None` if it does not.
+fn expected(outage: Outage, bound: Bound, policy: Option<Attempts>) -> Option<(Duration, Duration)> {
+    // The first attempt may have to find out that nobody answers; all others know.
+    let until_known = if outage == Outage::Frozen { SILENCE } else { Duration::ZERO };
+    let tried = policy.map(|(attempts, shortest, longest)| {
+        let others = if outage == Outage::Frozen { attempts - 1 } else { attempts };
+        (CONNECTION * others + shortest, CONNECTION * attempts + longest + until_known)
+    });
+    match bound {
+        Bound::Policy => tried,
+        Bound::Within(deadline) => {
+            let (least, most) = tried.unwrap_or((deadline, deadline));
+            Some((least.min(deadline), most.min(deadline)))
+        }
+        Bound::Validity => {
+            // It is counted from the last sign of the servers.
+            let (least, most) = tried.unwrap_or((ms(200), VALIDITY));
+            Some((least.min(ms(200)), most.min(VALIDITY)))
+        }
+        Bound::Once => {
+            Some((if outage == Outage::Frozen { ms(200) } else { CONNECTION }, CONNECTION + until_known))
+        }
+    }
+}
+
+/// Whether that is the error with which a call gives up.
+fn is_expected(outage: Outage, bound: Bound, is_endless: bool, error: &Error) -> bool {
+    match (bound, outage) {
+        (Bound::Once, _) => matches!(error, Error::OutcomeUnknown { .. }),
+        (Bound::Validity, _) if is_endless => {
+            matches!(error, Error::LockLost { reason: LossReason::Expired, .. })
+        }
+        // Whichever comes first.
+        (Bound::Validity, _) => {
+            error.is_retryable() || matches!(error, Error::LockLost { reason: LossReason::Expired, .. })
+        }
+        (_, Outage::Frozen) => error.is_retryable(),
+        _ => matches!(error, Error::NotConnected { .. }),
+    }
+}
+
+/// Sees how one call fares, and whether it goes on in the end when the servers are back.
+async fn fares(
+    outage: Outage,
+    policy: (&str, Option<Attempts>),
+    (name, bound, call): Call,
+) -> Result<(), String> {
+    let (policy, attempts) = policy;
+    let start = Instant::now();
+    let done = tokio::time::timeout(LONG, call).await;
+    let elapsed = start.elapsed();
+    let cell = format!("{name}, {outage:?}, {policy}: {done:?} after {elapsed:?}");
+    match (done, expected(outage, bound, attempts)) {
+        (Err(_), None) => Ok(()),
+        (Ok(Err(error)), Some((least, most))) => {
+            let is_in_time = elapsed >= least && elapsed <= most + SLACK;
+            if is_in_time && is_expected(outage, bound, attempts.is_none(), &error) {
+                Ok(())
+            } else {
+                Err(format!("{cell}, not within {least:?} to {most:?}"))
+            }
+        }
+        (_, expected) => Err(format!("{cell}, not {expected:?}")),
+    }
+}
+
+async fn play(outage: Outage) -> Vec<String> {
+    let mut server = TestingServer::start().await.unwrap();
+    let address = server.connect_string();
+    if outage == Outage::NeverConnected {
+        server.stop().await.unwrap();
+    }
+    let mut scenes = Vec::new();
+    for (name, policy, attempts) in policies() {
+        let builder = Client::builder().session_timeout(SESSION).connection_timeout(CONNECTION);
+        let client = builder.retry_policy(policy).connect_lazily(&address).unwrap();
+        if outage == Outage::NeverConnected {
+            scenes.push((name, attempts, client, None));
+            continue;
+        }
+        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+        let held = Held::of(&client, name).await;
+        scenes.push((name, attempts, client, Some(held)));
+    }
+    let reaches = async |wanted: ConnectionState| {
+        for (.., client, _) in &scenes {
+            within(client.watch_connection().wait_for(|state| *state == wanted)).await.unwrap();
+        }
+    };
+    match outage {
+        Outage::NeverConnected => {}
+        Outage::Lost => {
+            server.kill().await.unwrap();
+            reaches(ConnectionState::Suspended).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Outage::LostForGood => {
+            server.kill().await.unwrap();
+            reaches(ConnectionState::Lost).await;
+        }
+        Outage::Frozen => server.pause().unwrap(),
+    }
+    let fared = scenes.iter_mut().flat_map(|(name, attempts, client, held)| {
+        // What was held is lost for good, too, and known to be.
+        let held = held.take().filter(|_| outage != Outage::LostForGood);
+        calls(client, outage, held)
+            .into_iter()
+            .map(|call| fares(outage, (*name, *attempts), call))
+            .collect::<Vec<_>>()
+    });
+    let failures = join_all(fared).await.into_iter().filter_map(std::result::Result::err).collect();
+    if outage == Outage::Frozen {
+        server.resume().unwrap();
+    }
+    failures
+}
+
+#[tokio::test]
+async fn all_calls_try_for_as_long_as_the_policy_says() {
+    use Outage::{Frozen, Lost, LostForGood, NeverConnected};
+    let played = join_all([NeverConnected, Lost, LostForGood, Frozen].map(play)).await.concat();
+    assert!(played.is_empty(), "{}", played.join("\n"));
+}

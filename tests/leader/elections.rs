@@ -1,0 +1,778 @@
+//! Elections: latches, selectors, leaderships and observers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::support::{BOUND, bystander, connect, eventually, within};
+use tokio::sync::{mpsc, oneshot, watch};
+use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::{
+    Client, CloseMode, CreateMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
+    LeaderState, Leadership, LossReason, Observation, Participant, operate,
+};
+
+const PATH: &str = "/leaders/a";
+
+fn latch(client: &Client, id: &str) -> LeaderLatch {
+    LeaderLatch::start(client, PATH, LeaderOptions::new().id(id)).unwrap()
+}
+
+fn ids(participants: &[Participant]) -> Vec<String> {
+    participants.iter().map(|it| it.id().into_owned()).collect()
+}
+
+/// Waits until a state comes.
+async fn state(
+    state: &mut watch::Receiver<LeaderState>,
+    is_it: impl Fn(&LeaderState) -> bool,
+) -> LeaderState {
+    within(state.wait_for(|state| is_it(state))).await.expect("the channel is open").clone()
+}
+
+/// Waits until that many stand.
+async fn standing(latch: &LeaderLatch, count: usize) -> Vec<Participant> {
+    eventually("they stand", || async {
+        let participants = latch.participants().await.unwrap();
+        (participants.len() == count).then_some(participants)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_first_leads_and_the_next_follows() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let a = latch(&one, "a");
+    let leadership = within(a.await_leadership()).await.unwrap();
+    assert!(a.has_leadership() && leadership.is_valid());
+    let b = latch(&two, "b");
+    assert_eq!(ids(&standing(&a, 2).await), ["a", "b"]);
+    assert_eq!(ids(&[b.leader().await.unwrap().unwrap()]), ["a"]);
+    assert!(!b.has_leadership());
+
+    leadership.resign().await.unwrap();
+    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    let next = within(b.await_leadership()).await.unwrap();
+    assert!(next.fencing_token() > leadership.fencing_token());
+    // It stays a candidate.
+    assert_eq!(ids(&standing(&a, 2).await), ["b", "a"]);
+
+    b.close(CloseMode::Silent).await.unwrap();
+    within(a.await_leadership()).await.unwrap();
+    a.close(CloseMode::Silent).await.unwrap();
+    assert_eq!(ids(&a.participants().await.unwrap()), [""; 0]);
+    assert_eq!(a.await_leadership().await.unwrap_err(), Error::CandidateClosed { path: PATH.into() });
+}
+
+#[tokio::test]
+async fn a_selector_works_while_it_leads() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let busy = Arc::new(AtomicUsize::new(0));
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let selectors = [(&one, "a"), (&two, "b")].map(|(client, id)| {
+        let (busy, told) = (busy.clone(), told.clone());
+        LeaderSelector::start(client, PATH, LeaderOptions::new().id(id), move |leadership: Leadership| {
+            let (busy, told) = (busy.clone(), told.clone());
+            async move {
+                assert_eq!(busy.fetch_add(1, SeqCst), 0);
+                told.send(id).unwrap();
+                leadership.resign_requested().await;
+                busy.fetch_sub(1, SeqCst);
+                Ok::<(), Error>(())
+            }
+        })
+        .unwrap()
+    });
+    for _ in 0..10 {
+        let id = within(tells.recv()).await.unwrap();
+        let leading = selectors.iter().find(|selector| selector.id() == id).unwrap();
+        assert!(leading.has_leadership());
+        leading.interrupt_leadership();
+    }
+    for selector in &selectors {
+        selector.close().await.unwrap();
+    }
+    assert_eq!(busy.load(SeqCst), 0);
+    assert_eq!(ids(&selectors[0].participants().await.unwrap()), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_observer_sees_who_leads() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let observer = LeaderObserver::new(&two, PATH).unwrap();
+    let mut seen = observer.watch_leader();
+    within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
+    assert_eq!((observer.leader().await, observer.path_exists().await), (Ok(None), Ok(false)));
+    let missing = Error::NoSuchPath { path: PATH.into() };
+    assert_eq!(operate::ask(&one, PATH).await, Err(missing.clone()));
+    assert_eq!(operate::force_release(&one, PATH).await, Err(missing));
+    let a = latch(&one, "a");
+    let is = |id: &'static str| move |seen: &Observation| matches!(seen, Observation::Leader(leader) if ids(std::slice::from_ref(leader)) == [id]);
+    within(seen.wait_for(is("a"))).await.unwrap();
+    let b = latch(&two, "b");
+    standing(&a, 2).await;
+    assert_eq!(ids(&[b.transfer().await.unwrap().unwrap()]), ["a"]);
+    within(seen.wait_for(is("b"))).await.unwrap();
+    // An operator evicts it, and then asks the next one.
+    operate::force_release(&one, PATH).await.unwrap();
+    within(seen.wait_for(is("a"))).await.unwrap();
+    standing(&a, 2).await;
+    operate::ask(&two, PATH).await.unwrap();
+    within(seen.wait_for(is("b"))).await.unwrap();
+    drop((a, b));
+    within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
+    assert_eq!((observer.leader().await, observer.path_exists().await), (Ok(None), Ok(true)));
+}
+
+/// But for a latch: a latch of Curator behind it would not hear of its end.
+#[tokio::test]
+async fn a_leader_that_was_asked_still_shows_who_it_is() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let observer = LeaderObserver::new(&other, PATH).unwrap();
+    let seen = observer.watch_leader();
+    let (let_go, may_go) = watch::channel(false);
+    let options = || LeaderOptions::new().id("a").grace(BOUND);
+    let work = move |_| {
+        let mut may_go = may_go.clone();
+        async move { may_go.wait_for(|may_go| *may_go).await.map(|_| ()) }
+    };
+    let selector = LeaderSelector::start(&client, PATH, options(), work).unwrap();
+    let LeaderState::Leading(leadership) = state(&mut selector.watch_state(), LeaderState::is_leading).await
+    else {
+        panic!("it leads");
+    };
+    operate::ask(&other, PATH).await.unwrap();
+    within(leadership.resign_requested()).await;
+    eventually("it is seen again", || async {
+        let (data, stat) = zookeeper.get_data(leadership.node_path()).await.unwrap();
+        (data == b"a" && stat.version == 2).then_some(())
+    })
+    .await;
+    let leader = observer.leader().await.unwrap().unwrap();
+    assert_eq!((&*leader.id(), leader.is_revoke_requested()), ("a", true));
+    assert!(matches!(&*seen.borrow(), Observation::Leader(leader) if leader.id() == "a"), "{seen:?}");
+    let_go.send_replace(true);
+    selector.close().await.unwrap();
+
+    let latch = LeaderLatch::start(&client, "/leaders/latch", options()).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    let (go, gone) = oneshot::channel::<()>();
+    let worker = leadership.clone();
+    let work = tokio::spawn(async move { worker.run(gone).await });
+    tokio::task::yield_now().await;
+    zookeeper.set_data(leadership.node_path(), b"__REVOKE__", None).await.unwrap();
+    within(leadership.resign_requested()).await;
+    // What it might have written by now would come before this.
+    client.zookeeper().await.unwrap().sync("/").await.unwrap();
+    let (data, stat) = zookeeper.get_data(leadership.node_path()).await.unwrap();
+    assert_eq!((&*data, stat.version), (&b"__REVOKE__"[..], 1));
+    drop(go);
+    let _ = within(work).await.unwrap();
+    within(latch.close(CloseMode::Silent)).await.unwrap();
+}
+
+/// Wherever on its way into the queue it is.
+#[tokio::test]
+async fn who_is_closed_soon_leaves_nothing() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    for steps in 0..100 {
+        let latch = latch(&client, "a");
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+        within(latch.close(CloseMode::Silent)).await.unwrap();
+        assert_eq!(ids(&latch.participants().await.unwrap()), [""; 0], "after {steps} steps");
+    }
+}
+
+/// Who leads is unknown long before the session is over, and known again when nothing has changed.
+#[tokio::test]
+async fn an_observer_says_when_it_cannot_see() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let far = Client::builder().session_timeout(4 * BOUND).connection_timeout(Duration::from_secs(5));
+    let far = far.connect(&proxy.connect_string()).await.unwrap();
+    let near = connect(&server).await;
+    let a = latch(&near, "a");
+    within(a.await_leadership()).await.unwrap();
+    let leads = |seen: &Observation| matches!(seen, Observation::Leader(leader) if ids(std::slice::from_ref(leader)) == ["a"]);
+    let mut seen = LeaderObserver::new(&far, PATH).unwrap().watch_leader();
+    within(seen.wait_for(leads)).await.unwrap();
+
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let cannot = |seen: &Observation| matches!(seen, Observation::Unknown(Some(Error::NotConnected { .. })));
+    within(seen.wait_for(cannot)).await.unwrap();
+    proxy.refuse_connections(false).unwrap();
+    within(seen.wait_for(leads)).await.unwrap();
+}
+
+#[tokio::test]
+async fn work_is_waited_for_and_then_stopped() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let options = LeaderOptions::new().grace(Duration::from_millis(200));
+    let latch = LeaderLatch::start(&client, PATH, options).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    let worker = leadership.clone();
+    let endless = tokio::spawn(async move { worker.run(std::future::pending::<()>()).await });
+    let worker = leadership.clone();
+    let polite = tokio::spawn(async move {
+        worker
+            .run(async {
+                worker.resign_requested().await;
+                assert!(worker.is_valid());
+            })
+            .await
+    });
+    let mut watching = latch.watch_state();
+    state(&mut watching, LeaderState::is_leading).await;
+    tokio::task::yield_now().await;
+    leadership.resign().await.unwrap();
+    within(polite).await.unwrap().unwrap();
+    assert!(matches!(
+        within(endless).await.unwrap(),
+        Err(Error::LockLost { reason: LossReason::Resigned, .. })
+    ));
+    assert!(matches!(leadership.run(async {}).await, Err(Error::LockLost { .. })));
+}
+
+// Curator's `LeaderLatch.CloseMode`.
+#[tokio::test]
+async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
+    let server = TestingServer::start().await.unwrap();
+    let other = connect(&server).await;
+    let ways: [(&str, Way); 6] = [
+        ("it resigns", |_, _, term| Box::pin(async move { term.resign().await.unwrap() })),
+        ("the latch is closed", |_, latch, _| {
+            Box::pin(async move { latch.close(CloseMode::Silent).await.unwrap() })
+        }),
+        ("the latch is dropped", |_, latch, _| Box::pin(async { drop(latch) })),
+        ("the client is closed", |client, _latch, _| Box::pin(async move { client.close().await })),
+        ("another one asks", |_, latch, _| {
+            Box::pin(async move { drop(latch.transfer().await.unwrap().unwrap()) })
+        }),
+        ("it is evicted", |client, _latch, _| {
+            Box::pin(async move { assert_eq!(operate::force_release(&client, PATH).await.unwrap().len(), 1) })
+        }),
+    ];
+    for (way, end) in ways {
+        let client = connect(&server).await;
+        // It would wait for the tick as long.
+        let options = LeaderOptions::new().grace(Duration::from_secs(3_600));
+        let latch = LeaderLatch::start(&client, PATH, options).unwrap();
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        let (began, begun) = oneshot::channel();
+        let work = tokio::spawn({
+            let leadership = leadership.clone();
+            async move {
+                let working = async {
+                    assert_eq!(leadership.until_resigning(async { 7 }).await, Some(7));
+                    began.send(()).unwrap();
+                    leadership.until_resigning(std::future::pending::<()>()).await
+                };
+                leadership.run(working).await
+            }
+        });
+        within(begun).await.unwrap();
+        if way == "another one asks" {
+            let asking = self::latch(&other, "b");
+            standing(&asking, 2).await;
+            within(end(client, asking, leadership.clone())).await;
+        } else {
+            within(end(client, latch.clone(), leadership.clone())).await;
+            drop(latch);
+        }
+        match within(work).await.unwrap() {
+            Ok(waited) => assert_eq!(waited, None, "{way}"),
+            // Then the work is dropped as well.
+            Err(error) => {
+                assert!(matches!(error, Error::LockLost { .. }) && way == "it is evicted", "{way}: {error}")
+            }
+        }
+        // Also beside `run`, and later; what is waited for is not begun.
+        let later = leadership.until_resigning(async { panic!("{way}") });
+        assert_eq!(within(later).await, None::<()>, "{way}");
+    }
+}
+
+/// How a term ends. It is given the leader's client and latch, or the latch of another one.
+type Way = fn(Client, LeaderLatch, Leadership) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[tokio::test]
+async fn nothing_that_was_waited_for_is_lost() {
+    const MESSAGES: usize = 100;
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let latch = latch(&client, "a");
+    let (tell, mut told) = mpsc::channel(1);
+    tokio::spawn(async move {
+        for message in 0..MESSAGES {
+            tell.send(message).await.unwrap();
+        }
+    });
+    let mut received = Vec::new();
+    let mut terms = 0;
+    while received.len() < MESSAGES {
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        terms += 1;
+        let resigning = tokio::spawn({
+            let leadership = leadership.clone();
+            // Sometime within the work.
+            async move {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                leadership.resign().await
+            }
+        });
+        leadership
+            .run(async {
+                while let Some(message) = leadership.until_resigning(told.recv()).await {
+                    let Some(message) = message else { break };
+                    received.push(message);
+                    // A wait that is given up, and goes on later, loses nothing either.
+                    let _ = tokio::time::timeout(
+                        Duration::ZERO,
+                        leadership.until_resigning(std::future::pending::<()>()),
+                    )
+                    .await;
+                }
+            })
+            .await
+            .unwrap();
+        within(resigning).await.unwrap().unwrap();
+    }
+    assert!(terms > 2, "{terms}");
+    assert_eq!(received, (0..MESSAGES).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn those_who_watch_are_told_of_the_end_or_not() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    for mode in [CloseMode::Silent, CloseMode::NotifyLeader] {
+        let latch = latch(&client, "a");
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        let mut watching = latch.watch_state();
+        watching.mark_unchanged();
+        let worker = leadership.clone();
+        let (done, working) = tokio::sync::oneshot::channel::<()>();
+        let work = tokio::spawn(async move { worker.run(working).await });
+        tokio::task::yield_now().await;
+        let closing = tokio::spawn({
+            let latch = latch.clone();
+            async move { latch.close(mode).await }
+        });
+        within(leadership.resign_requested()).await;
+        // It leads no more, for those who look; and still does, for the others.
+        eventually("it is resigning", || async { (!latch.has_leadership()).then_some(()) }).await;
+        assert!(leadership.is_valid());
+        assert_eq!(latch.leader().await.unwrap().unwrap().fencing_token(), leadership.fencing_token());
+        assert_eq!(watching.has_changed().unwrap(), mode == CloseMode::NotifyLeader);
+        done.send(()).unwrap();
+        within(work).await.unwrap().unwrap().unwrap();
+        within(closing).await.unwrap().unwrap();
+        assert_eq!(latch.leader().await.unwrap(), None);
+        if mode == CloseMode::NotifyLeader {
+            within(watching.changed()).await.unwrap();
+        }
+        within(watching.changed()).await.unwrap_err();
+        assert!(matches!(*watching.borrow(), LeaderState::Closed));
+        assert_eq!(latch.close(mode).await, Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn a_resignation_that_nobody_waits_for_is_one_all_the_same() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let a = latch(&one, "a");
+    let leadership = within(a.await_leadership()).await.unwrap();
+    let b = latch(&two, "b");
+    standing(&a, 2).await;
+    assert_eq!(crate::support::poll_times(leadership.resign(), 1).await, None);
+    within(b.await_leadership()).await.unwrap();
+    // Who waits later hears the same.
+    assert_eq!(within(leadership.resign()).await, Ok(()));
+    // It lives on in the handles of a latch that is gone.
+    let leadership = b.leadership().unwrap();
+    drop(b);
+    assert_eq!(within(leadership.lost()).await, LossReason::Resigned);
+}
+
+/// A selector whose work sends each leadership, and ends as it is told.
+fn told_selector(
+    client: &Client,
+    start: fn(&Client, &str, LeaderOptions, Work) -> zk_recipes::Result<LeaderSelector>,
+) -> (LeaderSelector, mpsc::UnboundedReceiver<(Leadership, End)>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let work: Work = Box::new(move |leadership| {
+        let (end, ended): (End, _) = oneshot::channel();
+        tell.send((leadership, end)).unwrap();
+        Box::pin(async { ended.await.expect("it is told")() })
+    });
+    (start(client, PATH, LeaderOptions::new(), work).unwrap(), told)
+}
+
+type Outcome = Result<(), std::io::Error>;
+type End = oneshot::Sender<fn() -> Outcome>;
+type Work = Box<dyn FnMut(Leadership) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send>;
+
+// Curator's selector swallows what its listener throws.
+#[tokio::test]
+async fn work_that_fails_is_seen_and_done_again() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let (selector, mut told) = told_selector(&client, LeaderSelector::start);
+    let mut watching = selector.watch_state();
+    let fails: fn() -> Outcome = || Err(std::io::Error::other("no paper"));
+    let panics: fn() -> Outcome = || panic!("on {}", "fire");
+    for (end, expected) in [(fails, "no paper"), (panics, "it panicked: on fire"), (fails, "no paper")] {
+        let (leadership, tell) = within(told.recv()).await.unwrap();
+        assert!(selector.has_leadership() && leadership.is_valid());
+        tell.send(end).unwrap();
+        let failed = state(&mut watching, |state| matches!(state, LeaderState::Failed(_))).await;
+        let LeaderState::Failed(Error::WorkFailed { path, source }) = failed else { panic!("{failed:?}") };
+        assert_eq!((&*path, &*source.to_string()), (leadership.node_path(), expected));
+        assert_eq!(source.get_ref().is::<std::io::Error>(), expected == "no paper");
+        assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    }
+    // Whoever closes it hears of a failure as well.
+    let (_, tell) = within(told.recv()).await.unwrap();
+    let closing = tokio::spawn({
+        let selector = selector.clone();
+        async move { selector.close().await }
+    });
+    state(&mut watching, |state| matches!(state, LeaderState::Resigning(_))).await;
+    tell.send(fails).unwrap();
+    let error = within(closing).await.unwrap().unwrap_err();
+    assert!(error.to_string().ends_with("failed: no paper"), "{error}");
+    assert_eq!(selector.leader().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn who_leads_once_leads_again_when_told_to() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
+    let mut watching = selector.watch_state();
+    for end in [|| Ok(()), || Err(std::io::Error::other("no paper"))] {
+        assert!(!selector.requeue(), "it stands");
+        let (_, tell) = within(told.recv()).await.unwrap();
+        assert!(!selector.requeue(), "it leads");
+        tell.send(end).unwrap();
+        state(&mut watching, |state| matches!(state, LeaderState::Idle | LeaderState::Failed(_))).await;
+        assert_eq!(selector.participants().await.unwrap(), []);
+        assert!(eventually("it rests", || async { selector.requeue().then_some(true) }).await);
+    }
+    let (leadership, _tell) = within(told.recv()).await.unwrap();
+    selector.close().await.unwrap();
+    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    assert!(!selector.requeue(), "it is closed");
+    assert!(told.try_recv().is_err());
+}
+
+// A zombie leader of Curator: work that does not end when it is interrupted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
+    let server = TestingServer::start().await.unwrap();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (begin, mut begun) = mpsc::unbounded_channel();
+    let (finish, finished) = std::sync::mpsc::channel::<()>();
+    let finished = Arc::new(std::sync::Mutex::new(finished));
+    let options = LeaderOptions::new().grace(Duration::from_millis(20));
+    let work = move |leadership: Leadership| {
+        let (begin, finished) = (begin.clone(), finished.clone());
+        async move {
+            begin.send(leadership).unwrap();
+            // Without an await.
+            finished.lock().unwrap().recv().unwrap();
+            Ok::<(), Error>(())
+        }
+    };
+    let stubborn = LeaderSelector::start(&one, PATH, options, work).unwrap();
+    let leadership = within(begun.recv()).await.unwrap();
+    let (next, mut told) = told_selector(&two, LeaderSelector::start);
+    eventually("both stand", || async { (next.participants().await.unwrap().len() == 2).then_some(()) })
+        .await;
+    let closing = tokio::spawn({
+        let stubborn = stubborn.clone();
+        async move { stubborn.close().await }
+    });
+    // Its grace is over, for all who do await.
+    let beside = leadership.run(std::future::pending::<()>());
+    assert!(matches!(within(beside).await, Err(Error::LockLost { .. })));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(leadership.is_valid() && !closing.is_finished());
+    assert_eq!(next.leader().await.unwrap().unwrap().fencing_token(), leadership.fencing_token());
+    assert!(told.try_recv().is_err());
+    finish.send(()).unwrap();
+    within(closing).await.unwrap().unwrap();
+    within(told.recv()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_of_the_leader_costs_few_requests() {
+    let server = TestingServer::start().await.unwrap();
+    let session = Duration::from_secs(60);
+    let [one, two, three] = [(); 3].map(|()| Client::builder().session_timeout(session));
+    let connect =
+        async |builder: zk_recipes::ClientBuilder| builder.connect(&server.connect_string()).await.unwrap();
+    let [one, two, three] = [connect(one).await, connect(two).await, connect(three).await];
+    let mut sessions = Vec::new();
+    for client in [&one, &two, &three] {
+        sessions.push(crate::support::session_id(client).await);
+    }
+    let a = latch(&one, "a");
+    let leadership = within(a.await_leadership()).await.unwrap();
+    let b = latch(&two, "b");
+    let mut seen = LeaderObserver::new(&three, PATH).unwrap().watch_leader();
+    within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
+    standing(&a, 2).await;
+    crate::support::watches_with_holders(&server, 3).await;
+    let count =
+        async || futures_util::future::join_all(sessions.iter().map(|id| server.session_packets(*id))).await;
+    let before = count().await;
+    leadership.resign().await.unwrap();
+    let token = within(b.await_leadership()).await.unwrap().fencing_token();
+    let is_seen = |seen: &Observation| matches!(seen, Observation::Leader(it) if it.fencing_token() == token);
+    within(seen.wait_for(is_seen)).await.unwrap();
+    // Two nodes and the path, its node and the path, and its node.
+    eventually("all watch again", || async { (server.watch_count().await.unwrap() == 6).then_some(()) })
+        .await;
+    let after = count().await;
+    let cost = |index: usize| after[index].as_ref().unwrap() - before[index].as_ref().unwrap();
+    let again = cost(0);
+    assert!(
+        (6..=7).contains(&again),
+        "a delete; to stand again a create, a list, and three watches: {again}"
+    );
+    assert_eq!(cost(1), 1, "the end of the one before it; then it listens for requests to resign");
+    assert_eq!(cost(2), 2, "a list, and the node of the new leader with a watch");
+}
+
+// Curator's latch and selector, which count every child, wait for each other at one path; so nobody leads twice there.
+#[tokio::test]
+async fn a_latch_and_a_selector_at_one_path_do_not_both_lead() {
+    let server = TestingServer::start().await.unwrap();
+    let [one, two] = crate::support::connect_many(&server).await;
+    let latch = latch(&one, "a");
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    for client in [&one, &two] {
+        let (selector, mut told) = told_selector(client, LeaderSelector::start);
+        let failed =
+            state(&mut selector.watch_state(), |state| matches!(state, LeaderState::Failed(_))).await;
+        let LeaderState::Failed(Error::KindConflict { path, node, expected, found }) = failed else {
+            panic!("{failed:?}")
+        };
+        assert_eq!((&*path, expected, found), (PATH, "mutex", "leader latch"));
+        // Of one client, that is known before anything is sent.
+        assert_eq!(node.as_deref(), Some(leadership.node_path()).filter(|_| std::ptr::eq(client, &two)));
+        assert!(told.try_recv().is_err());
+        selector.close().await.unwrap();
+    }
+    assert!(leadership.is_valid());
+    standing(&latch, 1).await;
+    latch.close(CloseMode::Silent).await.unwrap();
+    drop(latch);
+    let (selector, mut told) = told_selector(&one, LeaderSelector::start);
+    within(told.recv()).await.unwrap();
+    drop(selector);
+}
+
+/// Keeps a poll going until it is told to end it.
+fn stuck(leadership: Leadership, begun: mpsc::UnboundedSender<()>, end: std::sync::mpsc::Receiver<()>) {
+    tokio::spawn(async move {
+        let work = async move {
+            begun.send(()).unwrap();
+            tokio::task::block_in_place(|| end.recv().unwrap());
+        };
+        let _ = leadership.run(work).await;
+    });
+}
+
+// Curator's `close` of a client waits for no work either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_client_that_closes_waits_for_the_work_of_its_leaders() {
+    let server = TestingServer::start().await.unwrap();
+    let [one, two] = crate::support::connect_many(&server).await;
+    let (begin, mut begun) = mpsc::unbounded_channel();
+    let (finish, mut finished) = mpsc::unbounded_channel();
+    let first = LeaderSelector::start(&one, PATH, LeaderOptions::new(), move |leadership: Leadership| {
+        let (begin, finish) = (begin.clone(), finish.clone());
+        async move {
+            begin.send(()).unwrap();
+            leadership.resign_requested().await;
+            // It brings its work to an end, by all means.
+            leadership.transaction().create("/done", "", CreateMode::Persistent).commit().await?;
+            finish.send(()).unwrap();
+            Ok::<(), Error>(())
+        }
+    })
+    .unwrap();
+    within(begun.recv()).await.unwrap();
+    let (next, mut told) = told_selector(&two, LeaderSelector::start);
+    eventually("both stand", || async { (next.participants().await.unwrap().len() == 2).then_some(()) })
+        .await;
+    within(one.close()).await;
+    assert!(finished.try_recv().is_ok(), "the work has ended by itself");
+    within(told.recv()).await.unwrap();
+    assert!(one.is_closed());
+    state(&mut first.watch_state(), |state| matches!(state, LeaderState::Closed)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_client_that_closes_waits_for_a_step_but_not_for_ever() {
+    let server = TestingServer::start().await.unwrap();
+    let two = connect(&server).await;
+    for is_endless in [false, true] {
+        let adopted = zookeeper_client::Client::connect(&server.connect_string()).await.unwrap();
+        let patience = if is_endless { Duration::from_millis(500) } else { BOUND };
+        let builder = Client::builder().connection_timeout(patience);
+        let one = builder.from_zookeeper(adopted.clone()).unwrap();
+        let options = LeaderOptions::new().grace(Duration::from_millis(20));
+        let latch = LeaderLatch::start(&one, PATH, options).unwrap();
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        let ((begin, mut begun), (end, ended)) = (mpsc::unbounded_channel(), std::sync::mpsc::channel());
+        stuck(leadership.clone(), begin, ended);
+        within(begun.recv()).await.unwrap();
+        let (next, mut told) = told_selector_of_latches(&two);
+        standing(&next, 2).await;
+        let closing = tokio::spawn({
+            let one = one.clone();
+            async move { one.close().await }
+        });
+        within(leadership.resign_requested()).await;
+        if is_endless {
+            within(closing).await.unwrap();
+            assert_eq!(leadership.loss(), Some(LossReason::Closed));
+            // The node stays until the step has ended: the session is somebody else's, and goes on.
+            assert!(told.try_recv().is_err());
+            end.send(()).unwrap();
+        } else {
+            assert!(leadership.is_valid() && told.try_recv().is_err());
+            end.send(()).unwrap();
+            within(closing).await.unwrap();
+        }
+        // Though the handle on the term is kept.
+        within(told.recv()).await.unwrap();
+        assert_eq!(within(leadership.lost()).await, LossReason::Closed);
+        next.close(CloseMode::Silent).await.unwrap();
+        drop(latch);
+    }
+}
+
+/// A latch, and a word when it is elected.
+fn told_selector_of_latches(client: &Client) -> (LeaderLatch, mpsc::UnboundedReceiver<()>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let latch = latch(client, "next");
+    let electing = latch.clone();
+    tokio::spawn(async move {
+        if electing.await_leadership().await.is_ok() {
+            let _ = tell.send(());
+        }
+    });
+    (latch, told)
+}
+
+#[tokio::test]
+async fn work_that_nobody_polls_does_not_keep_the_leadership() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let options = LeaderOptions::new().grace(Duration::from_millis(20));
+    let latch = LeaderLatch::start(&client, PATH, options).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    let steps = Arc::new(AtomicUsize::new(0));
+    let mut idle = Box::pin(leadership.run({
+        let steps = steps.clone();
+        std::future::poll_fn(move |context| {
+            steps.fetch_add(1, SeqCst);
+            context.waker().wake_by_ref();
+            std::task::Poll::<()>::Pending
+        })
+    }));
+    assert_eq!(crate::support::poll_times(&mut idle, 1).await, None);
+    assert_eq!(steps.load(SeqCst), 1);
+    within(leadership.resign()).await.unwrap();
+    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    // It is not polled any more by whoever polls it late.
+    assert!(matches!(within(&mut idle).await, Err(Error::LockLost { reason: LossReason::Resigned, .. })));
+    assert_eq!(steps.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn work_that_was_stopped_does_not_look_done() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
+    let mut watching = selector.watch_state();
+    let (leadership, _end) = within(told.recv()).await.unwrap();
+    operate::force_release(&client, PATH).await.unwrap();
+    let is_over = |state: &LeaderState| matches!(state, LeaderState::Idle | LeaderState::Failed(_));
+    let stopped = |reason| Error::WorkStopped { path: leadership.node_path().into(), reason };
+    let over = state(&mut watching, is_over).await;
+    assert!(
+        matches!(&over, LeaderState::Failed(error) if *error == stopped(LossReason::Deleted)),
+        "{over:?}"
+    );
+    // Done again, it is done.
+    assert!(eventually("it rests", || async { selector.requeue().then_some(true) }).await);
+    let (_, end) = within(told.recv()).await.unwrap();
+    end.send(|| Ok(())).unwrap();
+    state(&mut watching, |state| matches!(state, LeaderState::Idle)).await;
+    assert_eq!(selector.close().await, Ok(()));
+
+    let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
+    let (leadership, _end) = within(told.recv()).await.unwrap();
+    operate::force_release(&client, PATH).await.unwrap();
+    state(&mut selector.watch_state(), is_over).await;
+    let reason = LossReason::Deleted;
+    assert_eq!(
+        selector.close().await,
+        Err(Error::WorkStopped { path: leadership.node_path().into(), reason })
+    );
+}
+
+/// On a runtime of its own, which a look that never returns would stop.
+#[tokio::test]
+async fn a_candidate_can_be_looked_at_while_its_state_is_borrowed() {
+    let server = TestingServer::start().await.unwrap();
+    let hosts = server.connect_string();
+    let (tells, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = Client::connect(&hosts).await.unwrap();
+            let latch = latch(&client, "one");
+            let leadership = within(latch.await_leadership()).await.unwrap();
+            let state = latch.watch_state();
+            let node = leadership.node_path().to_owned();
+            let borrowed = state.borrow();
+            let resigning = tokio::spawn(async move { leadership.resign().await });
+            // From now on there is somebody who waits to change what is borrowed.
+            while latch.has_leadership() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // It is not held up, and leads again.
+            while latch.leadership().is_none_or(|again| again.node_path() == node) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(matches!(&*borrowed, LeaderState::Leading(leadership) if leadership.node_path() == node));
+            drop(borrowed);
+            within(resigning).await.unwrap().unwrap();
+            within(latch.close(CloseMode::Silent)).await.unwrap();
+            tells.send(()).unwrap();
+        });
+    });
+    let done = tokio::task::spawn_blocking(move || told.recv_timeout(BOUND));
+    assert_eq!(done.await.unwrap(), Ok(()));
+}

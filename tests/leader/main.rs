@@ -1,0 +1,7 @@
+//! Elections.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod elections;
+mod trouble;

@@ -1,0 +1,368 @@
+//! Locks by key.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::support::alone::is_alone;
+use crate::support::kinds::Lock;
+use crate::support::*;
+use futures_util::future::join_all;
+use zk_recipes::testing::{FaultProxy, Request, TestingServer};
+use zk_recipes::{
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, Locks, MultiLock, Owner, operate,
+};
+
+const BASE: &str = "/locks/orders";
+
+fn locks(client: &Client) -> Locks {
+    Locks::new(client, BASE).unwrap()
+}
+
+/// A guard, and nothing else of the lock that it is of.
+async fn held(locks: &Locks, key: impl Display, owner: &Owner) -> LockGuard {
+    locks.mutex(key).unwrap().owned_by(owner).acquire().await.unwrap()
+}
+
+#[tokio::test]
+async fn any_text_is_a_key_of_its_own() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let long = "order ".repeat(1_000);
+    let longer = long.clone() + ".";
+    let keys = [
+        "4711",
+        "a-b_c.d:e@f~",
+        "",
+        "/",
+        "//",
+        ".",
+        "..",
+        "...",
+        "%",
+        "%2E",
+        "%2F",
+        "%empty",
+        "zookeeper",
+        "a b",
+        "a+b",
+        "a*b",
+        "\0",
+        "\n",
+        "\u{7f}",
+        "\u{85}",
+        "\u{e000}",
+        "\u{fffd}",
+        "ü",
+        "u\u{308}",
+        "鍵",
+        "😀",
+        "/etc/../passwd",
+        "_c_0-lock-0000000001",
+        &long,
+        &longer,
+    ];
+    for base in ["/", BASE] {
+        let locks = Locks::new(&client, base).unwrap();
+        let owner = Owner::new();
+        // All at the same time: so none is the same as another one.
+        let guards = join_all(keys.iter().map(|key| held(&locks, key, &owner))).await;
+        let parents: HashSet<_> =
+            guards.iter().map(|guard| guard.node_path().rsplit_once('/').unwrap().0).collect();
+        assert_eq!(parents.len(), keys.len());
+        for (guard, key) in guards.into_iter().zip(keys) {
+            assert_eq!(guard.hold_count(), 1, "{key:?}");
+            let path = format!("/{}{}/", sandbox.root, locks.path_of(key));
+            assert!(guard.node_path().starts_with(&path), "{key:?}: {guard:?}");
+            guard.release().await.unwrap();
+        }
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn the_root_of_the_servers_is_a_base() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let locks = Locks::new(&client, "/").unwrap();
+    let guard = held(&locks, "zookeeper", &Owner::new()).await;
+    assert!(guard.node_path().starts_with("/%7Aookeeper/"), "{guard:?}");
+    let semaphore = locks.semaphore("zookeeper/quota", 2).unwrap();
+    assert_eq!(semaphore.many(2).unwrap().acquire().await.unwrap().members().len(), 2);
+}
+
+#[tokio::test]
+async fn locks_of_one_key_are_entered_again_by_whoever_holds_one() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let (one, other) = (Owner::new(), Owner::new());
+
+    let first = held(&locks(&client), "a", &one).await;
+    // Nothing is left of the lock but its guard.
+    let again = locks(&client).mutex("a").unwrap();
+    assert!(again.is_owned_by(&one) && again.is_acquired_in_this_process());
+    let second = again.owned_by(&one).try_acquire().await.unwrap().unwrap();
+    assert_eq!((second.hold_count(), second.node_path()), (2, first.node_path()));
+    let limited = again.with_options(LockOptions::new().max_hold(BOUND)).unwrap();
+    assert_eq!(limited.owned_by(&one).acquire().await.unwrap().hold_count(), 3);
+    assert!(again.owned_by(&other).try_acquire().await.unwrap().is_none());
+    first.release().await.unwrap();
+    assert!(locks(&client).mutex("a").unwrap().is_owned_by(&one));
+    second.release().await.unwrap();
+    assert!(!again.is_owned_by(&one));
+    again.owned_by(&other).acquire().await.unwrap().release().await.unwrap();
+
+    let writing = locks(&client).read_write("b").unwrap().write().owned_by(&one).acquire().await.unwrap();
+    let reading = locks(&client).read_write("b").unwrap().read().owned_by(&one).acquire().await.unwrap();
+    writing.release().await.unwrap();
+    let upgrade = locks(&client).read_write("b").unwrap().write().owned_by(&one).acquire().await.unwrap_err();
+    assert!(matches!(upgrade, Error::WouldDeadlock { .. }), "{upgrade}");
+    let beside = locks(&client).read_write("b").unwrap().read().owned_by(&other).try_acquire().await.unwrap();
+    assert!(beside.is_some());
+    drop((reading, beside));
+
+    // Permits have no owners; but they are held through this client.
+    let permit = locks(&client).semaphore("c", 2).unwrap().acquire().await.unwrap();
+    let again = locks(&client).semaphore("c", 2).unwrap();
+    assert!(again.is_acquired_in_this_process());
+    let last = again.try_acquire().await.unwrap().unwrap();
+    assert!(again.try_acquire().await.unwrap().is_none());
+    drop((permit, last));
+    let held = locks(&client).semaphore_mutex("d").unwrap().acquire().await.unwrap();
+    assert!(locks(&client).semaphore_mutex("d").unwrap().is_acquired_in_this_process());
+    assert!(locks(&client).semaphore_mutex("d").unwrap().try_acquire().await.unwrap().is_none());
+    drop(held);
+    assert!(!locks(&client).semaphore_mutex("d").unwrap().is_acquired_in_this_process());
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_was_made_otherwise_is_another_party() {
+    let sandbox = Sandbox::new();
+    let clients = [sandbox.client().await, sandbox.client().await];
+    let owner = Owner::new();
+    let guard = held(&locks(&clients[0]), "a", &owner).await;
+    // Of another client.
+    assert!(locks(&clients[1]).mutex("a").unwrap().owned_by(&owner).try_acquire().await.unwrap().is_none());
+    // At another base.
+    let elsewhere = Locks::new(&clients[0], "/locks/users").unwrap();
+    assert_eq!(held(&elsewhere, "a", &owner).await.hold_count(), 1);
+    // By its path.
+    let of_path = InterProcessMutex::new(&clients[0], &locks(&clients[0]).path_of("a")).unwrap();
+    assert!(of_path.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
+    let error = of_path.owned_by(&owner).try_acquire().await.unwrap_err();
+    assert!(matches!(error, Error::WouldDeadlock { .. }), "{error}");
+    drop(guard);
+}
+
+#[tokio::test]
+async fn two_kinds_of_lock_of_one_key_are_refused() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let locks = locks(&client);
+    let kinds: [fn(&Locks, &str) -> Lock; 4] = [
+        |locks, key| Arc::new(locks.mutex(key).unwrap()),
+        |locks, key| Arc::new(locks.read_write(key).unwrap().read().clone()),
+        |locks, key| Arc::new(locks.semaphore(key, 2).unwrap()),
+        |locks, key| Arc::new(locks.semaphore_mutex(key).unwrap()),
+    ];
+    for (one, first) in kinds.iter().enumerate() {
+        for (other, second) in
+            kinds.iter().enumerate().filter(|(other, _)| (one < 2 || *other < 2) && *other != one)
+        {
+            let key = format!("{one} {other}");
+            let guard = first(&locks, &key).acquire().await.unwrap();
+            // By another owner: what an owner could never get is refused as such.
+            let second = second(&locks, &key);
+            let error =
+                within(tokio::spawn(async move { second.acquire().await })).await.unwrap().unwrap_err();
+            assert!(matches!(error, Error::KindConflict { .. }), "{key}: {error}");
+            guard.release().await.unwrap();
+        }
+    }
+    // A semaphore with one permit and a `SemaphoreMutex` are the same, but not one with two.
+    let permit = locks.semaphore("permits", 2).unwrap();
+    let error = locks.semaphore_mutex("permits").unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { argument: "permits", .. }), "{error}");
+    drop(permit);
+    assert!(locks.semaphore_mutex("permits").is_ok());
+}
+
+#[tokio::test]
+async fn several_keys_are_locked_at_once_and_asked_for_by_their_paths() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let locks = locks(&client);
+    let both = ["b/2", "a/1"].map(|key| Arc::new(locks.mutex(key).unwrap()) as Lock);
+    let guard = MultiLock::of(both).unwrap().acquire().await.unwrap();
+    assert_eq!(held(&locks, "a/1", &Owner::current()).await.hold_count(), 2);
+    operate::ask(&client, &locks.path_of("a/1")).await.unwrap();
+    within(guard.revoke_requested()).await.unwrap();
+    operate::force_release(&client, &locks.path_of("b/2")).await.unwrap();
+    within(guard.lost()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_held_lock_is_found_while_others_come_and_go() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let locks = locks(&client);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let churn = {
+        let (locks, is_over) = (locks.clone(), is_over.clone());
+        std::thread::spawn(move || {
+            while !is_over.load(SeqCst) {
+                drop([0, 1, 0, 1].map(|key| locks.mutex(key).unwrap()));
+                std::thread::yield_now();
+            }
+        })
+    };
+    // Two for each key, of whom one mostly waits.
+    let tasks = [0, 1, 0, 1].map(|key| {
+        let locks = locks.clone();
+        tokio::spawn(async move {
+            for _ in 0..50 {
+                let owner = Owner::new();
+                let guard = within(held(&locks, key, &owner)).await;
+                for _ in 0..100 {
+                    assert!(locks.mutex(key).unwrap().is_owned_by(&owner));
+                }
+                assert_eq!(held(&locks, key, &owner).await.hold_count(), 2);
+                drop(guard);
+                assert!(!locks.mutex(key).unwrap().is_owned_by(&owner));
+            }
+        })
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+    is_over.store(true, SeqCst);
+    churn.join().unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let locks = locks(&client);
+    let (holder, owner) = (Owner::new(), Owner::new());
+    let guard = held(&locks, "a", &holder).await;
+    // Two requests of one owner, which know nothing of each other.
+    let waiting = [(); 2].map(|()| {
+        let (locks, owner) = (locks.clone(), owner.clone());
+        tokio::spawn(async move { held(&locks, "a", &owner).await })
+    });
+    eventually("both wait", || async {
+        (locks.mutex("a").unwrap().participants().await.unwrap().len() == 3).then_some(())
+    })
+    .await;
+    guard.release().await.unwrap();
+    let [one, two] = waiting;
+    let guards = [within(one).await.unwrap(), within(two).await.unwrap()];
+    assert_eq!(guards[0].node_path(), guards[1].node_path());
+    drop(guards);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = Client::builder()
+        .session_timeout(Duration::from_secs(60))
+        .drop_timeout(Duration::ZERO)
+        .connect(&proxy.connect_string())
+        .await
+        .unwrap();
+    let locks = locks(&client);
+    proxy.take_requests();
+    let guard = held(&locks, "a", &Owner::new()).await;
+    use Request::{Create, GetChildren};
+    let first_of_all = [Create, GetChildren, Create, Create, Create, Create, GetChildren];
+    assert_eq!(proxy.take_requests(), first_of_all, "the path and its parents are made in between");
+    let waiter = {
+        let locks = locks.clone();
+        tokio::spawn(async move { held(&locks, "a", &Owner::new()).await })
+    };
+    watches_of(&server, 1).await;
+    // It watches only itself: by its own client it hears of the holder, of whom there is only the guard.
+    let requests = proxy.take_requests();
+    assert_eq!(requests.iter().filter(|request| **request == Request::GetData).count(), 1, "{requests:?}");
+    drop(guard);
+    drop(within(waiter).await.unwrap());
+}
+
+#[tokio::test]
+async fn two_thousand_keys_leave_no_watch_behind() {
+    // Their nodes stay: a watch on one would end with it.
+    let server = TestingServer::builder().system_property("znode.container.checkIntervalMs", "3600000");
+    let server = server.start().await.unwrap();
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    use_keys(&locks(&client), 2_000).await;
+    eventually("no watch is left", || async { (server.watch_count().await.unwrap() == 0).then_some(()) })
+        .await;
+    assert_eq!(children(&zookeeper, BASE).await.len(), 2_000);
+    assert_eq!(ephemerals_below(&zookeeper, BASE).await, []);
+}
+
+#[tokio::test]
+async fn the_servers_remove_the_nodes_of_keys() {
+    let server = TestingServer::builder().system_property("znode.container.checkIntervalMs", "50");
+    let server = server.start().await.unwrap();
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    use_keys(&locks(&client), 50).await;
+    eventually("no node is left", || async { nodes_below(&zookeeper, BASE).await.is_empty().then_some(()) })
+        .await;
+}
+
+/// Acquires and releases the lock of each of so many keys, alone, again, and by one that waits for another.
+async fn use_keys(locks: &Locks, count: usize) {
+    let keys: Vec<String> = (0..count).map(|key| format!("order/{key}")).collect();
+    for some in keys.chunks(100) {
+        join_all(some.iter().map(|key| async move {
+            let mutex = locks.mutex(key).unwrap();
+            // The second time the path is watched, for as long as the client has a use for the queue.
+            for _ in 0..2 {
+                mutex.owned_by(&Owner::new()).acquire().await.unwrap().release().await.unwrap();
+            }
+            let guard = held(locks, key, &Owner::new()).await;
+            drop(mutex);
+            tokio::join!(async { drop(held(locks, key, &Owner::new()).await) }, async { drop(guard) });
+        }))
+        .await;
+    }
+}
+
+#[test]
+fn a_million_keys_take_no_memory() {
+    if !is_alone("by_key::a_million_keys_take_no_memory") {
+        return;
+    }
+    let Ok(_) = std::fs::metadata("/proc/self/statm") else { return };
+    // Nobody is there.
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    let locks = locks(&client);
+    let make = |keys: std::ops::Range<u32>| {
+        for key in keys {
+            match key % 10 {
+                0 => drop(locks.read_write(key).unwrap()),
+                1 => drop(locks.semaphore(key, 3).unwrap()),
+                _ => drop(locks.mutex(key).unwrap()),
+            }
+        }
+    };
+    make(0..10_000);
+    let before = resident_pages();
+    make(10_000..1_010_000);
+    let grown = resident_pages().saturating_sub(before) * 4096;
+    // Less than a byte for each key.
+    assert!(grown < 1_000_000, "it has grown by {grown} bytes");
+}
+
+fn resident_pages() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse().unwrap()
+}

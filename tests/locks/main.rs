@@ -1,0 +1,17 @@
+//! The locks: each kind, and what is done with them.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod blocking;
+mod by_key;
+mod cancel;
+mod every_lock;
+mod giving_up;
+mod holding;
+mod losses;
+mod multi_lock;
+mod mutex;
+mod read_write;
+mod semaphore;
+mod transactions;

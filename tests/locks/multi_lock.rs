@@ -1,0 +1,864 @@
+//! `MultiLock`: all or none, in one order, without deadlock, in few requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use tokio::task::{JoinHandle, JoinSet};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::{
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
+    ReadWriteLock, Result, SemaphoreMutex,
+};
+use zookeeper_client as zk;
+
+const A: &str = "/multi/a";
+const B: &str = "/multi/b";
+const C: &str = "/multi/c";
+const PATHS: [&str; 3] = [A, B, C];
+
+/// Longer than any test, so that nothing is refused because it was not waited for.
+const LONG: Duration = Duration::from_secs(600);
+
+fn multi(client: &Client) -> MultiLock {
+    MultiLock::new(client, PATHS).unwrap()
+}
+
+fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
+    InterProcessMutex::new(client, path).unwrap()
+}
+
+/// The locks of all paths, to be given to a multi-lock.
+fn mutexes(client: &Client) -> [Arc<dyn InterProcessLock>; 3] {
+    PATHS.map(|path| Arc::new(mutex_at(client, path)) as _)
+}
+
+/// Acquires in a task of its own, which hands out the guard.
+fn acquiring(lock: &MultiLock) -> JoinHandle<Result<LockGuard>> {
+    let lock = lock.clone();
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Waits until there are as many in the queues of the three paths.
+async fn queues_of(zookeeper: &zk::Client, lengths: [usize; 3]) {
+    for (path, length) in PATHS.iter().zip(lengths) {
+        queue_of(zookeeper, path, length).await;
+    }
+}
+
+/// That each member is there, in the order of the paths, with its own token.
+async fn assert_holds(zookeeper: &zk::Client, guard: &LockGuard) {
+    let mut tokens = Vec::new();
+    assert_eq!(guard.members().len(), PATHS.len());
+    for (member, path) in guard.members().iter().zip(PATHS) {
+        assert_eq!(member.node_path().rsplit_once('/').unwrap().0, path);
+        let (_, stat) = zookeeper.get_data(member.node_path()).await.unwrap();
+        assert_eq!(member.fencing_token(), stat.czxid);
+        assert!(member.members().is_empty());
+        tokens.push(stat.czxid);
+    }
+    assert_eq!(Some(guard.fencing_token()), tokens.into_iter().max());
+    assert_eq!(guard.node_path(), guard.members()[0].node_path());
+}
+
+fn would_deadlock<T: std::fmt::Debug>(outcome: Result<T>, path: &str) {
+    assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned() });
+}
+
+/// Sees two at once in a place that is for one.
+#[derive(Default)]
+struct Room {
+    occupied: AtomicBool,
+    last_token: AtomicI64,
+    visits: AtomicUsize,
+}
+
+impl Room {
+    fn enter(&self, guard: &LockGuard) {
+        assert!(!self.occupied.swap(true, SeqCst), "two holders at once");
+        let token = guard.fencing_token();
+        assert!(self.last_token.swap(token, SeqCst) < token, "the tokens of grants must grow");
+    }
+
+    fn leave(&self) {
+        assert!(self.occupied.swap(false, SeqCst));
+        self.visits.fetch_add(1, SeqCst);
+    }
+}
+
+/// One room for each path.
+#[derive(Clone, Default)]
+struct Rooms(Arc<[Room; 3]>);
+
+impl Rooms {
+    async fn visit<'a>(&self, visits: impl IntoIterator<Item = (usize, &'a LockGuard)>) {
+        let visits: Vec<_> = visits.into_iter().collect();
+        for (room, guard) in &visits {
+            self.0[*room].enter(guard);
+        }
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        for (room, _) in visits {
+            self.0[room].leave();
+        }
+    }
+
+    fn visits(&self) -> [usize; 3] {
+        self.0.each_ref().map(|room| room.visits.load(SeqCst))
+    }
+}
+
+/// Takes those with these numbers at once, round after round.
+async fn takes_all(lock: MultiLock, numbers: Vec<usize>, rooms: Rooms, rounds: usize) {
+    for round in 0..rounds {
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(guard.members().len(), numbers.len());
+        rooms.visit(numbers.iter().copied().zip(guard.members())).await;
+        if round % 2 == 0 {
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+/// Takes one of them, round after round.
+async fn takes_one(client: Client, number: usize, rooms: Rooms, rounds: usize) {
+    let lock = mutex_at(&client, PATHS[number]);
+    for _ in 0..rounds {
+        let guard = lock.acquire().await.unwrap();
+        rooms.visit([(number, &guard)]).await;
+        guard.release().await.unwrap();
+    }
+}
+
+/// Takes one after the other, as Curator's `InterProcessMultiLock` does, round after round.
+async fn takes_in_turn(client: Client, rooms: Rooms, rounds: usize) {
+    let locks = PATHS.map(|path| mutex_at(&client, path));
+    for _ in 0..rounds {
+        let mut guards = Vec::new();
+        for lock in &locks {
+            guards.push(lock.acquire().await.unwrap());
+        }
+        rooms.visit(guards.iter().enumerate()).await;
+        while let Some(guard) = guards.pop() {
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opposite_orders_do_not_deadlock() {
+    let (sandbox, rooms) = (Sandbox::new(), Rooms::default());
+    let mut users = JoinSet::new();
+    for paths in [[A, B, C], [C, B, A], [A, B, C], [C, B, A]] {
+        let lock = MultiLock::new(&sandbox.client().await, paths).unwrap();
+        users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 20));
+    }
+    let client = sandbox.client().await;
+    let mut given = mutexes(&client);
+    given.reverse();
+    users.spawn(takes_all(MultiLock::of(given).unwrap(), vec![0, 1, 2], rooms.clone(), 8));
+    for number in 0..3 {
+        users.spawn(takes_one(client.clone(), number, rooms.clone(), 12));
+    }
+    within(users.join_all()).await;
+    assert_eq!(rooms.visits(), [100; 3]);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_take_one_after_the_other_do_not_deadlock() {
+    let (sandbox, rooms) = (Sandbox::new(), Rooms::default());
+    let mut users = JoinSet::new();
+    for _ in 0..2 {
+        let lock = MultiLock::new(&sandbox.client().await, [B, C, A]).unwrap();
+        users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 20));
+        users.spawn(takes_in_turn(sandbox.client().await, rooms.clone(), 20));
+    }
+    let some = MultiLock::new(&sandbox.client().await, [C, B]).unwrap();
+    users.spawn(takes_all(some, vec![1, 2], rooms.clone(), 20));
+    within(users.join_all()).await;
+    assert_eq!(rooms.visits(), [80, 100, 100]);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn whoever_waits_in_one_queue_has_left_the_later_ones() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, other] = connect_many(&server).await;
+    for (held, lengths) in [(A, [2, 0, 0]), (B, [1, 2, 0]), (C, [1, 1, 2])] {
+        let guard = mutex_at(&other, held).acquire().await.unwrap();
+        let waiter = acquiring(&multi(&own));
+        watches_of(&server, 1).await;
+        queues_of(&zookeeper, lengths).await;
+        // What it waits for is the other's; what comes before is its own, and what comes after is free.
+        for path in PATHS {
+            let free = mutex_at(&other, path).owned_by(&Owner::new()).try_acquire().await.unwrap();
+            assert_eq!(free.is_some(), path > held, "{path} while {held} is held");
+        }
+        queues_of(&zookeeper, lengths).await;
+        guard.release().await.unwrap();
+        let guard = within(waiter).await.unwrap().unwrap();
+        assert_holds(&zookeeper, &guard).await;
+        queues_of(&zookeeper, [1; 3]).await;
+        guard.release().await.unwrap();
+        assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3], "a confirmed release is that of all");
+    }
+    watches_of(&server, 0).await;
+}
+
+/// The lengths of the three queues as they are.
+async fn lengths_of_queues(zookeeper: &zk::Client) -> [usize; 3] {
+    let mut lengths = [0; 3];
+    for (length, path) in lengths.iter_mut().zip(PATHS) {
+        *length = children(zookeeper, path).await.len();
+    }
+    lengths
+}
+
+#[tokio::test]
+async fn all_of_them_or_none() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, other] = connect_many(&server).await;
+    let lock = multi(&own);
+    assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
+    for (held, path) in PATHS.into_iter().enumerate() {
+        let guard = mutex_at(&other, path).acquire().await.unwrap();
+        let only_held = std::array::from_fn(|number| usize::from(number == held));
+        for time in [None, Some(Duration::ZERO), Some(Duration::from_millis(500))] {
+            let start = Instant::now();
+            let outcome = answered(async || match time {
+                None => lock.try_acquire().await,
+                Some(time) => lock.try_acquire_for(time).await,
+            });
+            assert!(outcome.await.is_none(), "{path} is held");
+            assert!(start.elapsed() >= time.unwrap_or_default());
+            queues_of(&zookeeper, only_held).await;
+        }
+        assert_eq!(lock.is_locked().await, Ok(true));
+        assert_eq!(lock.holder().await.unwrap().unwrap().node_path(), guard.node_path());
+        guard.release().await.unwrap();
+    }
+    assert_eq!((lock.is_locked().await, lock.holder().await), (Ok(false), Ok(None)));
+    for time in [None, Some(Duration::ZERO), Some(LONG)] {
+        let outcome = match time {
+            None => lock.try_acquire().await,
+            Some(time) => lock.try_acquire_for(time).await,
+        };
+        let guard = outcome.unwrap().unwrap();
+        assert_holds(&zookeeper, &guard).await;
+        assert!(lock.is_acquired_in_this_process());
+        assert_eq!(lock.holder().await.unwrap().unwrap().node_path(), guard.node_path());
+        for path in PATHS {
+            assert!(mutex_at(&other, path).try_acquire().await.unwrap().is_none(), "{path} is a part");
+        }
+        guard.release().await.unwrap();
+        assert!(!lock.is_acquired_in_this_process());
+    }
+    assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
+    watches_of(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, holder, next] = connect_many(&server).await;
+    let given = MultiLock::of(mutexes(&own)).unwrap();
+    for (lock, is_killed) in
+        [(multi(&own), false), (multi(&own), true), (given.clone(), false), (given, true)]
+    {
+        let held = mutex_at(&holder, B).acquire().await.unwrap();
+        let waiter = acquiring(&lock);
+        watches_of(&server, 1).await;
+        queues_of(&zookeeper, [1, 2, 0]).await;
+        let lost = format!("{A}/{}", children(&zookeeper, A).await[0]);
+        let next = acquire_in_task(&mutex_at(&next, A));
+        watches_of(&server, 2).await;
+        if is_killed {
+            kill_session(&own).await.unwrap();
+        } else {
+            zookeeper.delete(&lost, None).await.unwrap();
+        }
+        let next = within(next).await.unwrap().unwrap();
+        held.release().await.unwrap();
+        // Now it could have the others. It waits for what it has lost, and keeps none of them.
+        queues_of(&zookeeper, [2, 0, 0]).await;
+        watches_of(&server, 1).await;
+        assert!(!waiter.is_finished());
+        let token = next.fencing_token();
+        next.release().await.unwrap();
+        let guard = within(waiter).await.unwrap().unwrap();
+        assert_holds(&zookeeper, &guard).await;
+        assert!(guard.members()[0].fencing_token() > token);
+        guard.release().await.unwrap();
+        assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
+    }
+    watches_of(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_place_that_is_lost_while_waiting_in_it_is_taken_again() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, holder, next] = connect_many(&server).await;
+    let held = mutex_at(&holder, B).acquire().await.unwrap();
+    let waiter = acquiring(&multi(&own));
+    watches_of(&server, 1).await;
+    let place = mutex_at(&holder, B).participants().await.unwrap().remove(1);
+    zookeeper.delete(place.node_path(), None).await.unwrap();
+    let next = acquire_in_task(&mutex_at(&next, B));
+    watches_of(&server, 2).await;
+    held.release().await.unwrap();
+    // Behind the one that came since.
+    let next = within(next).await.unwrap().unwrap();
+    queues_of(&zookeeper, [1, 2, 0]).await;
+    watches_of(&server, 1).await;
+    assert!(!waiter.is_finished());
+    next.release().await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_holds(&zookeeper, &guard).await;
+    guard.release().await.unwrap();
+    watches_of(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_release_frees_what_is_left_and_tells_of_all_that_was_lost() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let zookeeper = client.zookeeper().await.unwrap();
+    let lock = multi(&client);
+    for lost in [vec![1], vec![0, 2], vec![0, 1, 2]] {
+        let guard = lock.acquire().await.unwrap();
+        let mut expected = Vec::new();
+        for member in lost {
+            let path = guard.members()[member].node_path().to_owned();
+            zookeeper.delete(&path, None).await.unwrap();
+            expected.push(Error::LockLost { path, reason: LossReason::Deleted });
+        }
+        let mut told = match guard.release().await.unwrap_err() {
+            Error::Several { first, others } => [vec![*first], others].concat(),
+            error => vec![error],
+        };
+        told.sort_by_key(Error::to_string);
+        assert_eq!(told, expected);
+        // It knows nothing of what was lost before.
+        assert!(lock.try_acquire().await.unwrap().is_some());
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+/// Locks of three kinds, each seen through a client of its own: at A a mutex, at B a write lock, at C a semaphore
+/// mutex.
+fn mixed(clients: &[Client; 3]) -> [Arc<dyn InterProcessLock>; 3] {
+    let write = ReadWriteLock::new(&clients[1], B).unwrap().write().clone();
+    let semaphore_mutex = SemaphoreMutex::new(&clients[2], C).unwrap();
+    [Arc::new(mutex_at(&clients[0], A)), Arc::new(write), Arc::new(semaphore_mutex)]
+}
+
+/// Waits until nothing is held or waited for but by these nodes.
+async fn only_left(zookeeper: &zk::Client, expected: &[&str]) {
+    eventually(&format!("nothing is left but {expected:?}"), || async {
+        let mut nodes = ephemerals_below(zookeeper, "/multi").await;
+        nodes.sort_unstable();
+        nodes.iter().map(|(path, _)| path).eq(expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, others] = [connect_many(&server).await, connect_many(&server).await];
+    let [at_a, at_b, at_c] = mixed(&own);
+    let lock = MultiLock::of([at_c, at_a, at_b]).unwrap();
+    assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
+    let others = mixed(&others);
+    for (held, other) in others.iter().enumerate() {
+        let guard = other.acquire().await.unwrap();
+        let waiter = acquiring(&lock);
+        watches_of(&server, 1).await;
+        // Those before it are taken, those after it are free.
+        for (number, other) in others.iter().enumerate() {
+            let free = other.try_acquire().await.unwrap().filter(|free| free.hold_count() == 1);
+            assert_eq!(free.is_some(), number > held, "{number} while {held} is held");
+        }
+        guard.release().await.unwrap();
+        let guard = within(waiter).await.unwrap().unwrap();
+        only_left(&zookeeper, &guard.members().iter().map(LockGuard::node_path).collect::<Vec<_>>()).await;
+        for other in &others {
+            assert!(other.try_acquire().await.unwrap().is_none());
+        }
+        let greatest = guard.members().iter().map(LockGuard::fencing_token).max();
+        assert_eq!(Some(guard.fencing_token()), greatest);
+        assert!(lock.is_acquired_in_this_process());
+        guard.release().await.unwrap();
+        assert!(!lock.is_acquired_in_this_process());
+        only_left(&zookeeper, &[]).await;
+    }
+    watches_of(&server, 0).await;
+}
+
+#[tokio::test]
+async fn locks_of_all_kinds_are_given_back_when_the_rest_is_not_had_in_time() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, others] = [connect_many(&server).await, connect_many(&server).await];
+    let lock = MultiLock::of(mixed(&own)).unwrap();
+    let others = mixed(&others);
+    for other in &others {
+        let guard = other.acquire().await.unwrap();
+        for time in [None, Some(Duration::ZERO), Some(Duration::from_millis(500))] {
+            let start = Instant::now();
+            let outcome = answered(async || match time {
+                None => lock.try_acquire().await,
+                Some(time) => lock.try_acquire_for(time).await,
+            });
+            assert!(outcome.await.is_none());
+            assert!(start.elapsed() >= time.unwrap_or_default());
+            only_left(&zookeeper, &[guard.node_path()]).await;
+        }
+        guard.release().await.unwrap();
+    }
+    // There is one deadline, not one for each.
+    let time = Duration::from_secs(2);
+    let (first, last) = (others[0].acquire().await.unwrap(), others[2].acquire().await.unwrap());
+    let start = Instant::now();
+    let timed = lock.clone();
+    let waiter = tokio::spawn(async move { timed.try_acquire_for(time).await });
+    watches_of(&server, 1).await;
+    tokio::time::sleep_until((start + time * 6 / 10).into()).await;
+    first.release().await.unwrap();
+    assert!(within(waiter).await.unwrap().unwrap().is_none());
+    let elapsed = start.elapsed();
+    assert!(elapsed >= time && elapsed < time * 3 / 2, "{elapsed:?}");
+    only_left(&zookeeper, &[last.node_path()]).await;
+    drop(last);
+    lock.try_acquire_for(LONG).await.unwrap().unwrap().release().await.unwrap();
+    only_left(&zookeeper, &[]).await;
+    watches_of(&server, 0).await;
+}
+
+#[tokio::test]
+async fn locks_of_all_kinds_are_given_back_when_one_fails() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let other = connect(&server).await;
+    for closed in 0..3 {
+        let own = connect_many(&server).await;
+        let lock = MultiLock::of(mixed(&own)).unwrap();
+        own[closed].close().await;
+        assert_eq!(within(lock.acquire()).await.unwrap_err(), Error::Closed);
+        only_left(&zookeeper, &[]).await;
+        assert_eq!(within(lock.try_acquire()).await.unwrap_err(), Error::Closed);
+        assert_eq!(within(lock.try_acquire_for(LONG)).await.unwrap_err(), Error::Closed);
+        only_left(&zookeeper, &[]).await;
+    }
+    // While it waits, and one of those to be given back is lost.
+    for is_timed in [false, true] {
+        let own = connect_many(&server).await;
+        let lock = MultiLock::of(mixed(&own)).unwrap();
+        let held = SemaphoreMutex::new(&other, C).unwrap().acquire().await.unwrap();
+        let waiting = lock.clone();
+        let waiter = tokio::spawn(async move {
+            if is_timed { waiting.try_acquire_for(LONG).await } else { waiting.acquire().await.map(Some) }
+        });
+        watches_of(&server, 1).await;
+        let lost = format!("{A}/{}", children(&zookeeper, A).await[0]);
+        zookeeper.delete(&lost, None).await.unwrap();
+        own[2].close().await;
+        let lost = Error::LockLost { path: lost, reason: LossReason::Deleted };
+        let several = Error::Several { first: Box::new(Error::Closed), others: vec![lost] };
+        assert_eq!(within(waiter).await.unwrap().unwrap_err(), several);
+        only_left(&zookeeper, &[held.node_path()]).await;
+        held.release().await.unwrap();
+    }
+    watches_of(&server, 0).await;
+}
+
+/// A client that sends no ping while a test counts.
+async fn quiet(server: &str) -> Client {
+    Client::builder().session_timeout(Duration::from_secs(60)).connect(server).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_owner_enters_again_without_a_request() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = quiet(&server.connect_string()).await;
+    let session = session_id(&client).await;
+    let lock = multi(&client);
+    let first = lock.acquire().await.unwrap();
+    assert_eq!(first.hold_count(), 1);
+    // Another task waits.
+    let waiter = acquiring(&lock);
+    watches_of(&server, 1).await;
+    queues_of(&zookeeper, [2, 1, 1]).await;
+    let before = server.session_packets(session).await.unwrap();
+    let second = within(lock.acquire()).await.unwrap();
+    assert_eq!((first.hold_count(), second.hold_count()), (2, 2));
+    let third = lock.try_acquire().await.unwrap().unwrap();
+    let fourth = lock.try_acquire_for(LONG).await.unwrap().unwrap();
+    for again in [&second, &third, &fourth] {
+        assert_eq!(again.hold_count(), 4);
+        assert_eq!(again.fencing_token(), first.fencing_token());
+        assert!(
+            again
+                .members()
+                .iter()
+                .map(LockGuard::node_path)
+                .eq(first.members().iter().map(LockGuard::node_path))
+        );
+    }
+    first.release().await.unwrap();
+    drop(third);
+    second.release().await.unwrap();
+    assert_eq!(server.session_packets(session).await.unwrap(), before, "nothing was sent");
+    queues_of(&zookeeper, [2, 1, 1]).await;
+    fourth.release().await.unwrap();
+    let next = within(waiter).await.unwrap().unwrap();
+    assert_eq!(next.hold_count(), 1);
+    next.release().await.unwrap();
+    assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
+}
+
+#[tokio::test]
+async fn waiting_for_oneself_is_refused() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let lock = multi(&client);
+    for (held, path) in PATHS.into_iter().enumerate() {
+        let own = mutex_at(&client, path).acquire().await.unwrap();
+        would_deadlock(within(lock.acquire()).await, path);
+        would_deadlock(within(lock.try_acquire()).await, path);
+        for time in [Duration::ZERO, Duration::from_nanos(1), LONG] {
+            would_deadlock(within(lock.try_acquire_for(time)).await, path);
+        }
+        let mixed = MultiLock::of(PATHS.map(|path| Arc::new(mutex_at(&client, path)) as _)).unwrap();
+        would_deadlock(within(mixed.try_acquire()).await, path);
+        queues_of(&zookeeper, std::array::from_fn(|number| usize::from(number == held))).await;
+        // Another owner may wait.
+        let waiter = acquiring(&lock);
+        watches_of(&server, 1).await;
+        own.release().await.unwrap();
+        within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    }
+    let all = lock.acquire().await.unwrap();
+    let others = [multi(&client), MultiLock::new(&client, [C, "/multi/d"]).unwrap()];
+    for (other, path) in others.iter().zip([A, C]) {
+        would_deadlock(within(other.acquire()).await, path);
+    }
+    for path in PATHS {
+        would_deadlock(within(mutex_at(&client, path).acquire()).await, path);
+    }
+    queues_of(&zookeeper, [1; 3]).await;
+    all.release().await.unwrap();
+
+    // What its owner comes to hold while it waits is known when the turn of that path has come; the earlier ones are given
+    // back.
+    let first = mutex_at(&connect(&server).await, A).acquire().await.unwrap();
+    let acquiring_last = async {
+        watches_of(&server, 1).await;
+        queues_of(&zookeeper, [2, 0, 0]).await;
+        let own = mutex_at(&client, C).acquire().await.unwrap();
+        first.release().await.unwrap();
+        own
+    };
+    let (refused, own) = within(futures_util::future::join(lock.acquire(), acquiring_last)).await;
+    would_deadlock(refused, C);
+    queues_of(&zookeeper, [0, 0, 1]).await;
+    own.release().await.unwrap();
+    watches_of(&server, 0).await;
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
+    // Nobody is there to send anything to.
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    let invalid = |outcome: Result<MultiLock>, mention: &str| match outcome {
+        Err(Error::InvalidArgument { argument, reason }) => {
+            assert_eq!(argument, "members of a multi-lock");
+            assert!(reason.contains(mention), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    };
+    invalid(MultiLock::new(&client, [""; 0]), "at least one");
+    invalid(MultiLock::new(&client, [B, A, B]), B);
+    invalid(MultiLock::of([]), "at least one");
+    let [at_a, at_b, at_c] = mixed(&[client.clone(), client.clone(), client.clone()]);
+    invalid(MultiLock::of([at_b, Arc::new(mutex_at(&client, B)), at_a.clone()]), B);
+    for path in ["", "/", "multi", "/multi/", "/a//b", "/a/../b"] {
+        let refused = MultiLock::new(&client, [A, path]);
+        assert!(
+            matches!(&refused, Err(Error::InvalidPath { path: named, .. }) if named == path),
+            "{refused:?}"
+        );
+    }
+    // One multi-lock in another counts with all of its paths.
+    invalid(MultiLock::of([Arc::new(multi(&client)), at_a.clone()]), A);
+    for lock in [multi(&client), MultiLock::of([at_c, at_a]).unwrap()] {
+        let never = lock.with_options(LockOptions::new().max_hold(Duration::ZERO));
+        assert!(matches!(never, Err(Error::InvalidArgument { .. })), "{never:?}");
+    }
+}
+
+#[tokio::test]
+async fn options_are_those_of_every_member() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let zookeeper = client.zookeeper().await.unwrap();
+    let options = LockOptions::new().max_hold(LONG).node_data("accounting");
+    let lock = multi(&client).with_options(options).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    for member in guard.members() {
+        assert_eq!(zookeeper.get_data(member.node_path()).await.unwrap().0, b"accounting");
+        assert!(member.remaining_hold().is_some_and(|remaining| remaining > LONG / 2));
+    }
+    guard.extend(Duration::from_millis(50)).unwrap();
+    assert!(guard.remaining_hold().is_some_and(|remaining| remaining <= Duration::from_millis(50)));
+    sandbox.assert_nothing_left().await;
+    assert_eq!(guard.loss(), Some(LossReason::Deadline));
+    assert!(matches!(guard.release().await, Err(Error::Several { others, .. }) if others.len() == 2));
+}
+
+/// Whether a server tells when the nodes that a transaction creates were created; old ones do not.
+async fn dates_transactions(zookeeper: &zk::Client) -> bool {
+    let mut writer = zookeeper.new_multi_writer();
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    writer.add_create("/probe", b"", &ephemeral).unwrap();
+    let created = writer.commit().await.unwrap().remove(0);
+    zookeeper.delete("/probe", None).await.unwrap();
+    matches!(created, zk::MultiWriteResult::Create { stat, .. } if !stat.is_invalid())
+}
+
+#[tokio::test]
+async fn requests_per_operation() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = quiet(&proxy.connect_string()).await;
+    let session = session_id(&client).await;
+    let lock = multi(&client);
+    // The parents are there, but new to the client.
+    multi(&connect(&server).await).acquire().await.unwrap().release().await.unwrap();
+
+    let dates = if dates_transactions(&zookeeper).await { 0 } else { 3 };
+    let count = async || server.session_packets(session).await.unwrap();
+    let start = count().await;
+    let guard = lock.acquire().await.unwrap();
+    let acquired = count().await;
+    guard.release().await.unwrap();
+    let released = count().await;
+    assert_eq!(acquired - start, 1 + 3 + dates, "a transaction and three lists");
+    assert_eq!(released - acquired, 3, "three deletes");
+    // From the second on the queues are known.
+    lock.acquire().await.unwrap().release().await.unwrap();
+    proxy.take_requests();
+
+    // As few round trips as can be.
+    let sent_without_a_reply = async |requests: &[Request]| {
+        eventually(&format!("{requests:?} are sent before any reply"), || async {
+            (proxy.requests_seen() == requests.len()).then_some(())
+        })
+        .await;
+        assert_eq!(proxy.take_requests(), requests);
+        proxy.set_traffic(Traffic::pass());
+    };
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let acquiring = acquiring(&lock);
+    sent_without_a_reply(&[Request::Multi]).await;
+    let guard = within(acquiring).await.unwrap().unwrap();
+    assert_eq!(proxy.take_requests(), vec![Request::Exists; dates as usize]);
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let releasing = tokio::spawn(guard.release());
+    sent_without_a_reply(&[Request::Delete; 3]).await;
+    within(releasing).await.unwrap().unwrap();
+
+    // A try that fails finds out in which queue somebody else was, and takes the nodes back.
+    let held = mutex_at(&connect(&server).await, B).acquire().await.unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    let expected = [
+        vec![Request::Multi],
+        vec![Request::Exists; dates as usize],
+        vec![Request::GetChildren],
+        vec![Request::Delete; 3],
+    ]
+    .concat();
+    queues_of(&zookeeper, [0, 1, 0]).await;
+    assert_eq!(proxy.take_requests(), expected);
+    watches_of(&server, 0).await;
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_one_node_in_each_queue_or_none() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect_through(&proxy).await;
+    let session = session_id(&client).await;
+    let lock = multi(&client);
+    lock.acquire().await.unwrap().release().await.unwrap();
+
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    let guard = within(lock.acquire()).await.unwrap();
+    within(lost.happened()).await;
+    queues_of(&zookeeper, [1; 3]).await;
+    assert_holds(&zookeeper, &guard).await;
+    for member in guard.members() {
+        assert_eq!(sequence(member.node_path()), 2, "what was in doubt was undone");
+    }
+    guard.release().await.unwrap();
+
+    // Given up while it is in doubt.
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    let waiter = acquiring(&lock);
+    within(lost.happened()).await;
+    waiter.abort();
+    drop(waiter.await);
+    queues_of(&zookeeper, [0; 3]).await;
+    watches_of(&server, 0).await;
+    assert_eq!(session_id(&client).await, session);
+    // Its numbers are used up.
+    let guard = within(lock.acquire()).await.unwrap();
+    assert_eq!(guard.members().iter().map(|member| sequence(member.node_path())).collect::<Vec<_>>(), [4; 3]);
+    guard.release().await.unwrap();
+
+    // While another one has a part of them.
+    let held = mutex_at(&connect(&server).await, B).acquire().await.unwrap();
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    let waiter = acquiring(&lock);
+    within(lost.happened()).await;
+    queues_of(&zookeeper, [1, 2, 0]).await;
+    watches_of(&server, 1).await;
+    held.release().await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_holds(&zookeeper, &guard).await;
+    guard.release().await.unwrap();
+    assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
+    assert_eq!(session_id(&client).await, session);
+}
+
+#[test]
+fn what_may_cross_threads() {
+    fn assert_send_sync<T: Send + Sync>() {}
+    fn assert_send<T: Send>(_: T) {}
+    assert_send_sync::<MultiLock>();
+    fn futures(lock: &MultiLock) {
+        assert_send((lock.acquire(), lock.try_acquire(), lock.try_acquire_for(LONG)));
+        assert_send((lock.is_locked(), lock.holder()));
+    }
+    let _ = futures;
+}
+
+/// More often than the retry policy allows in a row; but each time it has waited in the queue again.
+#[tokio::test]
+async fn losing_its_place_again_and_again_does_not_end_the_wait() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [own, holder] = connect_many(&server).await;
+    let held = mutex_at(&holder, B).acquire().await.unwrap();
+    let waiter = acquiring(&multi(&own));
+    let queue = mutex_at(&holder, B);
+    for _ in 0..5 {
+        watches_of(&server, 1).await;
+        let place = queue.participants().await.unwrap().remove(1);
+        zookeeper.delete(place.node_path(), None).await.unwrap();
+        // Wakes it: it does not watch its own node.
+        let (data, _) = zookeeper.get_data(held.node_path()).await.unwrap();
+        zookeeper.set_data(held.node_path(), &data, None).await.unwrap();
+        eventually("it queues again", async || {
+            assert!(!waiter.is_finished(), "it has given up");
+            let participants = queue.participants().await.unwrap();
+            participants.get(1).is_some_and(|again| again.node_path() != place.node_path()).then_some(())
+        })
+        .await;
+    }
+    held.release().await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// As an operator may create by hand, or a restored backup bring back.
+#[tokio::test]
+async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_does_not_ask_again_and_again()
+{
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
+    // The first number is used up.
+    mutex_at(&other, A).acquire().await.unwrap().release().await.unwrap();
+    let held = mutex_at(&other, B).acquire().await.unwrap();
+    let waiter = acquiring(&multi(&own));
+    watches_of(&server, 1).await;
+    queues_of(&zookeeper, [1, 2, 0]).await;
+
+    let place = children(&zookeeper, A).await.remove(0);
+    let earlier = format!("{A}/{}0000000000", &place[..place.len() - 10]);
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    zookeeper.create(&earlier, b"", &ephemeral).await.unwrap();
+    proxy.take_requests();
+    held.release().await.unwrap();
+    queues_of(&zookeeper, [2, 0, 0]).await;
+    watches_of(&server, 1).await;
+    assert!(!waiter.is_finished());
+    let requests = proxy.take_requests();
+    // Its turn in B, a transaction for C, a look at each path, two deletes and a watch.
+    assert!(requests.len() <= 12, "{requests:?}");
+    for path in [B, C] {
+        let guard = mutex_at(&other, path).try_acquire().await.unwrap();
+        guard.expect("it is free").release().await.unwrap();
+    }
+
+    zookeeper.delete(&earlier, None).await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_holds(&zookeeper, &guard).await;
+    guard.release().await.unwrap();
+    watches_of(&server, 0).await;
+}
+
+#[tokio::test]
+async fn whoever_loses_a_node_whenever_it_enters_gives_up_after_a_bounded_number_of_requests() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
+    let lock = multi(&own);
+    // From the third time on, a contender looks at the queue when it has entered, not along with that.
+    for _ in 0..2 {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    // Uses up a number, so that the next contender must look at the queue when it has entered.
+    let pass = async || mutex_at(&other, A).acquire().await.unwrap().release().await.unwrap();
+    pass().await;
+    proxy.take_requests();
+
+    let mut entered = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let mut waiter = acquiring(&lock);
+    let mut tries = 0;
+    let outcome = loop {
+        tokio::select! {
+            () = entered.happened() => {}
+            outcome = within(&mut waiter) => break outcome.unwrap(),
+        }
+        tries += 1;
+        let place = children(&zookeeper, A).await.remove(0);
+        zookeeper.delete(&format!("{A}/{place}"), None).await.unwrap();
+        pass().await;
+        let next = proxy.intercept(Request::Multi, Fate::HoldReply);
+        std::mem::replace(&mut entered, next).release();
+    };
+    assert_eq!(outcome.unwrap_err(), Error::PlaceLost { path: PATHS.join(", ") });
+    assert_eq!(tries, 11, "one, and ten more after a pause each");
+    queues_of(&zookeeper, [0; 3]).await;
+    let requests = proxy.take_requests();
+    assert_eq!(requests.iter().filter(|request| **request == Request::Multi).count(), tries);
+    // With each, the dates of three nodes or a list, and three deletes.
+    assert!(requests.len() <= 7 * tries, "{requests:?}");
+    watches_of(&server, 0).await;
+}

@@ -1,0 +1,867 @@
+//! `InterProcessMutex` on the shared servers: exclusion, order, re-entrance, queue, bad input, other recipes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::support::*;
+use futures_util::FutureExt;
+use futures_util::future::join;
+use tokio::sync::mpsc;
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::{
+    Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
+    ReadWriteLock, Semaphore,
+};
+use zookeeper_client as zk;
+
+/// Sees two at once in a place that is for one.
+#[derive(Default)]
+struct Room {
+    occupied: AtomicBool,
+    visits: AtomicUsize,
+    last_token: AtomicI64,
+}
+
+impl Room {
+    async fn visit(&self, guard: &LockGuard) {
+        assert!(!self.occupied.swap(true, SeqCst), "two holders at once");
+        let token = guard.fencing_token();
+        assert!(self.last_token.swap(token, SeqCst) < token, "the tokens of grants must grow");
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        self.visits.fetch_add(1, SeqCst);
+        assert!(self.occupied.swap(false, SeqCst));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn excludes_clients_and_tasks() {
+    let sandbox = Sandbox::new();
+    let room = Arc::new(Room::default());
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let client = sandbox.client().await;
+        let shared = mutex(&client);
+        for task in 0..4 {
+            // Half of the tasks share a lock object, the others have their own.
+            let mutex = if task % 2 == 0 { shared.clone() } else { mutex(&client) };
+            let room = room.clone();
+            workers.spawn(async move {
+                for round in 0..10 {
+                    let guard = mutex.acquire().await.unwrap();
+                    room.visit(&guard).await;
+                    if round % 2 == 0 {
+                        guard.release().await.unwrap();
+                    }
+                }
+            });
+        }
+    }
+    within(workers.join_all()).await;
+    assert_eq!(room.visits.load(SeqCst), 160);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn excludes_threads() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let (mutex, room) = (mutex(&client), Arc::new(Room::default()));
+    let runtime = tokio::runtime::Handle::current();
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (mutex, room, runtime) = (mutex.clone(), room.clone(), runtime.clone());
+            std::thread::spawn(move || {
+                for _ in 0..10 {
+                    // Outside of a task the thread is the owner.
+                    let guard = runtime.block_on(mutex.acquire()).unwrap();
+                    runtime.block_on(room.visit(&guard));
+                    drop(guard);
+                }
+            })
+        })
+        .collect();
+    let done = tokio::task::spawn_blocking(|| threads.into_iter().for_each(|thread| thread.join().unwrap()));
+    within(done).await.unwrap();
+    assert_eq!(room.visits.load(SeqCst), 40);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn first_come_first_served() {
+    let sandbox = Sandbox::new();
+    let clients = [sandbox.client().await, sandbox.client().await, sandbox.client().await];
+    let zookeeper = clients[0].zookeeper().await.unwrap();
+    let path = sandbox.lock_path();
+    let holder = mutex(&clients[0]).acquire().await.unwrap();
+    let (granted, mut order) = mpsc::unbounded_channel();
+    let mut waiters = tokio::task::JoinSet::new();
+    for number in 0..24 {
+        let (mutex, granted) = (mutex(&clients[number % 3]), granted.clone());
+        waiters.spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            granted.send(number).unwrap();
+            guard.release().await.unwrap();
+        });
+        // Everybody is in the queue before the next one comes.
+        queue_of(&zookeeper, &path, number + 2).await;
+    }
+    holder.release().await.unwrap();
+    within(waiters.join_all()).await;
+    for number in 0..24 {
+        assert_eq!(order.recv().await, Some(number));
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn an_owner_enters_again() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = mutex(&client);
+    assert!(!mutex.is_acquired_in_this_process());
+    let first = mutex.acquire().await.unwrap();
+    assert_eq!(first.hold_count(), 1);
+    let second = mutex.acquire().await.unwrap();
+    let third = mutex.try_acquire().await.unwrap().unwrap();
+    let fourth = mutex.try_acquire_for(Duration::from_secs(1)).await.unwrap().unwrap();
+    let fifth = mutex.enqueue().await.unwrap();
+    assert_eq!(fifth.position().await, Ok(0));
+    let fifth = fifth.acquired().await.unwrap();
+    assert_eq!(fifth.hold_count(), 5);
+    for again in [&second, &third, &fourth, &fifth] {
+        assert_eq!(again.fencing_token(), first.fencing_token());
+        assert_eq!(again.node_path(), first.node_path());
+    }
+    // The first to come is the first to go; the others still hold.
+    first.release().await.unwrap();
+    drop((second, third));
+    fourth.release().await.unwrap();
+    assert!(mutex.is_acquired_in_this_process() && mutex.is_owned_by(&Owner::current()));
+    assert!(mutex.participants().await.unwrap()[0].is_holder());
+    fifth.release().await.unwrap();
+    assert!(!mutex.is_acquired_in_this_process() && !mutex.is_owned_by(&Owner::current()));
+    assert_eq!(mutex.participants().await, Ok(Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_threads_and_explicit_owners_do_not_enter_for_each_other() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = mutex(&client);
+    let explicit = Owner::new();
+    let refused = async |mutex: InterProcessMutex| {
+        assert!(!mutex.is_owned_by(&Owner::current()));
+        assert!(mutex.try_acquire().await.unwrap().is_none());
+        assert!(mutex.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
+        let in_task = mutex.clone();
+        let task = tokio::spawn(async move { in_task.try_acquire().await });
+        assert!(task.await.unwrap().unwrap().is_none());
+        let runtime = tokio::runtime::Handle::current();
+        let thread = tokio::task::spawn_blocking(move || {
+            std::thread::spawn(move || runtime.block_on(mutex.try_acquire())).join().unwrap()
+        });
+        assert!(thread.await.unwrap().unwrap().is_none());
+    };
+
+    // Held by an explicit owner: by nobody else, but by that owner in another task.
+    let guard = mutex.owned_by(&explicit).acquire().await.unwrap();
+    refused(mutex.clone()).await;
+    let (same, owner) = (mutex.clone(), explicit.clone());
+    let again = tokio::spawn(async move { same.owned_by(&owner).acquire().await }).await.unwrap().unwrap();
+    assert_eq!(again.fencing_token(), guard.fencing_token());
+    assert!(mutex.is_owned_by(&explicit));
+    drop((guard, again));
+
+    // Held by a task, and again in the same task after it was moved between threads.
+    let in_task = mutex.clone();
+    let (held, mut holds) = mpsc::channel(1);
+    let (go_on, mut going_on) = mpsc::channel::<()>(1);
+    let task = tokio::spawn(async move {
+        let first = in_task.acquire().await.unwrap();
+        held.send(()).await.unwrap();
+        going_on.recv().await;
+        let second = in_task.acquire().await.unwrap();
+        assert_eq!(second.hold_count(), 2);
+        assert!(in_task.is_owned_by(&Owner::current()));
+        (first, second)
+    });
+    holds.recv().await;
+    refused(mutex.clone()).await;
+    go_on.send(()).await.unwrap();
+    // Guards may be dropped anywhere, also in a thread without a runtime.
+    let guards = task.await.unwrap();
+    std::thread::spawn(move || drop(guards)).join().unwrap();
+
+    // Held by a thread.
+    let (in_thread, runtime) = (mutex.clone(), tokio::runtime::Handle::current());
+    let guards = tokio::task::spawn_blocking(move || {
+        let acquire = || runtime.block_on(in_thread.acquire()).unwrap();
+        std::thread::scope(|scope| scope.spawn(|| (acquire(), acquire())).join().unwrap())
+    })
+    .await
+    .unwrap();
+    assert_eq!(guards.0.hold_count(), 2);
+    refused(mutex.clone()).await;
+    drop(guards);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn two_acquires_started_at_once_are_two_contenders() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = mutex(&client);
+    let hold_shortly = async || {
+        let guard = mutex.acquire().await.unwrap();
+        (guard.fencing_token(), guard.hold_count())
+    };
+    let (first, second) = within(join(hold_shortly(), hold_shortly())).await;
+    assert!(first.0 < second.0);
+    assert_eq!((first.1, second.1), (1, 1));
+    assert!(!mutex.is_acquired_in_this_process());
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn waiting_for_oneself_through_another_object_is_refused() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let (one, other) = (mutex(&client), mutex(&client));
+    let guard = one.acquire().await.unwrap();
+    let path = sandbox.lock_path();
+    let refused = Error::WouldDeadlock { path };
+    assert_eq!(within(other.acquire()).await.unwrap_err(), refused);
+    assert_eq!(within(other.try_acquire()).await.unwrap_err(), refused);
+    for time in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(60)] {
+        assert_eq!(within(other.try_acquire_for(time)).await.unwrap_err(), refused, "{time:?}");
+    }
+    // Another owner may wait.
+    let waiter = acquire_in_task(&other);
+    queue_of(&client.zookeeper().await.unwrap(), guard.node_path().rsplit_once('/').unwrap().0, 2).await;
+    drop(guard);
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn try_acquire_leaves_the_queue_as_it_was() {
+    let sandbox = Sandbox::new();
+    let (holder, other) = (sandbox.client().await, sandbox.client().await);
+    let bystander = zk::Client::connect(&servers()).await.unwrap();
+    let path = sandbox.lock_path();
+    let guard = mutex(&holder).try_acquire().await.unwrap().unwrap();
+    for within in
+        [None, Some(Duration::ZERO), Some(Duration::from_millis(1)), Some(Duration::from_millis(50))]
+    {
+        let outcome = match within {
+            None => mutex(&other).try_acquire().await,
+            Some(within) => mutex(&other).try_acquire_for(within).await,
+        };
+        match outcome {
+            Ok(None) => {
+                // A caller that is told `None` is out of the queue, for all to see.
+                bystander.sync(&path).await.unwrap();
+                assert_eq!(children(&bystander, &path).await.len(), 1, "{within:?}");
+            }
+            // In a short time it may not even have got in; then the background sees to it.
+            Err(Error::NotConnected { waited, .. }) if !waited.is_zero() => {
+                queue_of(&bystander, &path, 1).await;
+            }
+            outcome => panic!("{within:?}: {outcome:?}"),
+        }
+    }
+    // A dropped guard is out of the way of whatever its client asks next.
+    drop(guard);
+    let guard = mutex(&holder).try_acquire().await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    let guard = mutex(&other).try_acquire_for(Duration::MAX).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_timed_acquire_gets_its_turn_in_time() {
+    let sandbox = Sandbox::new();
+    let (one, other) = (sandbox.client().await, sandbox.client().await);
+    let guard = mutex(&one).acquire().await.unwrap();
+    let waiting = mutex(&other);
+    let waiter = tokio::spawn(async move { waiting.try_acquire_for(BOUND).await });
+    queue_of(&one.zookeeper().await.unwrap(), &sandbox.lock_path(), 2).await;
+    guard.release().await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap().unwrap();
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn participants_are_listed_in_order() {
+    let sandbox = Sandbox::new();
+    let observer = mutex(&sandbox.client().await);
+    assert_eq!(observer.participants().await, Ok(Vec::new()), "the path does not exist yet");
+    let names = ["first", "second", "third"];
+    let mut tickets = Vec::new();
+    let mut sessions = Vec::new();
+    for name in names {
+        let client = sandbox.builder().identity(name).connect(&servers()).await.unwrap();
+        sessions.push(session_id(&client).await);
+        tickets.push(mutex(&client).enqueue().await.unwrap());
+    }
+    let participants = observer.participants().await.unwrap();
+    let listed: Vec<_> = participants.iter().map(|p| p.identity().unwrap()).collect();
+    assert_eq!(listed, names.map(str::as_bytes));
+    let listed: Vec<_> = participants.iter().map(|p| p.session_id()).collect();
+    assert_eq!(listed, sessions);
+    let listed: Vec<_> = participants.iter().map(|p| p.is_holder()).collect();
+    assert_eq!(listed, [true, false, false]);
+    let prefix = format!("{}/_c_", sandbox.lock_path());
+    for participant in &participants {
+        assert!(participant.node_path().starts_with(&prefix), "{participant:?}");
+        assert!(participant.age() < BOUND);
+    }
+    drop(tickets);
+    sandbox.assert_nothing_left().await;
+    assert_eq!(observer.participants().await, Ok(Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_participant_holds_however_fast_they_change() {
+    let sandbox = Sandbox::new();
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let mutex = mutex(&sandbox.client().await);
+        workers.spawn(async move {
+            for _ in 0..100 {
+                mutex.acquire().await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+    let observer = mutex(&sandbox.client().await);
+    while workers.try_join_next().is_none() {
+        let participants = observer.participants().await.unwrap();
+        for (position, participant) in participants.iter().enumerate() {
+            assert_eq!(participant.is_holder(), position == 0, "{participants:?}");
+        }
+    }
+    within(workers.join_all()).await;
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_ticket_tells_its_position() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let path = sandbox.lock_path();
+    let mut tickets = Vec::new();
+    let mutex = mutex(&client);
+    for position in 0..4 {
+        // Each its own owner, so that none enters for another.
+        let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
+        assert_eq!(ticket.position().await, Ok(position));
+        tickets.push(ticket);
+    }
+    let last = tickets.pop().unwrap();
+    let mut followed = last.watch_position();
+    assert_eq!(*followed.borrow_and_update(), 3);
+    let last = tokio::spawn(last.acquired());
+    // The middle of the queue gives up: whoever is not watched by the last one counts, too.
+    drop(tickets.remove(1));
+    within(followed.wait_for(|position| *position == 2)).await.unwrap();
+    drop(tickets.pop());
+    within(followed.wait_for(|position| *position == 1)).await.unwrap();
+    let guard = tickets.pop().unwrap().acquired().await.unwrap();
+    assert!(!last.is_finished());
+    guard.release().await.unwrap();
+    let guard = within(last).await.unwrap().unwrap();
+    // The wait is over, and so is the news.
+    within(followed.wait_for(|position| *position == 0)).await.unwrap();
+    within(followed.changed()).await.unwrap_err();
+    assert!(guard.node_path().starts_with(&path));
+    drop(guard);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn children_of_others_are_ignored() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = mutex(&client);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let zookeeper = client.zookeeper().await.unwrap();
+    let path = sandbox.lock_path();
+    let anyone = zk::Acls::anyone_all();
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(anyone);
+    let foreign = ["0-foreign", "zebra", "clock-0000000000", "lock-1", "_c_x-latch-1"];
+    for name in foreign {
+        zookeeper.create(&format!("{path}/{name}"), b"", &ephemeral).await.unwrap();
+    }
+    let guard = mutex.try_acquire().await.unwrap().expect("strangers do not block");
+    let participants = mutex.participants().await.unwrap();
+    assert_eq!(participants.len(), 1);
+    assert_eq!(participants[0].node_path(), guard.node_path());
+    guard.release().await.unwrap();
+    for name in foreign {
+        zookeeper.delete(&format!("{path}/{name}"), None).await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+/// A lock whose path exists, and a session that makes nodes in it by hand.
+async fn beside_others(sandbox: &Sandbox) -> (InterProcessMutex, zk::Client) {
+    let mutex = mutex(&sandbox.client().await);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    (mutex, zk::Client::connect(&servers()).await.unwrap())
+}
+
+/// The names that Curator, go-zookeeper and kazoo write, created by hand.
+#[tokio::test]
+async fn other_libraries_stand_in_the_same_queue() {
+    let sandbox = Sandbox::new();
+    let (mutex, foreign) = beside_others(&sandbox).await;
+    let path = sandbox.lock_path();
+    for name in [
+        "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-",
+        "_c_3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f-lock-",
+        "3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__lock__",
+        "ff1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f-lock-",
+    ] {
+        let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
+        let prefix = format!("{path}/{name}");
+        // It holds: we wait.
+        let (_, before) = foreign.create(&prefix, b"other", &mode).await.unwrap();
+        let ticket = mutex.enqueue().await.unwrap();
+        assert_eq!(ticket.position().await, Ok(1), "{name}");
+        // It comes after us: it waits.
+        let (_, after) = foreign.create(&prefix, b"other", &mode).await.unwrap();
+        let order: Vec<_> =
+            mutex.participants().await.unwrap().iter().map(|p| sequence(p.node_path())).collect();
+        let own = before.into_i64() as i32 + 1;
+        assert_eq!(order, [own - 1, own, own + 1], "{name}");
+        assert!(mutex.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
+        foreign.delete(&format!("{prefix}{before}"), None).await.unwrap();
+        let guard = within(ticket.acquired()).await.unwrap();
+        assert_eq!(sequence(guard.node_path()), own);
+        guard.release().await.unwrap();
+        assert!(mutex.try_acquire().await.unwrap().is_none(), "{name} holds now");
+        foreign.delete(&format!("{prefix}{after}"), None).await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+/// Where a server's counter ends, it repeats the greatest number or turns negative. Such names, made by hand.
+#[tokio::test]
+async fn past_the_last_number_the_order_is_that_of_creation() {
+    let sandbox = Sandbox::new();
+    let (mutex, foreign) = beside_others(&sandbox).await;
+    let path = sandbox.lock_path();
+    let create = async |name: &str| {
+        let node = format!("{path}/_c_{name}");
+        let mode = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+        foreign.create(&node, b"", &mode).await.unwrap();
+        node
+    };
+    let first = create("b-lock-2147483647").await;
+    let second = create("a-lock-2147483647").await;
+    let ticket = mutex.enqueue().await.unwrap();
+    assert_eq!(ticket.position().await, Ok(2));
+    let last = create("a-lock--2147483648").await;
+    let order: Vec<_> =
+        mutex.participants().await.unwrap().iter().map(|p| p.node_path().to_owned()).collect();
+    assert_eq!([&order[0], &order[1], &order[3]], [&first, &second, &last]);
+    let waiter = tokio::spawn(ticket.acquired());
+    foreign.delete(&first, None).await.unwrap();
+    assert!(mutex.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
+    assert!(!waiter.is_finished());
+    foreign.delete(&second, None).await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_eq!(guard.node_path(), order[2]);
+    guard.release().await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none(), "the negative one holds now");
+    foreign.delete(&last, None).await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn bad_paths_are_refused_before_anything_is_sent() {
+    let client = zk_recipes::Client::connect_lazily("127.0.0.1:1").unwrap();
+    for path in ["", "/", "locks", "/locks/", "//", "/a//b", "/a/../b", "/a/.", "/a\u{0}b", "/a\u{7f}"] {
+        match InterProcessMutex::new(&client, path) {
+            Err(Error::InvalidPath { path: named, reason }) => {
+                assert_eq!(named, path);
+                assert!(!reason.is_empty());
+            }
+            other => panic!("{path:?}: {other:?}"),
+        }
+    }
+    let mutex = InterProcessMutex::new(&client, "/läs/a b").unwrap();
+    assert_eq!(mutex.path(), "/läs/a b");
+}
+
+#[tokio::test]
+async fn any_lock_will_do() {
+    let sandbox = Sandbox::new();
+    let lock: Arc<dyn InterProcessLock> = Arc::new(mutex(&sandbox.client().await));
+    let guard = lock.acquire().await.unwrap();
+    assert!(lock.is_acquired_in_this_process());
+    assert_eq!(lock.try_acquire().await.unwrap().unwrap().hold_count(), 2);
+    assert!(lock.try_acquire_for(BOUND).await.unwrap().is_some());
+    assert_eq!(lock.paths(), [sandbox.lock_path()]);
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[test]
+fn what_may_cross_threads() {
+    fn assert_send_sync<T: Send + Sync>() {}
+    fn assert_send<T: Send>(_: T) {}
+    assert_send_sync::<InterProcessMutex>();
+    assert_send_sync::<LockGuard>();
+    assert_send_sync::<Owner>();
+    assert_send_sync::<zk_recipes::Client>();
+    assert_send_sync::<zk_recipes::Ticket>();
+    assert_send_sync::<zk_recipes::Participant>();
+    fn futures(mutex: &InterProcessMutex, guard: LockGuard, ticket: zk_recipes::Ticket) {
+        assert_send(mutex.acquire());
+        assert_send(mutex.try_acquire());
+        assert_send(mutex.try_acquire_for(Duration::ZERO));
+        assert_send(mutex.enqueue());
+        assert_send(mutex.participants());
+        assert_send(guard.release());
+        assert_send(ticket.acquired());
+    }
+    let _ = futures;
+}
+
+/// Makes a node as another library does, or another kind of recipe.
+async fn place(zookeeper: &zk::Client, path: &str, prefix: &str) -> String {
+    let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
+    let (_, sequence) = zookeeper.create(&format!("{path}/{prefix}"), b"", &mode).await.unwrap();
+    format!("{path}/{prefix}{sequence}")
+}
+
+/// What was found on the path, by which node.
+fn found(error: &Error) -> (&'static str, Option<&str>) {
+    match error {
+        Error::KindConflict { path, node, expected: "mutex", found } if path == "/locks/a" => {
+            (found, node.as_deref())
+        }
+        other => panic!("{other}"),
+    }
+}
+
+// Curator, which takes every child for a contender, waits there; who goes by the names of its own recipe only would
+// hold beside the other one.
+#[tokio::test]
+async fn behind_the_node_of_another_kind_of_recipe_it_fails_and_leaves_nothing() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = mutex(&client);
+    drop(mutex.acquire().await.unwrap());
+    queue_of(&zookeeper, "/locks/a", 0).await;
+    let id = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-";
+    for (end, kind) in [
+        ("__WRIT__", "read/write lock"),
+        ("__READ__", "read/write lock"),
+        ("latch-", "leader latch"),
+        ("lease-", "semaphore"),
+    ] {
+        let node = place(&zookeeper, "/locks/a", &format!("{id}{end}")).await;
+        let error = within(mutex.acquire()).await.unwrap_err();
+        assert_eq!(found(&error), (kind, Some(&*node)));
+        assert!(error.to_string().contains(kind) && error.to_string().contains("as a mutex"), "{error}");
+        assert_eq!(found(&within(mutex.try_acquire()).await.unwrap_err()).0, kind);
+        let both = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
+        assert_eq!(found(&within(both.acquire()).await.unwrap_err()).0, kind);
+        assert_eq!(queue_of(&zookeeper, "/locks/a", 1).await, [node.rsplit('/').next().unwrap()]);
+        zookeeper.delete(&node, None).await.unwrap();
+        within(mutex.acquire()).await.unwrap().release().await.unwrap();
+    }
+    // What kazoo writes is a mutex.
+    let kazoo = place(&zookeeper, "/locks/a", "3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__lock__").await;
+    assert!(within(mutex.try_acquire()).await.unwrap().is_none());
+    zookeeper.delete(&kazoo, None).await.unwrap();
+    drop(within(mutex.acquire()).await.unwrap());
+}
+
+#[tokio::test]
+async fn who_comes_to_the_path_of_another_kind_of_recipe_does_no_harm_there() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [one, two, late] = connect_many(&server).await;
+    let held = mutex(&one).acquire().await.unwrap();
+    let second = acquire_in_task(&mutex(&two));
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    let latecomer = place(&zookeeper, "/locks/a", "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-__WRIT__").await;
+    let third = mutex(&late).enqueue().await.unwrap();
+    assert_eq!(third.position().await, Ok(2));
+    held.release().await.unwrap();
+    let second = within(second).await.unwrap().unwrap();
+    // It was told by no list that the latecomer has left.
+    let third = tokio::spawn(third.acquired());
+    watches_of(&server, 1).await;
+    zookeeper.delete(&latecomer, None).await.unwrap();
+    second.release().await.unwrap();
+    let third = within(third).await.unwrap().unwrap();
+    // One that stays until it is the first of all keeps those out that are behind it, as long as it is there.
+    let latecomer = place(&zookeeper, "/locks/a", "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-__WRIT__").await;
+    let behind = acquire_in_task(&mutex(&one));
+    queue_of(&zookeeper, "/locks/a", 3).await;
+    third.release().await.unwrap();
+    let error = within(behind).await.unwrap().unwrap_err();
+    assert_eq!(found(&error), ("read/write lock", Some(&*latecomer)));
+    zookeeper.delete(&latecomer, None).await.unwrap();
+    drop(within(mutex(&one).acquire()).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_waiter_that_finds_another_kind_of_recipe_after_a_reconnect_fails() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (one, two) = (connect(&server).await, connect_through(&proxy).await);
+    let held = mutex(&one).acquire().await.unwrap();
+    let other = place(&zookeeper, "/locks/a", "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-latch-").await;
+    let waiting = acquire_in_task(&mutex(&two));
+    queue_of(&zookeeper, "/locks/a", 3).await;
+    watches_of(&server, 1).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    held.release().await.unwrap();
+    assert!(!waiting.is_finished());
+    proxy.refuse_connections(false).unwrap();
+    let error = within(waiting).await.unwrap().unwrap_err();
+    assert_eq!(found(&error), ("leader latch", Some(&*other)));
+    assert_eq!(queue_of(&zookeeper, "/locks/a", 1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = mutex(&client);
+    let lock = ReadWriteLock::new(&client, "/locks/a").unwrap();
+    let semaphore = Semaphore::new(&client, "/locks/a", 2).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    for refused in [
+        within(lock.write().owned_by(&Owner::new()).acquire()).await.unwrap_err(),
+        within(lock.read().owned_by(&Owner::new()).acquire()).await.unwrap_err(),
+        within(semaphore.acquire()).await.unwrap_err(),
+    ] {
+        let Error::KindConflict { path, node: None, found: "mutex", .. } = &refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(path, "/locks/a");
+    }
+    assert_eq!(nodes_below(&zookeeper, "/locks").await.len(), 3, "nothing was sent");
+    assert!(guard.is_valid());
+    // To have it is enough: whether the two hold at the same time is a matter of luck.
+    guard.release().await.unwrap();
+    assert!(matches!(lock.write().try_acquire().await, Err(Error::KindConflict { .. })));
+    drop(mutex);
+    within(lock.write().acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_mutex_below_another_may_be_called_leases() {
+    let server = TestingServer::start().await.unwrap();
+    let clients = connect_many::<2>(&server).await;
+    for client in &clients {
+        let below = InterProcessMutex::new(client, "/app/leases").unwrap();
+        let below = within(below.acquire()).await.unwrap();
+        let above = InterProcessMutex::new(client, "/app").unwrap();
+        within(above.acquire()).await.unwrap().release().await.unwrap();
+        below.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_path_of_a_semaphore_is_no_mutex() {
+    let server = TestingServer::start().await.unwrap();
+    let [one, two] = connect_many(&server).await;
+    let semaphore = Semaphore::new(&one, "/locks/a", 2).unwrap();
+    let permit = semaphore.acquire().await.unwrap();
+    let error = within(mutex(&one).acquire()).await.unwrap_err();
+    assert_eq!(found(&error).0, "semaphore");
+    // Its gate is one.
+    let gate = InterProcessMutex::new(&two, "/locks/a/locks").unwrap();
+    within(gate.acquire()).await.unwrap().release().await.unwrap();
+    // Among its leases there is none.
+    let leases = InterProcessMutex::new(&two, "/locks/a/leases").unwrap();
+    assert!(matches!(within(leases.acquire()).await, Err(Error::KindConflict { found: "semaphore", .. })));
+    permit.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_one_owner_waits_for_twice_it_gets_at_once() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = mutex(&client);
+    let zookeeper = client.zookeeper().await.unwrap();
+    // In one task, which awaits both before it drops one of them.
+    let (one, other) = within(join(mutex.acquire(), mutex.acquire())).await;
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!((one.hold_count(), one.fencing_token()), (2, other.fencing_token()));
+    queue_of(&zookeeper, &sandbox.lock_path(), 1).await;
+    one.release().await.unwrap();
+    assert!(other.is_valid());
+    other.release().await.unwrap();
+
+    // Two places of one owner, and somebody else between them.
+    let (first, second) = (mutex.enqueue().await.unwrap(), mutex.enqueue().await.unwrap());
+    let stranger = acquire_in_task(&mutex);
+    queue_of(&zookeeper, &sandbox.lock_path(), 3).await;
+    let first = first.acquired().await.unwrap();
+    let second = within(second.acquired()).await.unwrap();
+    assert_eq!((first.hold_count(), first.node_path()), (2, second.node_path()));
+    queue_of(&zookeeper, &sandbox.lock_path(), 2).await;
+    drop((first, second));
+    within(stranger).await.unwrap().unwrap().release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+/// Two of several owners wait twice, while they change.
+#[tokio::test]
+async fn owners_that_wait_twice_exclude_each_other() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let (mutex, room) = (mutex(&client), Arc::new(Room::default()));
+    let tasks = (0..4).map(|_| {
+        let (mutex, room) = (mutex.clone(), room.clone());
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                let (one, other) = join(mutex.acquire(), mutex.acquire()).await;
+                let (one, other) = (one.unwrap(), other.unwrap());
+                assert_eq!(one.node_path(), other.node_path());
+                room.visit(&one).await;
+                drop(one);
+                assert!(other.is_valid());
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        within(task).await.unwrap();
+    }
+    assert_eq!(room.visits.load(SeqCst), 80);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
+    let sandbox = Sandbox::new();
+    let [client, other] = [sandbox.client().await, sandbox.client().await];
+    let (one, two) = (mutex(&client), mutex(&client));
+    let brief = one.with_options(LockOptions::new().max_hold(Duration::from_millis(300))).unwrap();
+    let old = brief.acquire().await.unwrap();
+    let again = brief.enqueue().await.unwrap();
+    assert_eq!(within(old.lost()).await, LossReason::Deadline);
+    let lost = Error::LockLost { path: old.node_path().to_owned(), reason: LossReason::Deadline };
+    // The owner entered again, but holds no more.
+    assert_eq!(within(again.acquired()).await.unwrap_err(), lost);
+    // Somebody else holds, and not the owner through another object.
+    let theirs = mutex(&other).owned_by(&Owner::new()).acquire().await.unwrap();
+    let releasing = tokio::spawn({
+        let (zookeeper, path) = (client.zookeeper().await.unwrap(), sandbox.lock_path());
+        async move {
+            queue_of(&zookeeper, &path, 2).await;
+            theirs.release().await
+        }
+    });
+    let acquired = within(two.acquire()).await.unwrap();
+    assert_eq!(old.loss(), Some(LossReason::Deadline));
+    releasing.await.unwrap().unwrap();
+    acquired.release().await.unwrap();
+    drop(old);
+    sandbox.assert_nothing_left().await;
+}
+
+/// A look from another thread does not make a release return early.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let mutex = mutex(&connect_through(&proxy).await);
+    let owner = Owner::new();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let looking = std::thread::spawn({
+        let (mutex, owner, is_over) = (mutex.clone(), owner.clone(), is_over.clone());
+        move || {
+            while !is_over.load(SeqCst) {
+                std::hint::black_box(mutex.is_owned_by(&owner));
+            }
+        }
+    });
+    let mut early = 0;
+    for _ in 0..300 {
+        let guard = mutex.owned_by(&owner).acquire().await.unwrap();
+        let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+        let mut releasing = Box::pin(guard.release());
+        early += usize::from(releasing.as_mut().now_or_never().is_some());
+        within(held.happened()).await;
+        drop((held, releasing));
+    }
+    is_over.store(true, SeqCst);
+    looking.join().unwrap();
+    assert_eq!(early, 0, "without a reply");
+    assert_nothing_left(&server, &bystander(&server).await, "/locks/a").await;
+}
+
+/// An operator deletes the node of a ticket, and somebody makes one of that name.
+#[tokio::test]
+async fn a_node_made_again_under_a_ticket_is_no_storm() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let other = bystander(&server).await;
+    let lock = mutex(&client);
+    let ticket = lock.enqueue().await.unwrap();
+    let node = queue_of(&other, "/locks/a", 1).await.pop().unwrap();
+    let behind = acquire_in_task(&lock);
+    queue_of(&other, "/locks/a", 2).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let path = format!("/locks/a/{node}");
+    other.delete(&path, None).await.unwrap();
+    other.create(&path, b"", &zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all())).await.unwrap();
+    let guard = within(behind).await.unwrap().unwrap();
+    let before = proxy.requests_seen();
+    let acquire = tokio::spawn(ticket.acquired());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let seen = proxy.requests_seen() - before;
+    assert!(seen < 50, "{seen} requests");
+    assert!(guard.is_valid() && !acquire.is_finished(), "it holds by the node of somebody else");
+    drop(guard);
+    // It stands before the ticket, as anybody's node of that name.
+    other.delete(&path, None).await.unwrap();
+    drop(within(acquire).await.unwrap().unwrap());
+}
+
+/// The lock objects and tickets of one recipe are gone: another may follow at once.
+#[tokio::test]
+async fn another_recipe_may_follow_a_ticket_that_is_dropped() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let lock = mutex(&client);
+    let ticket = lock.enqueue().await.unwrap();
+    drop((ticket, lock));
+    let other = ReadWriteLock::new(&client, "/locks/a").unwrap();
+    let guard = within(other.write().acquire()).await;
+    assert!(guard.is_ok(), "{guard:?}");
+}
+
+/// The same with somebody who waited behind it.
+#[tokio::test]
+async fn another_recipe_may_follow_a_watched_ticket_that_is_dropped() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let lock = mutex(&client);
+    let ticket = lock.enqueue().await.unwrap();
+    let second = lock.owned_by(&Owner::new()).enqueue().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    drop((second, ticket, lock));
+    let other = ReadWriteLock::new(&client, "/locks/a").unwrap();
+    let guard = within(other.write().acquire()).await;
+    assert!(guard.is_ok(), "{guard:?}");
+}

@@ -1,0 +1,469 @@
+//! Writes that are done only while the lock is held.
+
+use std::time::{Duration, Instant};
+
+use crate::support::kinds::*;
+use crate::support::*;
+use futures_util::FutureExt;
+use futures_util::future::join;
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::zookeeper_client::{self as zk, MultiWriteResult};
+use zk_recipes::{
+    Acl, AuthId, Client, CreateMode, Error, LockGuard, LockOptions, LossReason, MultiLock, Owner, Permission,
+    ReadWriteLock, Result,
+};
+
+use CreateMode::{Container, Ephemeral, EphemeralSequential, Persistent, PersistentSequential};
+
+async fn exists(zookeeper: &zk::Client, path: &str) -> bool {
+    zookeeper.check_stat(path).await.unwrap().is_some()
+}
+
+/// What it says of the operation that could not be done.
+fn failed<T: std::fmt::Debug>(outcome: Result<T>) -> (usize, &'static str, String, zk::Error) {
+    match outcome.unwrap_err() {
+        Error::OperationFailed { index, operation, path, source } => (index, operation, path, source),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn all_is_done_in_order_below_the_namespace() {
+    let sandbox = Sandbox::new();
+    let root = format!("/{}", sandbox.root);
+    let everybody_reads =
+        [Acl::new(Permission::ALL, AuthId::anyone()), Acl::new(Permission::READ, AuthId::anyone())];
+    let acl = everybody_reads.clone();
+    let special = format!("{root}/special");
+    let client = sandbox
+        .builder()
+        .acl_for_path(move |path| (path == special).then(|| acl.to_vec()))
+        .connect(&servers())
+        .await
+        .unwrap();
+    let session = session_id(&client).await;
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    for kind in KINDS {
+        let guard = kind.unlimited(&client).acquire().await.unwrap();
+        let done = guard
+            .transaction()
+            .create("/special", b"1", Persistent)
+            .create("/special/job-", b"2", PersistentSequential)
+            .set_data("/special", b"3", 0)
+            .check("/special", 1)
+            .create("/special/job-", b"4", EphemeralSequential)
+            .create("/gone", b"5", Ephemeral)
+            .delete("/gone", None)
+            .create("/container", b"", Container)
+            .create("/mine", b"6", Ephemeral)
+            .commit()
+            .await
+            .unwrap();
+        use MultiWriteResult::{Check, Create, Delete, SetData};
+        let created = |index: usize, name: &str| match &done[index] {
+            Create { path, stat } => {
+                assert_eq!(*path, format!("{root}{name}"));
+                assert!(stat.is_invalid() || stat.czxid > guard.fencing_token(), "{stat:?}");
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(done.len(), 9);
+        created(0, "/special");
+        created(1, "/special/job-0000000000");
+        assert!(matches!(&done[2], SetData { stat } if stat.version == 1), "{:?}", done[2]);
+        assert!(matches!(done[3], Check));
+        created(4, "/special/job-0000000001");
+        created(5, "/gone");
+        assert!(matches!(done[6], Delete));
+        created(7, "/container");
+        created(8, "/mine");
+        // All of it is there, and the acl is that of the path.
+        let (data, stat) = zookeeper.get_data(&format!("{root}/special")).await.unwrap();
+        assert_eq!((&data[..], stat.num_children), (&b"3"[..], 2));
+        assert_eq!(zookeeper.get_acl(&format!("{root}/special")).await.unwrap().0, everybody_reads);
+        let (data, stat) = zookeeper.get_data(&format!("{root}/mine")).await.unwrap();
+        assert_eq!((&data[..], stat.ephemeral_owner), (&b"6"[..], session));
+        assert!(!exists(&zookeeper, &format!("{root}/gone")).await);
+        let tidied = guard
+            .transaction()
+            .delete("/special/job-0000000000", 0)
+            .delete("/special/job-0000000001", 0)
+            .delete("/special", 1)
+            .delete("/container", None)
+            .delete("/mine", None);
+        assert_eq!(tidied.commit().await.unwrap().len(), 5);
+        assert_eq!(guard.transaction().commit().await.map(|done| done.len()), Ok(0));
+        guard.release().await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_named_and_nothing_is_done() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let full = |path: &str| format!("/{}{path}", sandbox.root);
+    for kind in KINDS {
+        let guard = kind.unlimited(&client).acquire().await.unwrap();
+        let begun = || guard.transaction().create("/begun", b"", Persistent);
+        let outcomes = [
+            // It is not the holder's node that is missing.
+            (begun().check("/none", 0).commit().await, (1, "check", "/none", zk::Error::NoNode)),
+            (
+                begun().set_data("/begun", b"", 7).commit().await,
+                (1, "write", "/begun", zk::Error::BadVersion),
+            ),
+            (begun().delete("/begun", 1).commit().await, (1, "delete", "/begun", zk::Error::BadVersion)),
+            (
+                begun().check("/begun", 0).create("/begun", b"", Persistent).commit().await,
+                (2, "create", "/begun", zk::Error::NodeExists),
+            ),
+            (begun().create("/a/b", b"", Ephemeral).commit().await, (1, "create", "/a/b", zk::Error::NoNode)),
+            (
+                begun().create("/begun/a", b"", Persistent).delete("/begun", None).commit().await,
+                (2, "delete", "/begun", zk::Error::NotEmpty),
+            ),
+            (
+                guard.transaction().delete("/none", None).commit().await,
+                (0, "delete", "/none", zk::Error::NoNode),
+            ),
+        ];
+        for (outcome, (index, operation, path, source)) in outcomes {
+            assert_eq!(failed(outcome), (index, operation, full(path), source), "{kind:?}");
+            assert!(!exists(&zookeeper, &full("/begun")).await, "{kind:?}: all or nothing");
+        }
+        assert_eq!(guard.loss(), None, "{kind:?}");
+        guard.release().await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let [one, two] = [connect_through(&proxy).await, connect_through(&proxy).await];
+    let guard = Kind::Mutex.unlimited(&one).acquire().await.unwrap();
+    let multis = || proxy.take_requests().into_iter().filter(|request| *request == Request::Multi).count();
+    multis();
+    for path in ["", "a", "/", "/a/", "//a", "/a/../b", "/a\0"] {
+        let outcomes = [
+            guard.transaction().create("/fine", b"", Persistent).create(path, b"", Persistent).commit().await,
+            guard.transaction().check(path, 0).commit().await,
+            guard.transaction().set_data(path, b"", None).commit().await,
+            guard.transaction().delete(path, None).commit().await,
+        ];
+        for outcome in outcomes {
+            let error = outcome.unwrap_err();
+            assert!(
+                matches!(&error, Error::InvalidPath { path: bad, .. } if bad == path),
+                "{path:?}: {error}"
+            );
+        }
+    }
+    // Nothing could check the nodes of two sessions together.
+    let of_two = MultiLock::of([Kind::Read.unlimited(&one), Kind::Write.unlimited(&two)]).unwrap();
+    let guards = of_two.acquire().await.unwrap();
+    multis();
+    let error = guards.transaction().create("/a", b"", Persistent).commit().await.unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { argument: "transaction", .. }), "{error}");
+    assert_eq!(multis(), 0);
+    // Of each by itself it can.
+    for member in guards.members() {
+        member.transaction().create("/a", b"", Persistent).delete("/a", None).commit().await.unwrap();
+    }
+    guards.release().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_member_of_a_multi_lock_must_be_held() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let locks = [
+        MultiLock::new(&client, ["/x", "/y", "/z"]).unwrap(),
+        MultiLock::of([Kind::Mutex, Kind::Permit, Kind::Write].map(|kind| kind.unlimited(&client))).unwrap(),
+    ];
+    for lock in locks {
+        for missing in 0..3 {
+            let guard = lock.acquire().await.unwrap();
+            let node = guard.members()[missing].node_path().to_owned();
+            zookeeper.delete(&node, None).await.unwrap();
+            let error = guard.transaction().create("/a", b"", Persistent).commit().await.unwrap_err();
+            assert_eq!(error, Error::LockLost { path: node, reason: LossReason::Deleted });
+            let losses: Vec<_> = guard.members().iter().map(LockGuard::loss).collect();
+            let mut expected = vec![None; 3];
+            expected[missing] = Some(LossReason::Deleted);
+            assert_eq!(losses, expected);
+            assert!(!exists(&zookeeper, "/a").await);
+            assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_reads_writes_by_either_node() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let lock = ReadWriteLock::new(&client, "/locks/a").unwrap();
+    let writing = lock.write().acquire().await.unwrap();
+    let reading = lock.read().acquire().await.unwrap();
+    writing.release().await.unwrap();
+    let write = reading.transaction().create("/by-reader", b"", Ephemeral);
+    assert_eq!(write.commit().await.unwrap().len(), 1);
+    assert_eq!(reading.transaction().delete("/by-reader", None).commit().await.unwrap().len(), 1);
+    reading.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn when_no_answer_comes_it_was_done_or_not() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect_through(&proxy).await;
+    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+    for (fate, done) in [(Fate::LoseReply, true), (Fate::LoseRequest, false)] {
+        let path = format!("/{fate:?}");
+        let lost = proxy.intercept(Request::Multi, fate);
+        let outcome = within(guard.transaction().create(&path, b"", Persistent).commit()).await;
+        let error = outcome.unwrap_err();
+        assert!(
+            matches!(&error, Error::OutcomeUnknown { path, .. } if path == guard.node_path()),
+            "{fate:?}: {error}"
+        );
+        assert!(!error.is_retryable(), "it might be done twice");
+        within(lost.happened()).await;
+        assert_eq!(exists(&zookeeper, &path).await, done, "{fate:?}");
+        // The lock itself is not in question.
+        assert_eq!(guard.loss(), None);
+        let next = format!("{path}-next");
+        within(guard.transaction().create(&next, b"", Persistent).commit()).await.unwrap();
+    }
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let write = async |guard: &LockGuard| {
+        let requests = proxy.take_requests();
+        let before = requests.len();
+        let outcome = guard.transaction().create("/late", b"", Persistent).commit().await;
+        let sent = proxy.take_requests();
+        assert!(!sent.contains(&Request::Multi), "{sent:?} after {before}");
+        outcome.unwrap_err()
+    };
+    for kind in KINDS {
+        let guard = kind.limited(&client, BOUND).acquire().await.unwrap();
+        // Over at this moment, whatever runs or does not.
+        let until = Instant::now() + Duration::from_millis(100);
+        assert!(guard.extend(Duration::from_millis(100)).is_ok());
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        assert_lost(&write(&guard).await, LossReason::Deadline);
+        drop(guard);
+    }
+    let guards = [
+        Kind::Mutex.unlimited(&client).acquire().await.unwrap(),
+        Kind::Multi.unlimited(&client).acquire().await.unwrap(),
+    ];
+    client.close().await;
+    for guard in guards {
+        assert_eq!(write(&guard).await, Error::Closed);
+    }
+}
+
+#[tokio::test]
+async fn closing_leaves_it_open_whether_it_was_done() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect_through(&proxy).await;
+    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let (closed, is_closing) = (tokio::sync::Notify::new(), client.clone());
+    let closing = async {
+        held.happened().await;
+        // The end of the session waits for the reply.
+        tokio::select! {
+            () = is_closing.close() => {}
+            () = closed.notified() => {}
+        }
+    };
+    let write = async {
+        let outcome = guard.transaction().create("/done", b"", Persistent).commit().await;
+        closed.notify_one();
+        outcome
+    };
+    let (outcome, ()) = within(join(write, closing)).await;
+    let unknown =
+        Error::OutcomeUnknown { path: guard.node_path().to_owned(), source: zk::Error::ClientClosed };
+    assert_eq!(outcome.unwrap_err(), unknown);
+    assert!(exists(&zookeeper, "/done").await);
+    held.release();
+    within(client.close()).await;
+}
+
+#[tokio::test]
+async fn after_the_end_of_the_session_nothing_is_done() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    for kind in KINDS {
+        let guard = kind.unlimited(&client).acquire().await.unwrap();
+        kill_session(&client).await.unwrap();
+        // The first may be under way when the connection ends. No later one is.
+        let error = eventually("the loss is known", async || {
+            let outcome = within(guard.transaction().create("/dead", b"", Persistent).commit()).await;
+            let error = outcome.unwrap_err();
+            (!matches!(error, Error::OutcomeUnknown { .. })).then_some(error)
+        })
+        .await;
+        assert_lost(&error, LossReason::Expired);
+        assert!(!exists(&zookeeper, "/dead").await, "{kind:?}");
+        assert_eq!(guard.loss(), Some(LossReason::Expired), "{kind:?}");
+        drop(guard);
+        // On the next session.
+        within(kind.unlimited(&client).acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_holder_without_the_right_to_read_its_node_is_told_so() {
+    let sandbox = Sandbox::new();
+    let path = format!("/{}{}/", sandbox.root, Kind::Mutex.path());
+    let acl = [Acl::new(Permission::DELETE, AuthId::anyone())];
+    let client = sandbox
+        .builder()
+        .acl_for_path(move |node| node.starts_with(&path).then(|| acl.to_vec()))
+        .connect(&servers())
+        .await
+        .unwrap();
+    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+    let write = guard.transaction().create("/unchecked", b"", Persistent);
+    match within(write.commit()).await.unwrap_err() {
+        Error::ZooKeeper { path, source: zk::Error::NoAuth, .. } => assert_eq!(path, guard.node_path()),
+        other => panic!("{other}"),
+    }
+    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    assert!(!exists(&zookeeper, &format!("/{}/unchecked", sandbox.root)).await);
+    assert_eq!(guard.loss(), None);
+    guard.release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+/// Of each write that is cancelled at some moment, all is done or nothing.
+#[tokio::test]
+async fn a_cancelled_one_is_done_or_not() {
+    let sandbox = Sandbox::new();
+    let client: Client = sandbox.client().await;
+    let zookeeper = client.zookeeper().await.unwrap();
+    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+    let pair = [format!("/{}/a", sandbox.root), format!("/{}/b", sandbox.root)];
+    for polls in 1..10 {
+        let write = guard.transaction().create("/a", b"", Persistent).create("/b", b"", Persistent);
+        let outcome = poll_times(Box::pin(write.commit()), polls).await;
+        // Behind it, in the same session.
+        let there = [exists(&zookeeper, &pair[0]).await, exists(&zookeeper, &pair[1]).await];
+        assert_eq!(there, [true; 2], "it is sent at the first poll");
+        guard.transaction().delete("/a", None).delete("/b", None).commit().await.unwrap();
+        if outcome.is_some() {
+            break;
+        }
+    }
+    guard.release().await.unwrap();
+}
+
+/// How a holder goes whose transaction is on its way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Goes {
+    InTime,
+    Released,
+    Dropped,
+}
+
+/// Nothing that was sent by the one before may be done under the next one.
+#[tokio::test]
+async fn what_a_holder_has_sent_is_done_before_the_next_one_holds() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let all = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.create("/data", b"", &all).await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let lock = mutex(&client);
+    let slow = Traffic::pass().delay(Duration::from_millis(300));
+    for (goes, is_cancelled) in
+        [(Goes::InTime, false), (Goes::InTime, true), (Goes::Released, true), (Goes::Dropped, true)]
+    {
+        let case = format!("{goes:?}, cancelled: {is_cancelled}");
+        let max_hold = if goes == Goes::InTime { Duration::from_secs(2) } else { BOUND };
+        let brief = lock.with_options(LockOptions::new().max_hold(max_hold)).unwrap();
+        let guard = brief.owned_by(&Owner::new()).acquire().await.unwrap();
+        let next = acquire_in_task(&lock);
+        queue_of(&zookeeper, "/locks/a", 2).await;
+        // Both ways are slow, so that the loss falls between the sending and the answer.
+        if goes == Goes::InTime {
+            let left = guard.remaining_hold().unwrap();
+            tokio::time::sleep(left.saturating_sub(Duration::from_millis(150))).await;
+        }
+        proxy.set_traffic(slow);
+        let mut write = Box::pin(guard.transaction().set_data("/data", case.clone(), None).commit());
+        assert!(write.as_mut().now_or_never().is_none());
+        let done = if is_cancelled {
+            drop(write);
+            match goes {
+                Goes::InTime => drop(within(guard.lost()).await),
+                Goes::Released => guard.release().await.unwrap(),
+                Goes::Dropped => drop(guard),
+            }
+            None
+        } else {
+            let done = within(write).await;
+            assert_eq!(guard.loss(), Some(LossReason::Deadline), "{case}");
+            Some(done)
+        };
+        let next = within(next).await.unwrap().unwrap();
+        let (data, _) = zookeeper.get_data("/data").await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&data), case, "done before the next one holds");
+        assert!(done.is_none_or(|done| done.is_ok()), "{case}");
+        proxy.set_traffic(Traffic::pass());
+        next.release().await.unwrap();
+    }
+    assert_nothing_left(&server, &zookeeper, "/locks/a").await;
+}
+
+/// Cut off, it may be done late, by a server that the client has left; but not without the holder's node.
+#[tokio::test]
+async fn after_a_transaction_without_an_answer_the_next_one_holds_when_the_node_is_gone() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let lock = mutex(&client);
+    let guard = lock.owned_by(&Owner::new()).acquire().await.unwrap();
+    let node = guard.node_path().to_owned();
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    let outcome = guard.transaction().create("/late", b"", Persistent).commit().await;
+    assert!(matches!(outcome, Err(Error::OutcomeUnknown { .. })), "{outcome:?}");
+    within(lost.happened()).await;
+    let next = acquire_in_task(&lock);
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    watches_of(&server, 1).await;
+    let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+    drop(guard);
+    within(held.happened()).await;
+    assert!(!exists(&zookeeper, &node).await);
+    // It would go on at once, since nothing is to be asked.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!next.is_finished(), "it is not known to be gone");
+    drop(held);
+    within(next).await.unwrap().unwrap().release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, "/locks/a").await;
+}

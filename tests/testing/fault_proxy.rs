@@ -1,0 +1,565 @@
+//! Shows each fault that `FaultProxy` makes, to real clients of a real server, and to plain sockets what TCP tells.
+
+use std::fmt::Debug;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use crate::support::{bystander, eventually, within};
+use futures_util::future::join_all;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zookeeper_client as zk;
+
+/// Long enough that no client notices a black hole by itself.
+const SESSION: Duration = Duration::from_secs(60);
+/// What must not happen would happen within this time.
+const SILENCE: Duration = Duration::from_millis(150);
+/// Longer than any test.
+const AGES: Duration = Duration::from_secs(3600);
+
+async fn connect(proxy: &FaultProxy) -> zk::Client {
+    let connector = zk::Client::connector().with_session_timeout(SESSION);
+    within(connector.connect(&proxy.connect_string())).await.unwrap()
+}
+
+/// A server, a proxy before it, a client through the proxy, and one beside it.
+async fn scene() -> (TestingServer, FaultProxy, zk::Client, zk::Client) {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (client, bystander) = (connect(&proxy).await, bystander(&server).await);
+    (server, proxy, client, bystander)
+}
+
+fn options() -> zk::CreateOptions<'static> {
+    zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all())
+}
+
+async fn create(client: &zk::Client, path: &str) -> Result<(), zk::Error> {
+    within(client.create(path, b"", &options())).await.map(|_| ())
+}
+
+fn creating(client: &zk::Client, path: &'static str) -> JoinHandle<Result<(), zk::Error>> {
+    let client = client.clone();
+    tokio::spawn(async move { create(&client, path).await })
+}
+
+async fn exists(client: &zk::Client, path: &str) -> bool {
+    client.check_stat(path).await.unwrap().is_some()
+}
+
+/// Perhaps so soon that nobody sees it disconnected.
+async fn reconnected(states: &mut zk::StateWatcher) {
+    while within(states.changed()).await != zk::SessionState::SyncConnected {}
+}
+
+/// Sees that nothing comes.
+async fn silent<T: Debug>(what: impl Future<Output = T>) {
+    if let Ok(heard) = timeout(SILENCE, what).await {
+        panic!("there was silence to be, but {heard:?}");
+    }
+}
+
+/// A proxy before a socket.
+async fn before_a_socket() -> (FaultProxy, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = FaultProxy::start_before(listener.local_addr().unwrap().to_string()).await.unwrap();
+    (proxy, listener)
+}
+
+/// Both ends of a connection, the client's first.
+async fn both_ends(proxy: &FaultProxy, listener: &TcpListener) -> [TcpStream; 2] {
+    let client = TcpStream::connect(proxy.connect_string()).await.unwrap();
+    let (server, _) = within(listener.accept()).await.unwrap();
+    [client, server]
+}
+
+/// What comes until the end.
+async fn rest(stream: &mut TcpStream) -> Vec<u8> {
+    let mut rest = Vec::new();
+    within(stream.read_to_end(&mut rest)).await.unwrap();
+    rest
+}
+
+/// A closed connection may end with an error, if it was not read to the end.
+async fn ended(mut stream: TcpStream) {
+    assert!(matches!(within(stream.read(&mut [0])).await, Ok(0) | Err(_)));
+}
+
+#[tokio::test]
+async fn a_black_hole_to_the_server_holds_requests_while_the_server_is_heard() {
+    let (_server, proxy, client, bystander) = scene().await;
+    create(&bystander, "/watched").await.unwrap();
+    let (_, _, watcher) = client.get_and_watch_data("/watched").await.unwrap();
+    let replies = proxy.replies_seen();
+    proxy.take_requests();
+
+    proxy.set_traffic(Traffic::black_hole_to_server());
+    let held = creating(&client, "/held");
+    eventually("it is sent", || async { (proxy.requests_seen() == 1).then_some(()) }).await;
+    bystander.set_data("/watched", b"new", None).await.unwrap();
+    assert_eq!(within(watcher.changed()).await.event_type, zk::EventType::NodeDataChanged);
+    create(&bystander, "/held").await.expect("it has not come to the server");
+    assert_eq!(proxy.replies_seen(), replies, "a notification is no reply");
+
+    proxy.set_traffic(Traffic::pass());
+    assert_eq!(within(held).await.unwrap(), Err(zk::Error::NodeExists), "it has come after the other");
+    assert_eq!(proxy.replies_seen(), replies + 1);
+    assert_eq!(proxy.take_requests(), [Request::Create]);
+}
+
+#[tokio::test]
+async fn a_black_hole_to_the_client_holds_replies_while_the_client_is_heard() {
+    let (_server, proxy, client, bystander) = scene().await;
+    let replies = proxy.replies_seen();
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let mut creating = creating(&client, "/a");
+    eventually("it is there", || async { exists(&bystander, "/a").await.then_some(()) }).await;
+    eventually("it is replied", || async { (proxy.replies_seen() == replies + 1).then_some(()) }).await;
+    silent(&mut creating).await;
+    proxy.set_traffic(Traffic::pass());
+    within(creating).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_black_hole_hides_that_the_server_is_gone() {
+    let (mut server, proxy, client, _bystander) = scene().await;
+    let mut states = client.state_watcher();
+    proxy.set_traffic(Traffic::black_hole());
+    server.kill().await.unwrap();
+    silent(states.changed()).await;
+    assert_eq!(proxy.connections().len(), 1, "only one side has closed");
+    proxy.set_traffic(Traffic::pass());
+    assert_eq!(within(states.changed()).await, zk::SessionState::Disconnected);
+    server.restart().await.unwrap();
+    assert_eq!(within(states.changed()).await, zk::SessionState::SyncConnected);
+}
+
+#[tokio::test]
+async fn a_client_that_connects_in_a_black_hole_waits() {
+    let (_server, proxy, ..) = scene().await;
+    for hole in [Traffic::black_hole(), Traffic::black_hole_to_server(), Traffic::black_hole_to_client()] {
+        proxy.set_traffic(hole);
+        let present = proxy.connections().len();
+        let mut connecting = Box::pin(connect(&proxy));
+        silent(&mut connecting).await;
+        assert_eq!(proxy.connections().len(), present + 1, "it is accepted, and tries no other time");
+        proxy.set_traffic(Traffic::pass());
+        connecting.await;
+    }
+}
+
+#[tokio::test]
+async fn neither_side_hears_of_the_other_in_a_black_hole_until_it_is_over() {
+    let (proxy, listener) = before_a_socket().await;
+    for closing in [0, 1] {
+        let hole = [Traffic::black_hole_to_server(), Traffic::black_hole_to_client()][closing];
+        for hole in [hole, Traffic::black_hole()] {
+            let [mut closed, mut other] = both_ends(&proxy, &listener).await;
+            if closing == 1 {
+                std::mem::swap(&mut closed, &mut other);
+            }
+            proxy.set_traffic(hole);
+            closed.write_all(b"last words").await.unwrap();
+            drop(closed);
+            silent(other.read(&mut [0])).await;
+            proxy.set_traffic(Traffic::pass());
+            assert_eq!(rest(&mut other).await, b"last words");
+            drop(other);
+            eventually("both have closed", || async { proxy.connections().is_empty().then_some(()) }).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reset_and_a_refusal_are_not_heard_in_a_black_hole_either() {
+    let (proxy, listener) = before_a_socket().await;
+    let [client, mut server] = both_ends(&proxy, &listener).await;
+    server.write_all(b"unread").await.unwrap();
+    within(client.readable()).await.unwrap();
+    proxy.set_traffic(Traffic::black_hole());
+    // With something unread: that makes it a reset.
+    drop(client);
+    silent(server.read(&mut [0])).await;
+    proxy.set_traffic(Traffic::pass());
+    ended(server).await;
+
+    drop(listener);
+    for hole in [Traffic::black_hole(), Traffic::black_hole_to_client()] {
+        proxy.set_traffic(hole);
+        let mut client = TcpStream::connect(proxy.connect_string()).await.unwrap();
+        silent(client.read(&mut [0])).await;
+        proxy.set_traffic(Traffic::pass());
+        ended(client).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_hears_of_a_new_client_only_when_it_is_not_in_a_black_hole() {
+    let (proxy, listener) = before_a_socket().await;
+    proxy.set_traffic(Traffic::black_hole_to_server());
+    let mut client = TcpStream::connect(proxy.connect_string()).await.unwrap();
+    client.write_all(b"hello").await.unwrap();
+    client.shutdown().await.unwrap();
+    silent(listener.accept()).await;
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let (mut server, _) = within(listener.accept()).await.unwrap();
+    assert_eq!(rest(&mut server).await, b"hello");
+    server.write_all(b"goodbye").await.unwrap();
+    drop(server);
+    silent(client.read(&mut [0])).await;
+    proxy.set_traffic(Traffic::pass());
+    assert_eq!(rest(&mut client).await, b"goodbye");
+}
+
+#[tokio::test]
+async fn a_delay_is_that_of_a_direction_and_passes_on_many_requests_at_once() {
+    const DELAY: Duration = Duration::from_millis(100);
+    let (_server, proxy, client, _) = scene().await;
+    for (traffic, round_trip) in [
+        (Traffic::pass().delay(DELAY), 2 * DELAY),
+        (Traffic::pass().delay_to_server(DELAY), DELAY),
+        (Traffic::pass().delay_to_client(DELAY), DELAY),
+    ] {
+        proxy.set_traffic(traffic);
+        let start = Instant::now();
+        let requests = (0..100).map(|_| client.get_data("/zookeeper"));
+        within(join_all(requests)).await.into_iter().for_each(|reply| _ = reply.unwrap());
+        assert!(start.elapsed() >= round_trip, "{:?} for {traffic:?}", start.elapsed());
+        // One by one it would be ten seconds at least.
+        assert!(start.elapsed() < 50 * round_trip, "{:?} for {traffic:?}", start.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn what_is_on_its_way_fares_as_the_traffic_does_now() {
+    let (_server, proxy, client, bystander) = scene().await;
+    for slow in
+        [Traffic::pass().delay(AGES), Traffic::pass().bandwidth(1), Traffic::pass().delay(Duration::MAX)]
+    {
+        proxy.set_traffic(slow);
+        let on_its_way = creating(&client, "/a");
+        eventually("it is sent", || async { (proxy.take_requests() == [Request::Create]).then_some(()) })
+            .await;
+        create(&bystander, "/a").await.expect("it has not come yet");
+        proxy.set_traffic(Traffic::pass());
+        assert_eq!(within(on_its_way).await.unwrap(), Err(zk::Error::NodeExists));
+        bystander.delete("/a", None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_held_in_a_black_hole_is_then_on_its_way_as_long_as_anything() {
+    const DELAY: Duration = Duration::from_millis(200);
+    let (_server, proxy, client, _) = scene().await;
+    proxy.set_traffic(Traffic::black_hole());
+    let requests = proxy.requests_seen();
+    let creating = creating(&client, "/a");
+    eventually("it is sent", || async { (proxy.requests_seen() > requests).then_some(()) }).await;
+    // By now it would have arrived.
+    tokio::time::sleep(DELAY).await;
+    let start = Instant::now();
+    proxy.set_traffic(Traffic::pass().delay_to_server(DELAY));
+    within(creating).await.unwrap().unwrap();
+    assert!(start.elapsed() >= DELAY, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_bandwidth_is_shared_by_all_that_a_connection_sends() {
+    let (_server, proxy, client, bystander) = scene().await;
+    create(&bystander, "/a").await.unwrap();
+    proxy.set_traffic(Traffic::pass().bandwidth(50_000));
+    let start = Instant::now();
+    let data = [7; 10_000];
+    let writes = within(join_all((0..3).map(|_| client.set_data("/a", &data, None)))).await;
+    assert!(writes.into_iter().all(|written| written.is_ok()));
+    assert!(start.elapsed() >= Duration::from_millis(600), "30 kB to the server in {:?}", start.elapsed());
+    let start = Instant::now();
+    assert_eq!(within(client.get_data("/a")).await.unwrap().0, data);
+    assert!(start.elapsed() >= Duration::from_millis(200), "10 kB to the client in {:?}", start.elapsed());
+}
+
+#[test]
+#[should_panic(expected = "use `Traffic::black_hole`")]
+fn no_bandwidth_at_all_is_refused() {
+    let _ = Traffic::pass().bandwidth(0);
+}
+
+#[tokio::test]
+async fn a_lost_request_does_not_come_to_the_server() {
+    let (_server, proxy, client, bystander) = scene().await;
+    create(&bystander, "/before").await.unwrap();
+    proxy.take_requests();
+    let lost = proxy.intercept(Request::Create, Fate::LoseRequest);
+    // Its reply is lost with the connection, or not.
+    let before = client.set_data("/before", b"new", None);
+    assert_eq!(create(&client, "/a").await, Err(zk::Error::ConnectionLoss));
+    within(lost.happened()).await;
+    let _ = within(before).await;
+    eventually("what was sent before arrives", || async {
+        (bystander.get_data("/before").await.unwrap().0 == b"new").then_some(())
+    })
+    .await;
+    create(&bystander, "/a").await.expect("it is not there");
+    assert_eq!(proxy.take_requests(), [Request::SetData, Request::Create]);
+    // Only that one.
+    assert_eq!(create(&client, "/b").await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_to_a_request_that_the_server_has_executed() {
+    let (_server, proxy, client, bystander) = scene().await;
+    let mut states = client.state_watcher();
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    let creating = creating(&client, "/a");
+    within(lost.happened()).await;
+    assert!(exists(&bystander, "/a").await);
+    assert_eq!(within(creating).await.unwrap(), Err(zk::Error::ConnectionLoss));
+    reconnected(&mut states).await;
+    assert_eq!(create(&client, "/b").await, Ok(()), "only that one");
+}
+
+#[tokio::test]
+async fn a_held_reply_and_what_follows_come_when_they_are_released() {
+    let (_server, proxy, client, bystander) = scene().await;
+    let other = connect(&proxy).await;
+    for drop_it in [false, true] {
+        let held = proxy.intercept(Request::Create, Fate::HoldReply);
+        let before = proxy.replies_seen();
+        let mut creating = creating(&client, "/a");
+        within(held.happened()).await;
+        assert!(exists(&bystander, "/a").await);
+        assert_eq!(proxy.replies_seen(), before + 1);
+        let mut following = Box::pin(client.check_stat("/a"));
+        eventually("what follows is replied", || async {
+            (proxy.replies_seen() == before + 2).then_some(())
+        })
+        .await;
+        silent(async {
+            tokio::select! { _ = &mut creating => "creating", _ = &mut following => "following" }
+        })
+        .await;
+        assert!(within(other.check_stat("/a")).await.unwrap().is_some(), "others are not held");
+        if drop_it {
+            drop(held)
+        } else {
+            held.release()
+        }
+        within(creating).await.unwrap().unwrap();
+        assert!(within(following).await.unwrap().is_some());
+        within(client.delete("/a", None)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn of_several_interceptions_each_has_a_request_unless_it_is_called_off() {
+    let (_server, proxy, client, _) = scene().await;
+    let called_off = proxy.intercept(Request::Create, Fate::LoseRequest);
+    let first = proxy.intercept(Request::Create, Fate::LoseRequest);
+    // By its opcode.
+    let second = proxy.intercept(Request::Other(15), Fate::LoseReply);
+    called_off.release();
+    for lost in [first, second] {
+        silent(lost.happened()).await;
+        assert_eq!(create(&client, "/a").await, Err(zk::Error::ConnectionLoss));
+        within(lost.happened()).await;
+    }
+    assert_eq!(create(&client, "/a").await, Err(zk::Error::NodeExists), "by the second");
+
+    // Called off with the request at the server.
+    proxy.set_traffic(Traffic::pass().delay_to_server(SILENCE));
+    let sent = proxy.requests_seen();
+    let called_off = proxy.intercept(Request::Create, Fate::LoseReply);
+    let creating = creating(&client, "/b");
+    eventually("it is sent", || async { (proxy.requests_seen() > sent).then_some(()) }).await;
+    drop(called_off);
+    assert_eq!(within(creating).await.unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn the_request_after_so_many_others_of_any_kind_is_intercepted() {
+    let (_server, proxy, client, bystander) = scene().await;
+    let lost = proxy.intercept_after(2, Fate::LoseRequest);
+    let next = proxy.intercept(Request::Exists, Fate::LoseReply);
+    assert_eq!(create(&client, "/a").await, Ok(()));
+    // That another gets it does not keep it from being counted.
+    assert_eq!(client.check_stat("/a").await, Err(zk::Error::ConnectionLoss));
+    within(next.happened()).await;
+    silent(lost.happened()).await;
+    assert_eq!(create(&client, "/b").await, Err(zk::Error::ConnectionLoss));
+    within(lost.happened()).await;
+    assert!(!exists(&bystander, "/b").await);
+    assert_eq!(create(&client, "/b").await, Ok(()));
+}
+
+#[tokio::test]
+async fn an_interception_waits_for_another_request_if_the_connection_ends_before() {
+    let (_server, proxy, client, bystander) = scene().await;
+    for (fate, hole) in [
+        (Fate::LoseReply, Traffic::black_hole_to_client()),
+        (Fate::LoseRequest, Traffic::black_hole_to_server()),
+    ] {
+        // Connected again, if it was cut: the hole would hold its handshake.
+        assert!(exists(&client, "/").await);
+        let lost = proxy.intercept(Request::Create, fate);
+        proxy.set_traffic(hole);
+        let sent = proxy.requests_seen();
+        let first = creating(&client, "/first");
+        eventually("it is sent", || async { (proxy.requests_seen() > sent).then_some(()) }).await;
+        proxy.cut();
+        proxy.set_traffic(Traffic::pass());
+        assert_eq!(within(first).await.unwrap(), Err(zk::Error::ConnectionLoss));
+        silent(lost.happened()).await;
+        assert_eq!(create(&client, "/second").await, Err(zk::Error::ConnectionLoss));
+        within(lost.happened()).await;
+        assert_eq!(exists(&bystander, "/second").await, fate == Fate::LoseReply);
+        if fate == Fate::LoseReply {
+            bystander.delete("/second", None).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn refused_connections_disturb_no_present_one() {
+    let (_server, proxy, client, _) = scene().await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.refuse_connections(true).unwrap();
+    let refused = TcpStream::connect(proxy.connect_string()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    create(&client, "/a").await.unwrap();
+    let mut states = client.state_watcher();
+    proxy.cut();
+    assert_eq!(within(states.changed()).await, zk::SessionState::Disconnected);
+    silent(states.changed()).await;
+    proxy.refuse_connections(false).unwrap();
+    proxy.refuse_connections(false).unwrap();
+    assert_eq!(within(states.changed()).await, zk::SessionState::SyncConnected);
+    create(&client, "/b").await.unwrap();
+}
+
+#[tokio::test]
+async fn each_connection_has_its_own_faults() {
+    let (_server, proxy, first, _) = scene().await;
+    let second = connect(&proxy).await;
+    let connections = proxy.connections();
+    assert_eq!(connections.len(), 2);
+    connections[0].set_traffic(Traffic::black_hole());
+    let mut held = creating(&first, "/a");
+    create(&second, "/b").await.unwrap();
+    silent(&mut held).await;
+
+    let mut states = [first.state_watcher(), second.state_watcher()];
+    connections[1].cut();
+    assert_eq!(proxy.connections().len(), 1);
+    reconnected(&mut states[1]).await;
+    silent(states[0].changed()).await;
+    connections[1].set_traffic(Traffic::black_hole());
+    create(&second, "/c").await.expect("it is another connection");
+
+    proxy.set_traffic(Traffic::pass());
+    within(held).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_cut_is_heard_on_both_sides_even_in_a_black_hole() {
+    let (proxy, listener) = before_a_socket().await;
+    let [mut client, server] = both_ends(&proxy, &listener).await;
+    proxy.set_traffic(Traffic::black_hole());
+    client.write_all(b"never heard").await.unwrap();
+    proxy.cut();
+    assert!(proxy.connections().is_empty());
+    ended(client).await;
+    ended(server).await;
+    proxy.set_traffic(Traffic::pass());
+    let [mut client, mut server] = both_ends(&proxy, &listener).await;
+    client.write_all(b"hello").await.unwrap();
+    client.shutdown().await.unwrap();
+    assert_eq!(rest(&mut server).await, b"hello", "only that of its own connection");
+}
+
+#[tokio::test]
+async fn a_dropped_proxy_closes_everything() {
+    let (proxy, listener) = before_a_socket().await;
+    let [client, server] = both_ends(&proxy, &listener).await;
+    let address = proxy.connect_string();
+    proxy.set_traffic(Traffic::black_hole());
+    drop(proxy);
+    let refused = TcpStream::connect(address).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    ended(client).await;
+    ended(server).await;
+}
+
+#[tokio::test]
+async fn a_server_may_be_away_for_a_while() {
+    let (mut server, proxy, client, _) = scene().await;
+    let mut states = client.state_watcher();
+    server.kill().await.unwrap();
+    assert_eq!(within(states.changed()).await, zk::SessionState::Disconnected);
+    let alone = TcpStream::connect(proxy.connect_string()).await.unwrap();
+    ended(alone).await;
+    server.restart().await.unwrap();
+    assert_eq!(within(states.changed()).await, zk::SessionState::SyncConnected);
+    create(&client, "/a").await.unwrap();
+}
+
+#[tokio::test]
+async fn requests_and_pings_are_counted_apart() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(1));
+    let client = connector.connect(&proxy.connect_string()).await.unwrap();
+    let ping = async || {
+        let pings = proxy.pings_seen();
+        eventually("a ping", || async { (proxy.pings_seen() > pings).then_some(()) }).await;
+    };
+    ping().await;
+    ping().await;
+    assert_eq!((proxy.take_requests(), proxy.replies_seen()), (vec![], 0));
+
+    create(&client, "/a").await.unwrap();
+    client.set_data("/a", b"", None).await.unwrap();
+    client.get_data("/a").await.unwrap();
+    client.list_children("/a").await.unwrap();
+    client.get_children("/a").await.unwrap();
+    client.sync("/").await.unwrap();
+    let (_, watcher) = client.check_and_watch_stat("/a").await.unwrap();
+    drop(watcher);
+    // Comes after what that sends.
+    let mut changes = client.new_multi_writer();
+    changes.add_delete("/a", None).unwrap();
+    changes.commit().await.unwrap();
+    let mut check = client.new_multi_writer();
+    check.add_check_version("/", -1).unwrap();
+    check.commit().await.unwrap();
+    client.delete("/a", None).await.unwrap_err();
+    client.get_acl("/").await.unwrap();
+    let expected = [
+        Request::Create,
+        Request::SetData,
+        Request::GetData,
+        Request::GetChildren,
+        Request::GetChildren,
+        Request::Sync,
+        Request::Exists,
+        Request::RemoveWatches,
+        Request::Multi,
+        Request::Confirm,
+        Request::Delete,
+        Request::Other(6),
+    ];
+    assert_eq!(proxy.requests_seen(), expected.len());
+    assert_eq!(proxy.replies_seen(), expected.len());
+    assert_eq!(proxy.take_requests(), expected);
+    assert_eq!(proxy.requests_seen(), 0);
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_forwarded() {
+    let (_server, proxy, ..) = scene().await;
+    let mut stream = TcpStream::connect(proxy.connect_string()).await.unwrap();
+    stream.write_all(b"ruok").await.unwrap();
+    assert_eq!(rest(&mut stream).await, b"imok");
+}

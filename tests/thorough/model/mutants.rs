@@ -1,0 +1,496 @@
+//! The library and its driver with one condition broken, each of which the checker must notice.
+
+use super::games::{GAMES, Game};
+use super::joint;
+use super::permits;
+use super::queue::name::Kind;
+
+/// One condition broken.
+pub(crate) struct Mutant {
+    pub(crate) name: &'static str,
+    file: &'static str,
+    /// A text that stands once in the file, with what is to be broken between `[[` and `]]`.
+    place: &'static str,
+    /// What takes the place of that.
+    broken: &'static str,
+    /// In which games it shows.
+    pub(crate) shows_in: fn(&Game) -> bool,
+    pub(crate) shows_in_permits: fn(&permits::Game) -> bool,
+    pub(crate) shows_in_joint: fn(&joint::Game) -> bool,
+}
+
+const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
+const PASSING: &str = "src/queue/pure/passing.rs";
+const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
+const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
+const ORDER: &str = "src/queue/pure/order.rs";
+const RULE: &str = "src/queue/pure/rule.rs";
+const CLIENT: &str = "tests/thorough/model/client.rs";
+const DRIVER: &str = "tests/thorough/model/driver.rs";
+const ANSWERS: &str = "tests/thorough/model/answers.rs";
+const SIGNS: &str = "src/client/signs.rs";
+const LAG: &str = "tests/thorough/model/lag.rs";
+
+pub(crate) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "a grant by the local queue takes no watch on the own node",
+        CONTENDER,
+        "self.stand([[self.is_watched(now)]], local, now)",
+        "true",
+    ),
+    mutant(
+        "a grant by the blocker's end takes no watch on the own node",
+        CONTENDER,
+        "if !blocker.is_last || [[!self.is_watched(now)]] {",
+        "false",
+    ),
+    mutant(
+        "a watch on the own node that has told still counts",
+        CONTENDER,
+        "[[self.set_watched(None);]]",
+        "",
+    ),
+    mutant(
+        "only who may be granted by an event watches its own node",
+        CONTENDER,
+        "let own = [[!self.is_watched(now)]];",
+        "!self.is_watched(now) && self.blocker.as_ref().is_none_or(|blocker| blocker.is_last)",
+    )
+    .shows_in(|game| game.faults.rob > 0),
+    // What is asked of the list and of the own watch: either is enough where there is but one connection.
+    mutant(
+        "the blocker's end counts though what is known is of an old connection",
+        CONTENDER,
+        "let Some(at) = [[blocker.at.filter(|at| at.on == now)]] else",
+        "if blocker.is_last && own.watched.is_some() { return self.granted(); } blocker.at",
+    )
+    .shows_in(|game| game.faults.reconnect > 0 && game.faults.rob > 0),
+    mutant(
+        "the local queue does not block whoever goes by it",
+        CONTENDER,
+        "if [[local.is_blocked(own.rank)]] {\n            let position",
+        "false",
+    ),
+    mutant(
+        "the local queue does not block whoever is first of it in a list",
+        CONTENDER,
+        "if [[local.is_blocked(own.rank)]] {\n            return self.wait(position, None);",
+        "false",
+    ),
+    mutant(
+        "the local queue grants in a queue that is not known",
+        CONTENDER,
+        "} else if [[is_clear]] && own_is_there {",
+        "true",
+    ),
+    mutant(
+        "a create grants in a queue that is not known",
+        CONTENDER,
+        "None if [[local.is_clear(rank, now)]] => self.stand(true, local, now)",
+        "{ self.granted(); return Action::Report }",
+    ),
+    mutant(
+        "the nearest blocker's end is a grant though there is another",
+        CONTENDER,
+        "let is_last = [[second.is_none()]] && !may_be_followed && foreign == 0;",
+        "true",
+    ),
+    mutant(
+        "the nearest blocker's end is a grant though another recipe is before it",
+        CONTENDER,
+        "!may_be_followed && [[foreign == 0]];",
+        "true",
+    )
+    .shows_in(meets_another_recipe),
+    mutant(
+        "nobody looks for another recipe where numbers repeat",
+        CONTENDER,
+        "if let Some((child, found)) = [[intrusion(queue, place)]] {\n            return self.refuse(child, found);\n        }\n        match",
+        "None::<(String, &'static str)>",
+    )
+    .shows_in(meets_another_recipe),
+    mutant(
+        "another recipe does not matter",
+        RULE,
+        "Some(first).filter(|first| [[first.foreign_recipe().is_some()]])",
+        "false",
+    )
+    .shows_in(meets_another_recipe),
+    mutant(
+        "another recipe matters to those who wait for their own before it",
+        RULE,
+        "before.foreign_recipe().is_some() || [[waits_for(before)]])",
+        "false",
+    )
+    .shows_in(meets_another_recipe),
+    mutant(
+        "a writer does not become a reader",
+        CONTENDER,
+        "let is_last = second.is_none() && [[!may_be_followed]] && foreign == 0;",
+        "true",
+    ),
+    mutant(
+        "a reader whose blocker is gone knows the queue before it",
+        CONTENDER,
+        "if [[own.node.kind == Kind::Exclusive]] {\n            local.clear_up_to",
+        "true",
+    )
+    .shows_in(|game| game.faults.downgrade > 0 && game.faults.touch > 0),
+    mutant(
+        "the queue is known though the parent is not watched",
+        KNOWLEDGE,
+        "[[is_watched]] && known.on == now",
+        "true",
+    )
+    .shows_in(reaps),
+    mutant("a parent that has changed is not told from others", KNOWLEDGE, "[[self.parents += 1;]]", "")
+        .shows_in(reaps_twice),
+    mutant(
+        "the queue is known though the parent has changed",
+        KNOWLEDGE,
+        "self.parent_watched = None;\n        [[self.known = None;]]",
+        "",
+    )
+    .shows_in(reaps),
+    mutant(
+        "a queue that is known stays so under a parent that is watched anew",
+        KNOWLEDGE,
+        "[[self.parent_changed();]]\n        self.parent_watched = Some(on);",
+        "",
+    )
+    .shows_in(reaps),
+    mutant(
+        "a queue that was seen under another parent is known",
+        KNOWLEDGE,
+        "if [[at.parent == self.parents]] &&",
+        "true",
+    )
+    .shows_in(reaps_twice),
+    mutant(
+        "who was left over by an earlier parent vouches for its number",
+        LOCAL_QUEUE,
+        "behind.filter(|(_, member)| [[self.is_present(member)]])",
+        "true",
+    )
+    .shows_in(gives_a_number_again_to_a_stranger),
+    mutant(
+        "who was left over by an earlier parent is clear",
+        LOCAL_QUEUE,
+        ".is_some_and(|member| [[self.is_present(member)]])",
+        "true",
+    )
+    .shows_in(|game| game.is_known),
+    mutant(
+        "who was left over by an earlier parent counts as before the others",
+        LOCAL_QUEUE,
+        "[[self.is_present(member)]]).count()",
+        "true",
+    )
+    .shows_in(gives_a_number_again),
+    mutant(
+        "a create under an earlier parent is of the present one",
+        LOCAL_QUEUE,
+        "[[created.map(|at| at.parent)]];",
+        "created.map(|at| self.moment(at.on).parent)",
+    )
+    .shows_in(gives_a_number_again),
+    mutant(
+        "a list of an earlier parent is of the present one",
+        LOCAL_QUEUE,
+        "member.parent = member.parent.max([[Some(at.parent)]]);",
+        "Some(self.knowledge.moment(at.on).parent)",
+    )
+    .shows_in(gives_a_number_again),
+    mutant(
+        "whoever has the number of one that was left over confirms it",
+        LOCAL_QUEUE,
+        "of_that_number.filter(|member| [[member.name == queued.name]])",
+        "true",
+    )
+    .shows_in(gives_a_number_again_to_a_stranger),
+    mutant(
+        "nobody waits for a ticket that nobody awaits",
+        LOCAL_QUEUE,
+        "[[exclude_each_other(rank.kind, behind.kind)]]",
+        "false",
+    )
+    .shows_in(|game| game.has_ticket),
+    mutant(
+        "a place that has left the local queue is granted",
+        DRIVER,
+        "Action::Report if [[self.is_granted_without_node(task)]] =>",
+        "false",
+    )
+    .shows_in(|game| game.has_ticket),
+    mutant(
+        "a new connection is of use at once",
+        LAG,
+        "[[*caught_up == now]] &&",
+        "true",
+    )
+    .shows_in(|game| game.faults.lag > 0),
+    mutant("what is known extends over gaps", LOCAL_QUEUE, "|| [[rank.sequence > number + 1]] {", "false"),
+    mutant("whoever leaves wakes nobody", LOCAL_QUEUE, "[[woken.push(member.wake.clone());]]", ""),
+    mutant("whoever leaves wakes the next only", LOCAL_QUEUE, "if [[behind.kind == Kind::Exclusive]] {", "true"),
+    mutant(
+        "nobody is blocked by the local queue",
+        LOCAL_QUEUE,
+        ".any(|(before, _)| [[exclude_each_other(before.kind, rank.kind)]])",
+        "false",
+    ),
+    mutant(
+        "the local queue blocks where numbers repeat",
+        LOCAL_QUEUE,
+        "[[!rank.is_past_the_last_number()]]\n            && self\n",
+        "true",
+    )
+    .shows_in(ends_the_numbers),
+    mutant(
+        "a list makes the queue known though there are others before",
+        LOCAL_QUEUE,
+        "if queue[..place].iter().all(|before| [[self.has(before)]]) {",
+        "true",
+    ),
+    mutant(
+        "a list makes the queue known behind others",
+        LOCAL_QUEUE,
+        "take_while(|queued| [[self.has(queued)]])",
+        "true",
+    ),
+    mutant("whoever is behind what is known is clear", LOCAL_QUEUE, "[[rank.sequence <= up_to]]", "true"),
+    mutant(
+        "a reader goes on from a writer that has left",
+        LOCAL_QUEUE,
+        "if [[self.has(writer)]] { Some(",
+        "true",
+    )
+    .shows_in(|game| game.faults.lose > 0),
+    mutant(
+        "the local queue passes on before what the holder has sent is done",
+        PASSING,
+        "if [[self.open > 0]] {",
+        "false",
+    )
+    .shows_in(transacts),
+    mutant("a transaction without an answer counts as done", PASSING, "if [[is_decided]] {", "true")
+        .shows_in(transacts),
+    mutant(
+        "writers do not wait for readers",
+        RULE,
+        "one == Kind::Exclusive || [[other == Kind::Exclusive]]",
+        "false",
+    ),
+    mutant(
+        "names tell the order",
+        ORDER,
+        "[[(a.sequence, a.kind, &a.name).cmp(&(b.sequence, b.kind, &b.name))]]",
+        "a.name.cmp(&b.name)",
+    ),
+    mutant("numbers that repeat tell the order", ORDER, "[[sequence == i32::MAX || sequence < 0]]", "false"),
+    mutant(
+        "the local queue does not hear of the parent",
+        CLIENT,
+        "[[shared.parent_watch.as_ref().is_some_and(|watch| watch.told.is_some())]]",
+        "false",
+    )
+    .shows_in(reaps),
+    mutant(
+        "a task looks at its own watch first",
+        DRIVER,
+        "let event = [[self.woken(task, between, &mut shown)]];",
+        "{
+            let own = self.own_watch_state(task);
+            self.deliver(between);
+            match self.woken(task, 0, &mut shown) {
+                Event::Woken { blocker, .. } => Event::Woken { own, blocker },
+                event => event,
+            }
+        }",
+    ),
+    mutant(
+        "a task that watches its blocker does not look at the earlier watch on its own node",
+        ANSWERS,
+        "None if [[self.own_watch_state(task) == WatchState::There]] => WatchState::Unwatched",
+        "true",
+    ),
+    mutant(
+        "a blocker's watch that has told is kept",
+        ANSWERS,
+        "[[tasks.blocker.take_if(|blocker| blocker.watch.told.is_some());]]",
+        "",
+    ),
+    mutant(
+        "a grant of an old session is reported",
+        DRIVER,
+        "Action::Report if [[self.is_over(task)]] =>",
+        "false",
+    ),
+    mutant(
+        "an answer to `sync` confirms the session",
+        SIGNS,
+        "if [[self == Self::Check]] ||",
+        "self != Self::Read",
+    ),
+    mutant("whatever is answered confirms the session", SIGNS, "if [[sign == Sign::Confirmed]] {", "true"),
+    mutant(
+        "the first answer after a silence counts in full",
+        SIGNS,
+        "[[by_answer.min(by_report)]]",
+        "by_answer",
+    ),
+    mutant(
+        "what was just heard counts as reported",
+        SIGNS,
+        "[[heard.1 + self.report() <= sent]]",
+        "heard.1 <= sent",
+    ),
+    mutant(
+        "what was sent half a tick ago counts as reported, however late it was answered",
+        SIGNS,
+        "[[heard.1 + self.report() <= sent]]",
+        "heard.0 + self.report() <= sent",
+    ),
+    mutant(
+        "a timeout that is shortened does not end what was valid by the longer one",
+        SIGNS,
+        "[[self.until = self.until.min(since + timeout - margin);]]",
+        "",
+    ),
+    mutant("a report takes less than half a tick", SIGNS, "[[self.timeout.div_ceil(4)]]", "self.timeout / 8"),
+];
+
+/// The mutants of all parts.
+pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
+    MUTANTS.iter().chain(permits::mutants::MUTANTS).chain(joint::mutants::MUTANTS)
+}
+
+pub(crate) const fn mutant(
+    name: &'static str,
+    file: &'static str,
+    place: &'static str,
+    broken: &'static str,
+) -> Mutant {
+    Mutant {
+        name,
+        file,
+        place,
+        broken,
+        shows_in: |_| true,
+        shows_in_permits: |_| false,
+        shows_in_joint: |_| false,
+    }
+}
+
+fn reaps(game: &Game) -> bool {
+    game.faults.reap > 0
+}
+
+/// Games in which somebody comes back after the parent was made again.
+fn reaps_twice(game: &Game) -> bool {
+    game.faults.reap > 0 && game.faults.cancel == 0 || gives_a_number_again(game)
+}
+
+/// Games in which a parent that was made again gives the number of one that has not noticed.
+fn gives_a_number_again(game: &Game) -> bool {
+    game.faults.wipe > 0 && game.first_number == 1
+}
+
+fn gives_a_number_again_to_a_stranger(game: &Game) -> bool {
+    gives_a_number_again(game) && !game.foreigners.is_empty()
+}
+
+fn meets_another_recipe(game: &Game) -> bool {
+    game.foreigners.iter().any(|kind| matches!(kind, Kind::Foreign(_)))
+}
+
+fn transacts(game: &Game) -> bool {
+    game.faults.transact > 0
+}
+
+fn ends_the_numbers(game: &Game) -> bool {
+    game.first_number > 1
+}
+
+/// Breaks a file of the library or of the model: in the way of the mutant that the program is told to be.
+///
+/// # Panics
+/// If a mutant is out of date.
+pub(crate) fn with_mutants(file: &str, text: &str) -> String {
+    let mut spots: Vec<Spot> = Vec::new();
+    for (index, mutant) in all().enumerate().filter(|(_, mutant)| mutant.file == file) {
+        let (start, end) = mutant.find(text);
+        match spots.iter_mut().find(|spot| spot.start == start) {
+            Some(spot) => spot.broken.push((index, mutant.broken)),
+            None => spots.push(Spot { start, end, broken: vec![(index, mutant.broken)] }),
+        }
+    }
+    spots.sort_by_key(|spot| std::cmp::Reverse(spot.start));
+    let mut result = text.to_owned();
+    for spot in spots {
+        result.replace_range(spot.start..spot.end, &spot.choice(&text[spot.start..spot.end]));
+    }
+    result
+}
+
+/// What is broken, and in which ways.
+struct Spot {
+    start: usize,
+    end: usize,
+    broken: Vec<(usize, &'static str)>,
+}
+
+impl Spot {
+    fn choice(&self, right: &str) -> String {
+        let broken = self.broken.iter().map(|(index, broken)| format!("Some({index}) => {{ {broken} }} "));
+        let choice = format!("match crate::mutant() {{ {} _ => {{ {right} }} }}", broken.collect::<String>());
+        if right.ends_with(';') { choice } else { format!("({choice})") }
+    }
+}
+
+impl Mutant {
+    /// Whether it shows in the games about time, not in those about queues.
+    pub(crate) fn is_of_the_clock(&self) -> bool {
+        self.file == SIGNS
+    }
+
+    /// Plays only those games, which takes less time.
+    const fn shows_in(self, shows_in: fn(&Game) -> bool) -> Self {
+        Self { shows_in, ..self }
+    }
+
+    /// Plays only games about permits, and of those only these.
+    pub(crate) const fn shows_in_permits(self, shows_in: fn(&permits::Game) -> bool) -> Self {
+        Self { shows_in: |_| false, shows_in_permits: shows_in, ..self }
+    }
+
+    /// Plays only games about multi-locks, and of those only these.
+    pub(crate) const fn shows_in_joint(self, shows_in: fn(&joint::Game) -> bool) -> Self {
+        Self { shows_in: |_| false, shows_in_joint: shows_in, ..self }
+    }
+
+    /// Whether it shows in games whose description has this in it.
+    pub(crate) fn is_about(&self, which: &str) -> bool {
+        let games = GAMES.iter().filter(|game| (self.shows_in)(game)).map(Game::to_string);
+        let permits = permits::GAMES.iter().filter(|game| (self.shows_in_permits)(game));
+        let joint = joint::GAMES.iter().filter(|game| (self.shows_in_joint)(game));
+        let mut all = games.chain(permits.map(ToString::to_string)).chain(joint.map(ToString::to_string));
+        all.any(|game| game.contains(which))
+    }
+
+    /// Where the text is that is to be broken.
+    fn find(&self, text: &str) -> (usize, usize) {
+        let (before, rest) = self.place.split_once("[[").expect("it is marked");
+        let (right, after) = rest.split_once("]]").expect("it is marked");
+        let place = format!("{before}{right}{after}");
+        let found: Vec<usize> = text.match_indices(&place).map(|(at, _)| at).collect();
+        let [at] = *found else {
+            panic!(
+                "the mutant `{}` is to be brought up to date: in {} its place is found {} times",
+                self.name,
+                self.file,
+                found.len()
+            )
+        };
+        (at + before.len(), at + before.len() + right.len())
+    }
+}

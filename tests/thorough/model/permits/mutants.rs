@@ -1,0 +1,120 @@
+//! The conditions of `permits.rs`, and of what drives it, broken.
+
+use super::super::mutants::{Mutant, mutant};
+use super::Game;
+
+const PERMITS: &str = "src/queue/pure/permits.rs";
+const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
+const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
+const DRIVER: &str = "tests/thorough/model/permits/driver.rs";
+const WORLD: &str = "tests/thorough/model/permits/world.rs";
+
+pub(crate) const MUTANTS: &[Mutant] = &[
+    // The defect of the first version.
+    mutant(
+        "the count that comes with a create is believed whenever the create's reply grants the place",
+        PERMITS,
+        "listed || [[vacancy.is_some_and(|vacancy| vacancy.was_filled_by(sequence, now))]]",
+        "true",
+    )
+    .shows_in_permits(|_| true),
+    mutant(
+        "the count that comes with a create is believed where others may have taken numbers in between",
+        KNOWLEDGE,
+        "self.at == now && [[self.up_to.checked_add(1) == Some(sequence)]]",
+        "true",
+    )
+    .shows_in_permits(|_| true),
+    mutant(
+        "a queue with contenders of the local queue counts as empty",
+        LOCAL_QUEUE,
+        "self.knowledge.vacancy(now).filter(|_| [[self.members.is_empty()]])",
+        "true",
+    )
+    .shows_in_permits(|_| true),
+    mutant(
+        "the count that comes with the first create is believed for a later one",
+        PERMITS,
+        "Self::Sent(_) | Self::Repeated => [[Self::Repeated]],",
+        "Self::Sent(vacancy)",
+    )
+    .shows_in_permits(|_| true),
+    mutant(
+        "the count that comes with a create is believed whenever the place is granted",
+        PERMITS,
+        "[[passage.is_some_and(|passage| passage.since_entry)]]",
+        "passage.is_some()",
+    )
+    .shows_in_permits(|_| true),
+    // Of a permit that an event has given, at a server that lags behind.
+    mutant(
+        "a count on another connection than the grant is believed without a sync",
+        PERMITS,
+        "fn is_up_to_date(self, on: Connection) -> bool {\n        [[self.on == on]]",
+        "true",
+    )
+    .shows_in_permits(relocates),
+    // That a count was asked for on the present connection is asked for besides. It changes nothing as long as the next
+    // server is at least as far as the last reply, since a grant, or a sync, on one connection is not up to date on
+    // another: broken, it is not noticed.
+    mutant(
+        "a count behind a sync is not believed",
+        PERMITS,
+        "([[count.synced]] || passage.is_up_to_date(now))",
+        "false",
+    )
+    .shows_in_permits(relocates),
+    mutant(
+        "more is taken than is free",
+        PERMITS,
+        "if [[count.free() >= i64::from(self.wanted)]] {",
+        "count.free() > 0",
+    )
+    .shows_in_permits(|game| game.limit > 1),
+    mutant(
+        "a lease of Curator's that waits counts as too many",
+        PERMITS,
+        "leases > [[limit.saturating_add(1)]]",
+        "limit",
+    )
+    .shows_in_permits(|game| game.foreigners > 0),
+    mutant(
+        "whoever waits for leases does not watch its node at the gate",
+        DRIVER,
+        "filter(|_| [[watch]] && !is_watched)",
+        "false",
+    )
+    .shows_in_permits(|game| game.faults.rob > 0),
+    mutant(
+        "whoever has lost its place at the gate goes on as if it had it",
+        PERMITS,
+        "[[self.passage = None;]]\n                Action::LookAtGate",
+        "return self.go_on(now);",
+    )
+    .shows_in_permits(|game| game.faults.rob > 0),
+    mutant(
+        "leases that may have been created are not undone",
+        PERMITS,
+        "Event::TakeUnknown => [[Action::Undo]]",
+        "self.go_on(now)",
+    )
+    .shows_in_permits(relocates),
+    mutant(
+        "leases are created without a node at the gate",
+        WORLD,
+        "if [[!view.is_at_gate(gate)]] {",
+        "false",
+    )
+    .shows_in_permits(|game| game.faults.rob > 0),
+    mutant(
+        "whoever waits for leases watches nothing",
+        PERMITS,
+        "sync: !passage.is_up_to_date(now), watch: [[self.is_patient]]",
+        "false",
+    )
+    .shows_in_permits(|_| true),
+];
+
+fn relocates(game: &Game) -> bool {
+    game.faults.relocate > 0
+}

@@ -1,0 +1,317 @@
+//! What all clients of a process share: what one user does to one client costs the others nothing.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use tokio::runtime::Runtime;
+use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::{
+    Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, blocking, operate,
+};
+
+use crate::support::runtime::*;
+use crate::support::*;
+
+fn short(connect_string: &str) -> Client {
+    let builder = Client::builder().session_timeout(Duration::from_secs(4)).drop_timeout(Duration::ZERO);
+    block_on(builder.connect(connect_string)).unwrap()
+}
+
+/// One user borrows one state of one client, whose connection comes and goes.
+fn borrow_while_it_flaps(elsewhere: &Runtime, server: &TestingServer, meanwhile: impl FnOnce()) {
+    let proxy = elsewhere.block_on(FaultProxy::start(server)).unwrap();
+    let one = block_on(connect_through(&proxy));
+    let state = one.watch_connection();
+    let borrowed = state.borrow();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    for _ in 0..28 {
+        proxy.cut();
+        thread::sleep(Duration::from_millis(250));
+    }
+    let after = threads();
+    // It keeps one. Those of the other tests of this process are among them.
+    assert!(after < before + 28, "{after} threads instead of {before}");
+    meanwhile();
+    drop(borrowed);
+}
+
+#[test]
+fn one_borrow_in_one_client_does_not_keep_the_loss_from_the_work_of_another() {
+    let (elsewhere, server) = server_elsewhere();
+    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let next = block_on(connect(&server));
+    let holder = short(&proxy.connect_string());
+    let guard = block_on(mutex(&holder).acquire()).unwrap();
+    borrow_while_it_flaps(&elsewhere, &server, || {
+        let (ended, end) = mpsc::channel();
+        let working = thread::spawn(move || {
+            let ran = block_on(guard.run(std::future::pending::<()>()));
+            ended.send((ran, Instant::now())).ok();
+        });
+        thread::sleep(Duration::from_secs(1));
+        proxy.cut();
+        proxy.refuse_connections(true).unwrap();
+        let next = elsewhere.block_on(within(mutex(&next).acquire())).unwrap();
+        let let_in = Instant::now();
+        let stopped = end.recv_timeout(Duration::from_secs(15));
+        assert!(next.is_valid());
+        let (_, stopped) = stopped.expect("the work goes on though another holds the lock");
+        assert!(stopped <= let_in);
+        working.join().unwrap();
+    });
+}
+
+#[test]
+fn one_borrow_in_one_client_does_not_keep_another_from_leading() {
+    let (elsewhere, server) = server_elsewhere();
+    let other = short(&server.connect_string());
+    borrow_while_it_flaps(&elsewhere, &server, || {
+        let latch = LeaderLatch::start(&other, "/leader", LeaderOptions::new()).unwrap();
+        let elected = elsewhere.block_on(async {
+            tokio::time::timeout(Duration::from_secs(10), latch.await_leadership()).await
+        });
+        let participants = block_on(latch.participants()).unwrap();
+        assert!(elected.is_ok(), "never told that it leads, which it does: {participants:?}");
+        block_on(latch.close(CloseMode::Silent)).unwrap();
+    });
+}
+
+#[test]
+fn one_borrow_in_one_client_does_not_keep_another_from_its_next_session() {
+    let (elsewhere, server) = server_elsewhere();
+    let other = short(&server.connect_string());
+    let _state = other.watch_connection();
+    let before = elsewhere.block_on(session_id(&other));
+    borrow_while_it_flaps(&elsewhere, &server, || {
+        elsewhere.block_on(server.kill_session(before)).unwrap();
+        thread::sleep(Duration::from_secs(5));
+        let acquired = elsewhere
+            .block_on(async { tokio::time::timeout(Duration::from_secs(20), mutex(&other).acquire()).await });
+        assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
+    });
+}
+
+#[test]
+fn one_borrow_in_one_client_does_not_keep_others_from_connecting() {
+    let (elsewhere, server) = server_elsewhere();
+    borrow_while_it_flaps(&elsewhere, &server, || {
+        let connected = block_on(Client::connect(&server.connect_string()));
+        assert!(connected.is_ok(), "{connected:?}");
+    });
+}
+
+/// The same by one borrowed state of a lock.
+#[test]
+fn one_borrow_of_a_locks_state_does_not_keep_the_loss_from_another() {
+    let (elsewhere, server) = server_elsewhere();
+    let zookeeper = elsewhere.block_on(bystander(&server));
+    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let one = block_on(connect_through(&proxy));
+    let of_one = block_on(InterProcessMutex::new(&one, "/locks/b").unwrap().acquire()).unwrap();
+    let other = block_on(connect(&server));
+    let guard = block_on(mutex(&other).acquire()).unwrap();
+    let state = of_one.watch_state();
+    let borrowed = state.borrow();
+    for _ in 0..28 {
+        proxy.cut();
+        thread::sleep(Duration::from_millis(400));
+    }
+    let node = guard.node_path().to_owned();
+    let lost = async {
+        elsewhere.spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            zookeeper.delete(&node, None).await.unwrap();
+        });
+        tokio::time::timeout(Duration::from_secs(10), guard.lost()).await
+    };
+    let lost = elsewhere.block_on(lost);
+    assert!(lost.is_ok(), "{lost:?}, though it is known: {:?}", guard.loss());
+    drop(borrowed);
+}
+
+/// As that of the executor of the "Async Book", whose wakers expect that it is still there.
+struct Gone(AtomicUsize);
+
+impl Wake for Gone {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+        panic!("the executor is gone");
+    }
+}
+
+#[test]
+fn a_waker_of_one_client_that_panics_costs_others_nothing() {
+    let (elsewhere, server) = server_elsewhere();
+    let one = block_on(connect(&server));
+    let other = block_on(connect(&server));
+    drop(block_on(mutex(&other).acquire()).unwrap());
+    let gone = Arc::new(Gone(AtomicUsize::new(0)));
+    let waker = Waker::from(gone.clone());
+    let zookeeper = block_on(one.zookeeper()).unwrap();
+    let mut asked = pin!(zookeeper.get_data("/zookeeper"));
+    server.pause().unwrap();
+    assert!(asked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    server.resume().unwrap();
+    elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
+    for client in [&other, &one] {
+        let acquired = elsewhere
+            .block_on(async { tokio::time::timeout(Duration::from_secs(10), mutex(client).acquire()).await });
+        assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
+    }
+}
+
+/// Has the last handle of a client, which it drops where it is woken.
+struct Last(std::sync::Mutex<Option<Client>>);
+
+impl Wake for Last {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+    }
+}
+
+#[test]
+fn the_last_drop_in_a_waker_blocks_nobody() {
+    let (elsewhere, server) = server_elsewhere();
+    let one = block_on(connect(&server));
+    let other = block_on(connect(&server));
+    drop(block_on(mutex(&other).acquire()).unwrap());
+    let zookeeper = block_on(one.zookeeper()).unwrap();
+    let mut asked = pin!(zookeeper.get_data("/zookeeper"));
+    let waker = Waker::from(Arc::new(Last(std::sync::Mutex::new(Some(one)))));
+    server.pause().unwrap();
+    assert!(asked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    server.resume().unwrap();
+    let begun = Instant::now();
+    let acquired = elsewhere
+        .block_on(async { tokio::time::timeout(Duration::from_secs(10), mutex(&other).acquire()).await });
+    assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+/// What a task has that an executor has dropped: its waker is the last to have it, and drops it where it is woken.
+struct Blocks(blocking::InterProcessMutex, mpsc::Sender<zk_recipes::Result<bool>>);
+
+impl Wake for Blocks {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        let _ = self.1.send(self.0.is_locked());
+    }
+}
+
+#[test]
+fn a_blocking_call_in_a_destructor_on_the_thread_of_all_connections_is_refused() {
+    let (elsewhere, server) = server_elsewhere();
+    let one = block_on(connect(&server));
+    let other = block_on(connect(&server));
+    drop(block_on(mutex(&other).acquire()).unwrap());
+    let of_threads = blocking::Client::connect(&server.connect_string()).unwrap();
+    let (tell, told) = mpsc::channel();
+    let blocks = Blocks(blocking::InterProcessMutex::new(&of_threads, "/locks/a").unwrap(), tell);
+    let zookeeper = block_on(one.zookeeper()).unwrap();
+    server.pause().unwrap();
+    {
+        let waker = Waker::from(Arc::new(blocks));
+        let mut asked = pin!(zookeeper.get_data("/zookeeper"));
+        assert!(asked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        server.resume().unwrap();
+        thread::sleep(Duration::from_secs(2));
+    }
+    let outcome = told.recv_timeout(Duration::from_secs(5));
+    let acquired = elsewhere
+        .block_on(async { tokio::time::timeout(Duration::from_secs(5), mutex(&other).acquire()).await });
+    assert!(matches!(acquired, Ok(Ok(_))), "of another client: {acquired:?}; the call: {outcome:?}");
+    assert!(outcome.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_among_cuts_are_heard_and_the_holder_shows_itself_again() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let holder = connect_through(&proxy).await;
+    let [first, second] = connect_many(&server).await;
+    for round in 0..25_u64 {
+        let guard = within(mutex(&holder).acquire()).await.unwrap();
+        let is_listening = round % 2 == 0;
+        if is_listening {
+            assert!(poll_times(guard.revoke_requested(), 1).await.is_none());
+        }
+        let asking = async {
+            for _ in 0..3 {
+                let (one, two) =
+                    tokio::join!(operate::ask(&first, "/locks/a"), operate::ask(&second, "/locks/a"));
+                assert_eq!((one.unwrap().len(), two.unwrap().len()), (1, 1));
+            }
+        };
+        let cutting = async {
+            for _ in 0..2 {
+                tokio::time::sleep(Duration::from_micros(700 * round)).await;
+                proxy.cut();
+            }
+        };
+        tokio::join!(asking, cutting);
+        within(guard.revoke_requested()).await.unwrap();
+        let version = eventually("it shows itself", async || {
+            let (data, stat) = zookeeper.get_data(guard.node_path()).await.unwrap();
+            (data == holder.identity()).then_some(stat.version)
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let (_, stat) = zookeeper.get_data(guard.node_path()).await.unwrap();
+        assert_eq!(stat.version, version, "round {round}");
+        within(guard.release()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_one_key_exclude_each_other_however_they_come_and_go() {
+    let server = TestingServer::start().await.unwrap();
+    let [client, stranger] = connect_many(&server).await;
+    let inside = Arc::new(AtomicUsize::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..12_u64 {
+        let client = if task == 0 { &stranger } else { &client };
+        let (client, inside) = (client.clone(), inside.clone());
+        tasks.spawn(async move {
+            for round in 0..60_u64 {
+                let locks = Locks::new(&client, "/keys").unwrap();
+                if (task + round) % 5 == 0 {
+                    // Gives up somewhere.
+                    let mutex = locks.mutex("a/b").unwrap();
+                    let polls = 1 + (round % 4) as usize;
+                    if let Some(guard) = poll_times(mutex.owned_by(&Owner::new()).acquire(), polls).await {
+                        drop(guard);
+                    }
+                    continue;
+                }
+                let guard = locks.mutex("a/b").unwrap().acquire().await.unwrap();
+                assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                // Entered again through another object of the key.
+                let again = locks.clone().mutex("a/b").unwrap().acquire().await.unwrap();
+                assert_eq!(again.fencing_token(), guard.fencing_token());
+                drop(guard);
+                tokio::task::yield_now().await;
+                assert_eq!(inside.fetch_sub(1, SeqCst), 1);
+                if round % 2 == 0 { drop(again) } else { again.release().await.unwrap() }
+            }
+        });
+    }
+    within(async {
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap()
+        }
+    })
+    .await;
+    let zookeeper = bystander(&server).await;
+    assert_nothing_left(&server, &zookeeper, "/keys/a%2Fb").await;
+}

@@ -1,0 +1,9 @@
+//! Failing servers and networks, and participants that do harm.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod curator_defects;
+mod faults;
+mod hostile;
+mod outages;
