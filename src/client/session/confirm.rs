@@ -24,7 +24,7 @@ impl Session {
     }
 
     /// Proves that the session is alive, and brings its server up to date with everything done before: the servers
-    /// commit a transaction that changes nothing. Under [`KeepAlive::Leader`](super::KeepAlive::Leader) it is a
+    /// commit a transaction that changes nothing. Under [`KeepAlive::Leader`](super::super::KeepAlive::Leader) it is a
     /// `sync`, which proves less.
     ///
     /// This needs no permission: a check that is rejected, because the chroot is missing or may not be read, is
