@@ -66,7 +66,7 @@ fn turn(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("turn");
     for len in [1, 10, 1_000] {
         group.bench_function(BenchmarkId::new("leave, grant, enter", len), |bencher| {
-            let mut queue = LocalQueue::known();
+            let mut queue = OneSession::known();
             let mut number = 0;
             let mut next_node = || {
                 number += 1;
@@ -82,13 +82,13 @@ fn turn(criterion: &mut Criterion) {
 }
 
 /// A queue all of whose contenders live in one session.
-struct LocalQueue {
+struct OneSession {
     /// A contender is woken by its number.
     local: LocalQueue<i32>,
     contenders: VecDeque<(i32, Rank, Contender)>,
 }
 
-impl LocalQueue {
+impl OneSession {
     /// Empty, and known to be.
     fn known() -> Self {
         let mut local = LocalQueue::default();

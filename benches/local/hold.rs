@@ -45,7 +45,7 @@ fn enter_again(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
         let mutex = mutex(client, "/again/thread");
         bencher.iter_custom(|rounds| runtime.block_on(acquire_again(&mutex, rounds)));
     });
-    group.bench_function("acquire_as, release", |bencher| {
+    group.bench_function("acquire for an owner, release", |bencher| {
         let mutex = mutex(client, "/again/owner");
         let owner = Owner::new();
         bencher.iter_custom(|rounds| {
