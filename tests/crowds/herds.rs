@@ -62,6 +62,7 @@ fn assert_few(counts: &HashMap<Request, usize>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_costs_a_thousand_sessions_in_one_queue_three_requests_each() {
+    let _machine = crate::MACHINE.lock().await;
     let mut herd = Herd::new().await;
     let holder = connect_for_long(&herd.server).await;
     let held = mutex(&holder).acquire().await.unwrap();
@@ -87,6 +88,7 @@ async fn a_restart_costs_a_thousand_sessions_in_one_queue_three_requests_each() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_costs_a_client_that_waits_in_a_thousand_queues_three_requests_for_each() {
+    let _machine = crate::MACHINE.lock().await;
     let mut herd = Herd::new().await;
     let holder = connect_for_long(&herd.server).await;
     let client = herd.client().await;

@@ -5,3 +5,6 @@ mod support;
 
 mod herds;
 mod storms;
+
+/// Held by the test that runs: two crowds at once would keep the machine from each other.
+static MACHINE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

@@ -80,6 +80,7 @@ async fn storm<F: Future<Output: Send> + Send>(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancels_of_a_held_lock_leave_no_crowd_of_nodes() {
+    let _machine = crate::MACHINE.lock().await;
     const CALLERS: usize = 20;
     for kind in KINDS {
         let server = TestingServer::start().await.unwrap();
@@ -115,6 +116,7 @@ async fn cancels_of_a_held_lock_leave_no_crowd_of_nodes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_whose_callers_give_up_too_soon_is_given_out_all_the_same() {
+    let _machine = crate::MACHINE.lock().await;
     const CALLERS: usize = 128;
     for kind in [Kind::Mutex, Kind::Write, Kind::Permit] {
         let server = TestingServer::start().await.unwrap();
@@ -159,6 +161,7 @@ async fn a_lock_whose_callers_give_up_too_soon_is_given_out_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_thousand_cancels_in_ten_clients_leave_nothing() {
+    let _machine = crate::MACHINE.lock().await;
     const CLIENTS: usize = 10;
     const TASKS: usize = 50;
     const CANCELS: usize = 100_000;
@@ -206,6 +209,7 @@ async fn a_hundred_thousand_cancels_in_ten_clients_leave_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn latches_that_start_and_close_leave_no_crowd_of_nodes() {
+    let _machine = crate::MACHINE.lock().await;
     const CALLERS: usize = 20;
     let server = TestingServer::start().await.unwrap();
     let [leader, client] = connect_many(&server).await;
