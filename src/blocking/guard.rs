@@ -41,9 +41,9 @@ impl LockGuard {
     }
 
     /// Splits the guard into those of its members, which can be released one by one. See
-    /// [`LockGuard::into_members`](crate::LockGuard::into_members).
-    pub fn into_members(self) -> Vec<Self> {
-        self.inner.into_members().into_iter().map(Self::from).collect()
+    /// [`LockGuard::into_permits`](crate::LockGuard::into_permits).
+    pub fn into_permits(self) -> Vec<Self> {
+        self.inner.into_permits().into_iter().map(Self::from).collect()
     }
 
     /// Returns the number of guards on this hold. It is more than one after the thread has re-entered the lock.

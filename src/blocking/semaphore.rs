@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::client::Client;
 use super::guard::LockGuard;
 use super::shared_count::SharedCount;
-use super::ticket::Ticket;
 use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Owner, Participant};
@@ -97,15 +96,6 @@ impl Semaphore {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire_for(within))?.map(LockGuard::from))
-    }
-
-    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
-    /// [`Semaphore::enqueue`](crate::Semaphore::enqueue).
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    pub fn enqueue(&self) -> Result<Ticket> {
-        wait(self.inner.enqueue()).map(Ticket::from)
     }
 
     /// Returns the number of permits that are free now. The blocking version of

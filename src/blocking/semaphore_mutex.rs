@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::guard::LockGuard;
-use super::ticket::Ticket;
 use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Owner, Participant};
@@ -67,15 +66,6 @@ impl SemaphoreMutex {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         Ok(wait(self.inner.try_acquire_for(within))?.map(LockGuard::from))
-    }
-
-    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
-    /// [`SemaphoreMutex::enqueue`](crate::SemaphoreMutex::enqueue).
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    pub fn enqueue(&self) -> Result<Ticket> {
-        wait(self.inner.enqueue()).map(Ticket::from)
     }
 
     /// Returns the holder of the lock, followed by the waiters. The blocking version of

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::hosts::{Hosts, Server};
-use super::link::Link;
+use super::link::{Link, Status};
 use crate::host_failure::{ConnectFailure, HostFailure};
 
 /// How long a connection may take before the servers are probed, at most.
@@ -29,10 +29,11 @@ const ENOUGH: u64 = 1024;
 
 /// Keeps the known causes up to date while there is no connected session.
 pub(super) async fn find(hosts: &Hosts, connection_timeout: Duration, link: &Link) -> Infallible {
-    let mut state = link.state();
+    // Not the state, which users may have borrowed: reading it could stop the thread of all clients.
+    let mut status = link.status();
     loop {
         // The sender lives in the link.
-        let _ = state.wait_for(|state| !state.is_connected()).await;
+        let _ = status.wait_for(|status| !status.is_connected()).await;
         let finding = async {
             sleep(PATIENCE.min(connection_timeout / 4)).await;
             loop {
@@ -41,7 +42,7 @@ pub(super) async fn find(hosts: &Hosts, connection_timeout: Duration, link: &Lin
             }
         };
         tokio::select! {
-            _ = state.wait_for(|state| state.is_connected()) => {}
+            _ = status.wait_for(Status::is_connected) => {}
             () = finding => {}
         }
         link.causes.send_replace(Vec::new());

@@ -91,9 +91,6 @@ impl Link {
         if before != state {
             tracing::info!(?before, now = ?state, "connection state changed");
         }
-        if self.state.receiver_count() == 0 {
-            return self.show();
-        }
         if self.present.sets_out() {
             let link = self.clone();
             self.home.tell(move || link.show());

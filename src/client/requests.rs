@@ -18,8 +18,9 @@ use crate::error::{Error, Result};
 impl Client {
     /// Waits until there is no connection.
     pub(crate) async fn disconnected(&self) {
-        // The sender lives as long as the client.
-        let _ = self.watch_connection().wait_for(|state| !state.is_connected()).await;
+        // The sender lives as long as the client. Not the state, which users may have borrowed: reading it could stop
+        // the thread of all clients.
+        let _ = self.core.link.status().wait_for(|status| !status.is_connected()).await;
     }
 
     /// Returns a connected session that accepts writes, waiting for up to the connection timeout.

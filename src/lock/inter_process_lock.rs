@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::acquiring::ticket::Ticket;
 use super::holding::guard::LockGuard;
 use super::operating::participant::Participant;
 use super::options::LockOptions;
@@ -39,9 +38,6 @@ pub trait InterProcessLock: Sealed + Debug + Send + Sync {
 
     /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queue.
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
-
-    /// Enters the queue, and returns a [`Ticket`] for the place in it.
-    async fn enqueue(&self) -> Result<Ticket>;
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task.
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock>;

@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::lock::acquiring::attempt;
 use crate::lock::acquiring::one_by_one::OneByOne;
 use crate::lock::acquiring::reentrant::Reentrant;
-use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::acquiring::together::Together;
 use crate::lock::acquiring::wait::Wait;
 use crate::lock::holding::guard::LockGuard;
@@ -186,21 +185,6 @@ impl MultiLock {
         }
     }
 
-    /// Enters the queues, and returns a [`Ticket`] for the place in them. Acquires those locks that come before the
-    /// first one that is not available.
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left in the queues.
-    pub async fn enqueue(&self) -> Result<Ticket> {
-        match &self.members {
-            Members::Together(together, owner) => Ticket::enter(together, &of(owner)).await,
-            Members::OneByOne(one_by_one) => one_by_one.enqueue().await,
-        }
-    }
-
     /// Returns the participants of each lock, one lock after the other in the order of their paths.
     ///
     /// # Errors
@@ -351,10 +335,6 @@ impl InterProcessLock for MultiLock {
 
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         self.try_acquire_for(within).await
-    }
-
-    async fn enqueue(&self) -> Result<Ticket> {
-        self.enqueue().await
     }
 
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {

@@ -12,7 +12,6 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::lock::acquiring::attempt;
 use crate::lock::acquiring::permits::Permits;
-use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::acquiring::wait::Wait;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::owners::Owners;
@@ -140,7 +139,7 @@ impl Semaphore {
     }
 
     /// Returns a handle to the same semaphore that acquires this many permits at once, all or none. Its guards hold
-    /// all of them: see [`LockGuard::members`] and [`LockGuard::into_members`].
+    /// all of them: see [`LockGuard::members`] and [`LockGuard::into_permits`].
     ///
     /// A waiter has none of its permits until it gets them all, so two requests for several permits cannot
     /// deadlock. Requests behind it wait as well, even for fewer permits.
@@ -209,18 +208,6 @@ impl Semaphore {
     /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         attempt::try_acquire(&self.permits, &self.owner(), Wait::at_most(within)).await
-    }
-
-    /// Enters the queue, and returns a [`Ticket`] for the place in it. Takes the permits if they are available
-    /// immediately.
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left in the queue.
-    pub async fn enqueue(&self) -> Result<Ticket> {
-        Ticket::enter(&self.permits, &self.owner()).await
     }
 
     /// Returns the number of permits that are free now. Waiters may be about to take some of them. All permits are
@@ -331,10 +318,6 @@ impl InterProcessLock for Semaphore {
 
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         self.try_acquire_for(within).await
-    }
-
-    async fn enqueue(&self) -> Result<Ticket> {
-        self.enqueue().await
     }
 
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {

@@ -11,7 +11,6 @@ use super::owner::Owner;
 use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::error::Result;
-use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
 
@@ -116,18 +115,6 @@ impl SemaphoreMutex {
         self.semaphore.try_acquire_for(within).await
     }
 
-    /// Enters the queue, and returns a [`Ticket`] for the place in it. Acquires the lock if it is available
-    /// immediately.
-    ///
-    /// # Errors
-    /// Same as [`Semaphore::acquire`].
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left in the queue.
-    pub async fn enqueue(&self) -> Result<Ticket> {
-        self.semaphore.enqueue().await
-    }
-
     /// Returns the holder of the lock, followed by the waiters in queue order. See [`Semaphore::participants`].
     ///
     /// # Errors
@@ -207,10 +194,6 @@ impl InterProcessLock for SemaphoreMutex {
 
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         self.try_acquire_for(within).await
-    }
-
-    async fn enqueue(&self) -> Result<Ticket> {
-        self.enqueue().await
     }
 
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {

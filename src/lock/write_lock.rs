@@ -169,10 +169,6 @@ impl InterProcessLock for WriteLock {
         self.try_acquire_for(within).await
     }
 
-    async fn enqueue(&self) -> Result<Ticket> {
-        self.enqueue().await
-    }
-
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
         Arc::new(self.owned_by(owner))
     }

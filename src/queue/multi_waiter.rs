@@ -5,7 +5,6 @@ use std::future::pending;
 use std::sync::Arc;
 
 use futures_util::future::{join, join_all, join3, select_all, try_join_all};
-use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::caller::Caller;
@@ -43,8 +42,6 @@ pub(crate) struct MultiWaiter {
     losses: Losses,
     /// Whether it has created the parents of the queues since it last entered them.
     has_made_parents: bool,
-    /// Receives the number of contenders ahead of us in the queue in which we wait.
-    positions: Option<watch::Sender<usize>>,
 }
 
 /// A node whose standing is not known yet.
@@ -86,7 +83,6 @@ impl MultiWaiter {
             failures: Failures::default(),
             losses: Losses::default(),
             has_made_parents: false,
-            positions: None,
         };
         let action = waiter.machine.start();
         waiter.drive(action).await?;
@@ -97,28 +93,6 @@ impl MultiWaiter {
     pub(crate) fn waiting(&self) -> Option<(&Place, usize)> {
         let queue = self.machine.waits_in()?;
         Some((self.places.get(queue)?, queue))
-    }
-
-    /// From now on, its places might not be polled for long. See [`Place::may_idle`].
-    pub(crate) fn reserve(&mut self) {
-        self.places.iter_mut().for_each(Place::may_idle);
-    }
-
-    /// Reads the queue in which it waits and returns how many contenders are ahead.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
-    pub(crate) async fn read_position(&self) -> Result<usize> {
-        match self.waiting() {
-            Some((place, queue)) => self.queues[queue].position_of(place.node_name()).await,
-            None => Ok(0),
-        }
-    }
-
-    /// From now on, publishes how many contenders are ahead in the queue in which it waits, whenever that changes
-    /// while it waits.
-    pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
-        self.positions = Some(positions);
     }
 
     /// Takes the grants, if it holds all. The contender is empty afterwards.
@@ -189,9 +163,6 @@ impl MultiWaiter {
         let (held, rest) = self.places.split_at_mut(queue);
         // There is a place in each queue that the machine knows of.
         let Some(place) = rest.first_mut() else { return Ok(Event::SessionOver) };
-        if let Some(positions) = &self.positions {
-            place.publish_position(positions.clone());
-        }
         tokio::select! {
             biased;
             waited = place.wait() => waited?,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures_util::future::{OptionFuture, join_all, join3, select_all, try_join_all};
-use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::admission::Pass;
@@ -100,32 +99,6 @@ impl PermitWaiter {
     pub(crate) async fn leave(self) -> Result<()> {
         drop((self.taken, self.in_doubt));
         self.seat.leave().await
-    }
-
-    /// From now on, it might not be polled for long. See [`Seat::reserve`].
-    pub(crate) fn reserve(&mut self) {
-        self.seat.reserve();
-    }
-
-    /// Returns how many waiters were ahead at the last look.
-    pub(crate) fn position(&self) -> usize {
-        self.seat.position()
-    }
-
-    /// Reads the queue at the gate and returns how many waiters are ahead.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
-    pub(crate) async fn read_position(&self) -> Result<usize> {
-        match self.taken {
-            Some(_) => Ok(0),
-            None => self.seat.read_position().await,
-        }
-    }
-
-    /// From now on, publishes how many waiters are ahead whenever that changes while it waits.
-    pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
-        self.seat.publish_position(positions);
     }
 
     /// Carries out one action after another until there is something to report.

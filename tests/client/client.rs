@@ -562,7 +562,6 @@ async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
     assert_eq!(refusal(many.with_options(large.clone()).unwrap().many(2)).0, "permits");
     let two_large = many.many(2).unwrap().with_options(large.clone()).unwrap();
     assert_eq!(refusal(two_large.acquire().await).0, "permits");
-    assert_eq!(refusal(two_large.enqueue().await).0, "permits");
     // Of a path of its own: a second number for the same one is refused in any case.
     assert_eq!(refusal(Semaphore::new(&client, "/too-many", u32::MAX)).0, "permits");
     assert_eq!(refusal(members.acquire().await).0, "members of a multi-lock");

@@ -154,7 +154,7 @@ async fn an_unreadable_lease_is_a_lease_all_the_same() {
     let sandbox = Sandbox::new();
     let [alice, bob] = [sandbox.private_client("alice").await, sandbox.private_client("bob").await];
     let [hers, his] = [&alice, &bob].map(|client| Semaphore::new(client, Kind::Permit.path(), 2).unwrap());
-    let permits = within(hers.many(2).unwrap().acquire()).await.unwrap().into_members();
+    let permits = within(hers.many(2).unwrap().acquire()).await.unwrap().into_permits();
     assert!(his.try_acquire().await.unwrap().is_none());
     assert_eq!(his.available_permits().await, Ok(0));
     let waiter = tokio::spawn(async move { his.acquire().await });

@@ -23,7 +23,7 @@ fn semaphore(client: &Client) -> Semaphore {
 fn ours(name: &'static str, client: &Client, leases: u32) -> Contender {
     let semaphore = semaphore(client);
     Contender::ours_with_several(name, async move {
-        semaphore.many(leases)?.acquire().await.map(LockGuard::into_members)
+        semaphore.many(leases)?.acquire().await.map(LockGuard::into_permits)
     })
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
     java_a.call("release").await;
     assert!(semaphore.many(2).unwrap().try_acquire().await.unwrap().is_none());
     python_a.call("release").await;
-    let two = semaphore.many(2).unwrap().try_acquire().await.unwrap().expect("two are free").into_members();
+    let two = semaphore.many(2).unwrap().try_acquire().await.unwrap().expect("two are free").into_permits();
     assert_eq!(java_a.call("try 0").await, "false");
     for guard in two {
         guard.release().await.unwrap();
@@ -101,7 +101,7 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
     queue_of(&stage.zookeeper, LEASES, 0).await;
 
     // Curator takes several one by one; so it can wait for us with one in its hand.
-    let two = semaphore.many(2).unwrap().acquire().await.unwrap().into_members();
+    let two = semaphore.many(2).unwrap().acquire().await.unwrap().into_permits();
     java_a.send("acquire 2");
     queue_of(&stage.zookeeper, LEASES, 4).await;
     java_a.assert_waiting().await;
@@ -141,7 +141,7 @@ pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generatio
     line.releases("rust 1").await;
 
     // A client of ours dies while it holds and while it waits.
-    let held = semaphore(&doomed_client).many(3).unwrap().acquire().await.unwrap().into_members();
+    let held = semaphore(&doomed_client).many(3).unwrap().acquire().await.unwrap().into_permits();
     queue_of(&stage.zookeeper, GATE, 0).await;
     line.enters(ours("doomed rust", &doomed_client, 3)).await;
     line.enters(Contender::peer_on("java", java.open("a", OPEN).await, "2")).await;

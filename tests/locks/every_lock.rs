@@ -28,7 +28,6 @@ trait Subject: Debug + Send + Sync {
     async fn acquire(&self) -> Result<LockGuard>;
     async fn try_acquire(&self) -> Result<Option<LockGuard>>;
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
-    async fn enqueue(&self) -> Result<Ticket>;
     async fn is_locked(&self) -> Result<bool>;
     async fn holder(&self) -> Result<Option<Participant>>;
     fn is_acquired_in_this_process(&self) -> bool;
@@ -47,10 +46,6 @@ impl<L: InterProcessLock> Subject for L {
 
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         self.try_acquire_for(within).await
-    }
-
-    async fn enqueue(&self) -> Result<Ticket> {
-        self.enqueue().await
     }
 
     async fn is_locked(&self) -> Result<bool> {
@@ -250,11 +245,6 @@ impl Subject for Downgraded {
 
     async fn holder(&self) -> Result<Option<Participant>> {
         self.0.read().holder().await
-    }
-
-    /// Of those who write: nobody asks for a place as a reader that was a writer.
-    async fn enqueue(&self) -> Result<Ticket> {
-        self.0.write().enqueue().await
     }
 
     fn is_acquired_in_this_process(&self) -> bool {
@@ -1252,18 +1242,8 @@ async fn bad_paths_are_refused_before_anything_is_sent() {
     }
 }
 
-/// The kinds whose tickets are for what they acquire.
-const WITH_TICKETS: [Kind; 9] = [
-    Kind::Mutex,
-    Kind::Writer,
-    Kind::Reader,
-    Kind::SemaphoreMutex,
-    Kind::Permit,
-    Kind::Paths,
-    Kind::LastOfPaths,
-    Kind::Mixed,
-    Kind::LastOfMixed,
-];
+/// The kinds that have tickets.
+const WITH_TICKETS: [Kind; 3] = [Kind::Mutex, Kind::Writer, Kind::Reader];
 
 async fn each_kind_with_tickets(behaviour: impl AsyncFn(&Scene, Kind)) {
     each_kind(async |scene, kind| {
@@ -1274,8 +1254,16 @@ async fn each_kind_with_tickets(behaviour: impl AsyncFn(&Scene, Kind)) {
     .await;
 }
 
-async fn ticket_of(lock: Lock) -> Ticket {
-    within(lock.enqueue()).await.unwrap()
+async fn ticket_of(kind: Kind, client: &Client) -> Ticket {
+    let path = kind.path();
+    let read_write = || ReadWriteLock::new(client, &path).unwrap();
+    let ticket = match kind {
+        Kind::Mutex => within(InterProcessMutex::new(client, &path).unwrap().enqueue()).await,
+        Kind::Writer => within(read_write().write().enqueue()).await,
+        Kind::Reader => within(read_write().read().enqueue()).await,
+        other => panic!("{other:?} has no tickets"),
+    };
+    ticket.unwrap()
 }
 
 #[tokio::test]
@@ -1283,11 +1271,10 @@ async fn a_ticket_keeps_its_place_while_nobody_awaits_it() {
     each_kind_with_tickets(async |scene, kind| {
         let [holder, one, two, ..] = &scene.clients;
         let held = scene.occupy(kind, holder).await;
-        let ticket = ticket_of(kind.lock(one)).await;
+        let ticket = ticket_of(kind, one).await;
         let behind = waiter(kind.lock(two));
         scene.nodes_of(kind, two).await;
         release(held).await;
-        // Of a multi-lock, the position is that in the queue in which it waits.
         within(async { while within(ticket.position()).await.unwrap() > 0 {} }).await;
         let mut position = ticket.watch_position();
         let guard = within(ticket.acquired()).await.unwrap();
@@ -1316,7 +1303,7 @@ async fn a_ticket_that_is_dropped_makes_way() {
         // It has what is free, awaited or not.
         for is_free in [true, false] {
             let held = if is_free { Vec::new() } else { scene.occupy(kind, holder).await };
-            let ticket = ticket_of(kind.lock(one)).await;
+            let ticket = ticket_of(kind, one).await;
             let behind = waiter(kind.lock(two));
             if !kind.is_shared() {
                 scene.nodes_of(kind, two).await;
@@ -1336,7 +1323,7 @@ async fn a_ticket_whose_nodes_or_session_are_gone_gets_another_turn() {
         for is_free in [true, false] {
             for is_killed in [false, true] {
                 let held = if is_free { Vec::new() } else { scene.occupy(kind, holder).await };
-                let ticket = ticket_of(kind.lock(one)).await;
+                let ticket = ticket_of(kind, one).await;
                 let nodes = scene.nodes_of(kind, one).await;
                 if is_killed {
                     kill_session(one).await.unwrap();
@@ -1347,8 +1334,7 @@ async fn a_ticket_whose_nodes_or_session_are_gone_gets_another_turn() {
                     .await;
                 } else {
                     for node in nodes {
-                        // The place at the gate of a semaphore may be about to go anyway.
-                        let _ = scene.zookeeper.delete(&node, None).await;
+                        scene.zookeeper.delete(&node, None).await.unwrap();
                     }
                 }
                 release(held).await;
@@ -1366,7 +1352,7 @@ async fn an_idle_ticket_whose_nodes_are_deleted_is_in_nobodys_way() {
     each_kind_with_tickets(async |scene, kind| {
         let [holder, one, ..] = &scene.clients;
         let held = scene.occupy(kind, holder).await;
-        let ticket = ticket_of(kind.lock(one)).await;
+        let ticket = ticket_of(kind, one).await;
         let nodes = scene.nodes_of(kind, one).await;
         // It stands behind the ticket in the same client, and watches nothing but that.
         let behind = waiter(kind.lock(one));

@@ -134,7 +134,7 @@ async fn each_permit_has_a_time_of_its_own() {
     let semaphore = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
     let other = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
     let brief = semaphore.with_options(LockOptions::new().max_hold(SOON)).unwrap();
-    let guards = brief.many(2).unwrap().acquire().await.unwrap().into_members();
+    let guards = brief.many(2).unwrap().acquire().await.unwrap().into_permits();
     guards[1].extend(BOUND).unwrap();
     let next = within(other.acquire()).await.unwrap();
     assert_eq!(guards[0].loss(), Some(LossReason::Deadline));
@@ -343,7 +343,7 @@ async fn all_holders_are_asked_and_only_they() {
 
     let path = Kind::Permit.path();
     let semaphores = [one, two, three].map(|client| Semaphore::new(client, path, 3).unwrap());
-    let mut permits = semaphores[0].many(2).unwrap().acquire().await.unwrap().into_members();
+    let mut permits = semaphores[0].many(2).unwrap().acquire().await.unwrap().into_permits();
     permits.push(semaphores[1].acquire().await.unwrap());
     let waiter = tokio::spawn({
         let semaphore = semaphores[2].clone();
@@ -849,7 +849,7 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
 
     let path = Kind::Permit.path();
     let permits =
-        Semaphore::new(&one, path, 3).unwrap().many(3).unwrap().acquire().await.unwrap().into_members();
+        Semaphore::new(&one, path, 3).unwrap().many(3).unwrap().acquire().await.unwrap().into_permits();
     assert_eq!(operate::force_release(&two, path).await.unwrap().len(), 3);
     let all = Semaphore::new(&two, path, 3).unwrap().many(3).unwrap().try_acquire().await.unwrap();
     for permit in permits {
@@ -1047,18 +1047,18 @@ async fn several_permits_are_one_guard_or_many() {
     let three = within(semaphore.many(3).unwrap().owned_by(&owner).acquire()).await.unwrap();
     assert_eq!((three.members().len(), semaphore.available_permits().await), (3, Ok(0)));
     assert_eq!(three.node_path(), three.members()[0].node_path());
-    let mut permits = three.into_members();
+    let mut permits = three.into_permits();
     for left in [2, 1, 0] {
         assert!(semaphore.is_owned_by(&owner));
         within(permits.pop().unwrap().release()).await.unwrap();
         assert_eq!(semaphore.available_permits().await, Ok(3 - left));
     }
     assert!(!semaphore.is_owned_by(&owner));
-    // The guard of a single permit is its own only member.
+    // Any other guard stays as it is.
     let one = within(semaphore.acquire()).await.unwrap();
     assert!(one.members().is_empty());
     let path = one.node_path().to_owned();
-    let mut parts = one.into_members();
+    let mut parts = one.into_permits();
     assert_eq!(parts.iter().map(LockGuard::node_path).collect::<Vec<_>>(), [path]);
     within(parts.remove(0).release()).await.unwrap();
 }

@@ -27,7 +27,7 @@ fn semaphore(client: &Client, permits: u32) -> Semaphore {
 
 fn acquire_in_task(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Vec<LockGuard>>> {
     let semaphore = semaphore.many(permits).unwrap();
-    tokio::spawn(async move { semaphore.acquire().await.map(LockGuard::into_members) })
+    tokio::spawn(async move { semaphore.acquire().await.map(LockGuard::into_permits) })
 }
 
 async fn release(guards: Vec<LockGuard>) {
@@ -107,7 +107,7 @@ async fn the_count_is_never_exceeded() {
                     let guards = match (client + task + round) % PERMITS {
                         0 => vec![semaphore.acquire().await.unwrap()],
                         more => {
-                            semaphore.many(more as u32 + 1).unwrap().acquire().await.unwrap().into_members()
+                            semaphore.many(more as u32 + 1).unwrap().acquire().await.unwrap().into_permits()
                         }
                     };
                     room.visit(&guards).await;
@@ -147,7 +147,7 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
         workers.spawn(async move {
             for round in 0..8 {
                 let guards =
-                    semaphore.many(1 + (number + round) % 3).unwrap().acquire().await.unwrap().into_members();
+                    semaphore.many(1 + (number + round) % 3).unwrap().acquire().await.unwrap().into_permits();
                 room.visit(&guards).await;
                 release(guards).await;
             }
@@ -190,7 +190,7 @@ async fn two_who_want_all_permits_do_not_wait_for_each_other() {
         let (semaphore, occupied) = (semaphore(&sandbox.client().await, 2), occupied.clone());
         workers.spawn(async move {
             for _ in 0..200 {
-                let guards = semaphore.many(2).unwrap().acquire().await.unwrap().into_members();
+                let guards = semaphore.many(2).unwrap().acquire().await.unwrap().into_permits();
                 assert!(!occupied.swap(true, SeqCst), "two have all permits");
                 tokio::task::yield_now().await;
                 occupied.store(false, SeqCst);
@@ -208,14 +208,14 @@ async fn first_come_first_served_whoever_wants_how_many() {
     let [holding, other] = [sandbox.client().await, sandbox.client().await];
     let zookeeper = holding.zookeeper().await.unwrap();
     let gate = format!("/{}{GATE}", sandbox.root);
-    let held = semaphore(&holding, 3).many(2).unwrap().acquire().await.unwrap().into_members();
+    let held = semaphore(&holding, 3).many(2).unwrap().acquire().await.unwrap().into_permits();
     queue_of(&zookeeper, &gate, 0).await;
     let (granted, mut order) = mpsc::unbounded_channel();
     let mut waiters = JoinSet::new();
     for (number, wanted) in [3, 1, 2, 3, 1].into_iter().enumerate() {
         let (semaphore, granted) = (semaphore(&other, 3), granted.clone());
         waiters.spawn(async move {
-            let guards = semaphore.many(wanted).unwrap().acquire().await.unwrap().into_members();
+            let guards = semaphore.many(wanted).unwrap().acquire().await.unwrap().into_permits();
             granted.send((number, guards[0].fencing_token())).unwrap();
             guards
         });
@@ -256,7 +256,7 @@ async fn permits_are_released_each_for_itself_by_anybody() {
     let semaphore = semaphore(&client, 4);
     let zookeeper = client.zookeeper().await.unwrap();
     let root = format!("/{}", sandbox.root);
-    let mut guards = semaphore.many(3).unwrap().acquire().await.unwrap().into_members();
+    let mut guards = semaphore.many(3).unwrap().acquire().await.unwrap().into_permits();
     // Nobody is known again: the same task has a fourth, and cannot have a fifth.
     guards.push(semaphore.acquire().await.unwrap());
     assert!(semaphore.try_acquire().await.unwrap().is_none());
@@ -274,9 +274,9 @@ async fn permits_are_released_each_for_itself_by_anybody() {
     assert!(left.iter().all(|name| [&here, &last].iter().any(|guard| guard.node_path().ends_with(name))));
     drop(here);
     assert_eq!(semaphore.available_permits().await, Ok(3));
-    let two = semaphore.many(2).unwrap().try_acquire().await.unwrap().unwrap().into_members();
+    let two = semaphore.many(2).unwrap().try_acquire().await.unwrap().unwrap().into_permits();
     assert!(two.iter().all(|guard| guard.fencing_token() > last.fencing_token()));
-    let one = semaphore.many(1).unwrap().try_acquire_for(BOUND).await.unwrap().unwrap().into_members();
+    let one = semaphore.many(1).unwrap().try_acquire_for(BOUND).await.unwrap().unwrap().into_permits();
     assert!(semaphore.many(1).unwrap().try_acquire().await.unwrap().is_none());
     last.release().await.unwrap();
     release(two).await;
@@ -295,7 +295,7 @@ async fn holders_and_then_waiters_are_listed_with_their_data() {
     assert_eq!(semaphore.available_permits().await, Ok(3));
     let with_data = |data: &str| semaphore.with_options(LockOptions::new().node_data(data)).unwrap();
     let one = with_data("one").acquire().await.unwrap();
-    let two = with_data("two").many(2).unwrap().acquire().await.unwrap().into_members();
+    let two = with_data("two").many(2).unwrap().acquire().await.unwrap().into_permits();
     leases_out(&zookeeper, &format!("/{}", sandbox.root), 3).await;
     let waiters = [acquire_in_task(&with_data("three"), 1), acquire_in_task(&semaphore, 1)];
     queue_of(&zookeeper, &format!("/{}{GATE}", sandbox.root), 2).await;
@@ -425,7 +425,7 @@ async fn take_two(semaphore: &Semaphore, way: Way) -> Result<Option<Vec<LockGuar
         Way::Try => two.try_acquire().await,
         Way::TryFor => two.try_acquire_for(BOUND).await,
     };
-    Ok(taken?.map(LockGuard::into_members))
+    Ok(taken?.map(LockGuard::into_permits))
 }
 
 /// Drops an acquire at its first await, the next one at its second, until one is done before it is dropped.
@@ -442,7 +442,7 @@ async fn drop_at_each_await(scene: &Scene, way: Way, path: impl Fn(usize) -> Str
         queue_of(zookeeper, &format!("{path}/locks"), 0).await;
         queue_of(zookeeper, &format!("{path}/leases"), 0).await;
         watches_of(server, 0).await;
-        release(within(semaphore.many(2).unwrap().acquire()).await.unwrap().into_members()).await;
+        release(within(semaphore.many(2).unwrap().acquire()).await.unwrap().into_permits()).await;
         if done {
             assert_eq!(session_id(giving_up).await, session, "the end of the session would clean up, too");
             return awaits;
@@ -470,7 +470,7 @@ async fn nothing_stays_of_leases_that_were_made_when_nobody_waited_for_them_any_
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
     let semaphore = semaphore(&client, 2);
-    release(semaphore.many(2).unwrap().acquire().await.unwrap().into_members()).await;
+    release(semaphore.many(2).unwrap().acquire().await.unwrap().into_permits()).await;
     leases_out(&zookeeper, "", 0).await;
     let held = proxy.intercept(Request::Multi, Fate::HoldReply);
     let acquiring = acquire_in_task(&semaphore, 2);
@@ -492,7 +492,7 @@ async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
     let shared = Semaphore::with_shared_count(giving_up, PATH, &count).unwrap();
     // Two of three are out. Who waits at the gate watches the leases, and the count if it may change.
     for (waiting, watches) in [(&semaphore(giving_up, 3), 1), (&shared, 2)] {
-        let held = semaphore(holding, 3).many(2).unwrap().acquire().await.unwrap().into_members();
+        let held = semaphore(holding, 3).many(2).unwrap().acquire().await.unwrap().into_permits();
         leases_out(zookeeper, "", 2).await;
         let two = waiting.many(2).unwrap();
         let no_trace = async || {
@@ -563,7 +563,7 @@ async fn whoever_loses_its_place_at_the_gate_queues_again() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [holding, evicted, third] = connect_many(&server).await;
-    let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_members();
+    let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
     leases_out(&zookeeper, "", 2).await;
     let waiter = acquire_in_task(&semaphore(&evicted, 2), 2);
     watches_of(&server, 1).await;
@@ -690,7 +690,7 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [holding, killed, third] = connect_many(&server).await;
-    let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_members();
+    let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
     leases_out(&zookeeper, "", 2).await;
     let old_session = session_id(&killed).await;
     let waiter = acquire_in_task(&semaphore(&killed, 2), 1);
@@ -720,7 +720,7 @@ async fn a_holder_whose_session_is_killed_has_lost_its_permits() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [killed, other] = connect_many(&server).await;
-    let lost = semaphore(&killed, 2).many(2).unwrap().acquire().await.unwrap().into_members();
+    let lost = semaphore(&killed, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
     leases_out(&zookeeper, "", 2).await;
     let waiter = acquire_in_task(&semaphore(&other, 2), 2);
     watches_of(&server, 1).await;
@@ -750,11 +750,11 @@ async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
     let (semaphore, other) = (semaphore(&client, 3), semaphore(&connect(&server).await, 3));
-    release(semaphore.many(3).unwrap().acquire().await.unwrap().into_members()).await;
+    release(semaphore.many(3).unwrap().acquire().await.unwrap().into_permits()).await;
     leases_out(&zookeeper, "", 0).await;
     for request in [Request::Multi, Request::Create, Request::Delete] {
         let lost = proxy.intercept(request, Fate::LoseReply);
-        let guards = within(semaphore.many(2).unwrap().acquire()).await.unwrap().into_members();
+        let guards = within(semaphore.many(2).unwrap().acquire()).await.unwrap().into_permits();
         within(lost.happened()).await;
         let mut leases = leases_out(&zookeeper, "", 2).await;
         leases.sort();
@@ -770,7 +770,7 @@ async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
 
     // Made in vain when all are wanted: what is undone must not count.
     let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    release(within(semaphore.many(3).unwrap().acquire()).await.unwrap().into_members()).await;
+    release(within(semaphore.many(3).unwrap().acquire()).await.unwrap().into_permits()).await;
     within(lost.happened()).await;
     leases_out(&zookeeper, "", 0).await;
 
@@ -889,7 +889,7 @@ async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() 
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [holding, waiting] = connect_many(&server).await;
-    let held = semaphore(&holding, 2).many(1).unwrap().acquire().await.unwrap().into_members();
+    let held = semaphore(&holding, 2).many(1).unwrap().acquire().await.unwrap().into_permits();
     leases_out(&zookeeper, "", 1).await;
     let ours = semaphore(&waiting, 2);
     let both = acquire_in_task(&ours, 2);
@@ -938,10 +938,10 @@ async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
     let zookeeper = bystander(&server).await;
     let [many, few] = connect_many(&server).await;
     let (five, one) = (semaphore(&many, 5), semaphore(&few, 1));
-    let mut held = five.many(2).unwrap().acquire().await.unwrap().into_members();
+    let mut held = five.many(2).unwrap().acquire().await.unwrap().into_permits();
     // One more could be of a client of Curator that waits.
     assert!(one.try_acquire().await.unwrap().is_none());
-    held.extend(five.many(3).unwrap().acquire().await.unwrap().into_members());
+    held.extend(five.many(3).unwrap().acquire().await.unwrap().into_permits());
     leases_out(&zookeeper, "", 5).await;
     let expected = Error::PermitsDiffer { path: PATH.into(), permits: 1, leases: 5 };
     assert_eq!(one.try_acquire().await.unwrap_err(), expected);
@@ -971,7 +971,7 @@ async fn two_round_trips_for_any_number_of_permits() {
     let shared = Semaphore::with_shared_count(&client, PATH, &count).unwrap();
     let fixed = semaphore(&client, 3);
     // The parents are there, but new to the client.
-    release(semaphore(&connect(&server).await, 3).many(3).unwrap().acquire().await.unwrap().into_members())
+    release(semaphore(&connect(&server).await, 3).many(3).unwrap().acquire().await.unwrap().into_permits())
         .await;
     assert_eq!(count.get().await, Ok(3));
     let fresh = async || {
@@ -1134,7 +1134,7 @@ async fn a_count_of_another_client_is_refused_before_anything_is_sent() {
     assert!(error.to_string().contains(count.path()), "{error}");
     let handle = other.clone();
     let semaphore = Semaphore::with_shared_count(&handle, PATH, &count).unwrap();
-    release(semaphore.many(3).unwrap().acquire().await.unwrap().into_members()).await;
+    release(semaphore.many(3).unwrap().acquire().await.unwrap().into_permits()).await;
     sandbox.assert_nothing_left().await;
 }
 
@@ -1147,7 +1147,7 @@ async fn the_limit_follows_the_shared_count() {
     let [semaphore, other] =
         [0, 1].map(|i| Semaphore::with_shared_count(&clients[i], PATH, &counts[i]).unwrap());
     let count = &counts[1];
-    let mut held = semaphore.many(2).unwrap().acquire().await.unwrap().into_members();
+    let mut held = semaphore.many(2).unwrap().acquire().await.unwrap().into_permits();
     leases_out(&zookeeper, "", 2).await;
 
     // Raising wakes. As many as there never were are waited for, and not refused.

@@ -2,8 +2,6 @@
 
 use std::fmt::Debug;
 
-use tokio::sync::watch;
-
 use super::wait::Wait;
 use crate::client::Client;
 use crate::error::Result;
@@ -73,25 +71,6 @@ pub(crate) trait Contending: Debug + Send + Sync {
     /// # Cancel safety
     /// The queues are left in any case; if this is cancelled, in the background.
     fn leave(self) -> impl Future<Output = Result<()>> + Send;
-
-    /// From now on it belongs to a [`Ticket`](crate::Ticket), which nobody might poll for long.
-    fn reserve(&mut self);
-
-    /// Goes on after a time in which nobody polled it. Returns the guard if it was granted by then, which may be
-    /// lost.
-    ///
-    /// # Cancel safety
-    /// If cancelled, only drop or leave it.
-    fn resume(&mut self) -> impl Future<Output = Result<Option<LockGuard>>> + Send;
-
-    /// Returns how many contenders were ahead at the last look.
-    fn position(&self) -> usize;
-
-    /// Reads the queue and returns how many contenders are ahead.
-    fn read_position(&self) -> impl Future<Output = Result<usize>> + Send;
-
-    /// From now on, publishes how many contenders are ahead whenever that changes while it waits.
-    fn publish_position(&mut self, positions: watch::Sender<usize>);
 }
 
 /// Acquires a lock, waiting until it is available.

@@ -4,12 +4,9 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::future::select_all;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::ticket::{Ticket, Waiter};
 use super::wait::Wait;
 use crate::client::sleep_until;
 use crate::error::{Error, Result};
@@ -35,45 +32,24 @@ impl OneByOne {
     }
 
     pub(crate) async fn acquire(&self) -> Result<LockGuard> {
-        self.acquire_after(Vec::new()).await
-    }
-
-    /// Acquires the locks behind those that it has.
-    async fn acquire_after(&self, taken: Vec<LockGuard>) -> Result<LockGuard> {
-        let mut acquired = self.take_each(taken, Wait::Forever).await?;
         loop {
-            match acquired {
-                Some(guard) => return Ok(guard),
-                // That would mean that the wait has ended, which it does not.
-                None => acquired = self.take_each(Vec::new(), Wait::Forever).await?,
+            // `None` would mean that the wait has ended, which it does not.
+            if let Some(guard) = self.try_acquire(Wait::Forever).await? {
+                return Ok(guard);
             }
         }
     }
 
-    /// Returns `None` if the locks were not available for that long.
+    /// Acquires one lock after the other. Starts over if one is lost while waiting for another. Returns `None` if the
+    /// locks were not available for that long.
     pub(crate) async fn try_acquire(&self, wait: Wait) -> Result<Option<LockGuard>> {
-        self.take_each(Vec::new(), wait).await
-    }
-
-    /// Enters the queue of the first lock.
-    pub(crate) async fn enqueue(&self) -> Result<Ticket> {
-        let first = self.locks[0].enqueue().await?;
-        let position = first.last_position();
-        Ok(Ticket::of(Box::new(First { first, locks: self.clone() }), position))
-    }
-
-    /// Acquires one lock after the other, behind those that it has. Starts over if one is lost while waiting for
-    /// another.
-    async fn take_each(&self, mut taken: Vec<LockGuard>, wait: Wait) -> Result<Option<LockGuard>> {
         'anew: loop {
-            for lock in &self.locks[taken.len()..] {
+            let mut taken = Vec::with_capacity(self.locks.len());
+            for lock in &*self.locks {
                 let next = tokio::select! {
                     biased;
                     next = take(&**lock, wait) => next,
-                    () = any_lost(&taken) => {
-                        taken.clear();
-                        continue 'anew;
-                    }
+                    () = any_lost(&taken) => continue 'anew,
                 };
                 match next {
                     Ok(Some(guard)) => taken.push(guard),
@@ -90,7 +66,7 @@ impl OneByOne {
                     }
                 }
             }
-            let guard = LockGuard::of_all(std::mem::take(&mut taken));
+            let guard = LockGuard::of_all(taken);
             if wait.finish(guard.look()).await.is_none() {
                 return Ok(None);
             }
@@ -126,24 +102,4 @@ async fn any_lost(taken: &[LockGuard]) {
 /// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.
 async fn give_back(taken: Vec<LockGuard>, wait: Wait) -> Vec<Error> {
     wait.finish(release_all(taken)).await.unwrap_or_default()
-}
-
-/// A place in the queue of the first lock.
-#[derive(Debug)]
-struct First {
-    first: Ticket,
-    locks: OneByOne,
-}
-
-#[async_trait]
-impl Waiter for First {
-    async fn position(&self) -> Result<usize> {
-        self.first.position().await
-    }
-
-    async fn acquired(self: Box<Self>, positions: &watch::Sender<usize>) -> Result<LockGuard> {
-        let Self { first, locks } = *self;
-        let first = first.followed_by(positions).acquired().await?;
-        locks.acquire_after(vec![first]).await
-    }
 }

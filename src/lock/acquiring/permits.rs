@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use super::attempt::{Acquirable, Contending, Entry};
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -176,27 +174,5 @@ impl Contending for Turn {
 
     async fn leave(self) -> Result<()> {
         self.waiter.leave().await
-    }
-
-    fn reserve(&mut self) {
-        self.waiter.reserve();
-    }
-
-    async fn resume(&mut self) -> Result<Option<LockGuard>> {
-        let Some(guard) = self.take() else { return Ok(None) };
-        guard.look().await;
-        Ok(Some(guard))
-    }
-
-    fn position(&self) -> usize {
-        self.waiter.position()
-    }
-
-    async fn read_position(&self) -> Result<usize> {
-        self.waiter.read_position().await
-    }
-
-    fn publish_position(&mut self, positions: watch::Sender<usize>) {
-        self.waiter.publish_position(positions);
     }
 }

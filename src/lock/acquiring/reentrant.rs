@@ -3,8 +3,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use super::attempt::{self, Acquirable, Contending, Entry};
 use super::ticket::Ticket;
 use super::wait::Wait;
@@ -276,6 +274,25 @@ impl Acquirable for Reentrant {
     }
 }
 
+impl Turn {
+    pub(super) fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    pub(super) fn seat_mut(&mut self) -> &mut Seat {
+        &mut self.seat
+    }
+
+    /// Re-enters if the owner has acquired the lock through another place. Returns whether it has.
+    ///
+    /// # Errors
+    /// - [`Error::WouldDeadlock`]: a reader wants to write.
+    pub(super) async fn enters_beside(&mut self) -> Result<bool> {
+        self.entered = self.lock.enter_beside(&self.owner).await?;
+        Ok(self.entered.is_some())
+    }
+}
+
 impl Contending for Turn {
     fn take(&mut self) -> Option<LockGuard> {
         if self.entered.is_some() {
@@ -306,30 +323,5 @@ impl Contending for Turn {
 
     async fn leave(self) -> Result<()> {
         self.seat.leave().await
-    }
-
-    fn reserve(&mut self) {
-        self.seat.reserve();
-    }
-
-    async fn resume(&mut self) -> Result<Option<LockGuard>> {
-        self.entered = self.lock.enter_beside(&self.owner).await?;
-        if self.entered.is_none() {
-            // The place may have been lost.
-            self.seat.look().await?;
-        }
-        Ok(self.take())
-    }
-
-    fn position(&self) -> usize {
-        self.seat.position()
-    }
-
-    async fn read_position(&self) -> Result<usize> {
-        self.seat.read_position().await
-    }
-
-    fn publish_position(&mut self, positions: watch::Sender<usize>) {
-        self.seat.publish_position(positions);
     }
 }

@@ -4,8 +4,6 @@ use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use super::attempt::{Acquirable, Contending, Entry};
 use super::reentrant::Reentrant;
 use crate::client::Client;
@@ -95,29 +93,5 @@ impl Contending for Turn {
 
     async fn leave(self) -> Result<()> {
         Error::all(self.waiter.leave().await).map_or(Ok(()), Err)
-    }
-
-    fn reserve(&mut self) {
-        self.waiter.reserve();
-    }
-
-    async fn resume(&mut self) -> Result<Option<LockGuard>> {
-        // A lost hold does not end the wait.
-        self.entered = self.members.enter_again(&self.owner).unwrap_or_default();
-        let Some(guard) = self.take() else { return Ok(None) };
-        guard.look().await;
-        Ok(Some(guard))
-    }
-
-    fn position(&self) -> usize {
-        self.waiter.waiting().map_or(0, |(place, _)| place.position())
-    }
-
-    async fn read_position(&self) -> Result<usize> {
-        self.waiter.read_position().await
-    }
-
-    fn publish_position(&mut self, positions: watch::Sender<usize>) {
-        self.waiter.publish_position(positions);
     }
 }

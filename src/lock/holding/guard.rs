@@ -34,6 +34,8 @@ enum Held {
     One(Share),
     /// The guards of a multi-lock's members; at least one.
     All(Vec<LockGuard>),
+    /// Those of several permits.
+    Permits(Vec<LockGuard>),
 }
 
 impl LockGuard {
@@ -43,7 +45,10 @@ impl LockGuard {
 
     /// Creates the guard of permits that were acquired together; at least one.
     pub(crate) fn of_permits(mut permits: Vec<Self>) -> Self {
-        if permits.len() == 1 { permits.swap_remove(0) } else { Self::of_all(permits) }
+        match permits.len() {
+            1 => permits.swap_remove(0),
+            _ => Self { held: Held::Permits(permits), _presence: None },
+        }
     }
 
     /// Creates the guard of a multi-lock from the guards of its members.
@@ -75,16 +80,16 @@ impl LockGuard {
     pub fn members(&self) -> &[Self] {
         match &self.held {
             Held::One(_) => &[],
-            Held::All(members) => members,
+            Held::All(members) | Held::Permits(members) => members,
         }
     }
 
-    /// Splits the guard into those of its [members](Self::members), which can be released one by one. The guard of
-    /// any other lock is its own only member.
-    pub fn into_members(self) -> Vec<Self> {
+    /// Splits the guard of [several permits](crate::Semaphore::many) into a guard of each, which can be released one
+    /// by one. Any other guard stays as it is.
+    pub fn into_permits(self) -> Vec<Self> {
         match self.held {
-            Held::One(_) => vec![self],
-            Held::All(members) => members,
+            Held::One(_) | Held::All(_) => vec![self],
+            Held::Permits(permits) => permits,
         }
     }
 
@@ -152,7 +157,7 @@ impl LockGuard {
     pub fn watch_state(&self) -> watch::Receiver<LockState> {
         let mut state = match &self.held {
             Held::One(share) => share.node().watch_state(),
-            Held::All(members) => {
+            Held::All(members) | Held::Permits(members) => {
                 let states = members.iter().map(Self::watch_state).collect();
                 merged(self.first_node().client(), states)
             }
@@ -236,7 +241,7 @@ impl LockGuard {
     fn shares(&self) -> impl Iterator<Item = &Share> {
         let own = match &self.held {
             Held::One(share) => Some(share),
-            Held::All(_) => None,
+            Held::All(_) | Held::Permits(_) => None,
         };
         own.into_iter().chain(self.members().iter().flat_map(Self::boxed_shares))
     }
@@ -254,7 +259,7 @@ impl LockGuard {
     fn first(&self) -> &Share {
         match &self.held {
             Held::One(share) => share,
-            Held::All(members) => members[0].first(),
+            Held::All(members) | Held::Permits(members) => members[0].first(),
         }
     }
 
@@ -350,7 +355,9 @@ impl LockGuard {
     pub async fn release(self) -> Result<()> {
         match self.held {
             Held::One(share) => share.release().await,
-            Held::All(members) => Error::all(release_all(members).await).map_or(Ok(()), Err),
+            Held::All(members) | Held::Permits(members) => {
+                Error::all(release_all(members).await).map_or(Ok(()), Err)
+            }
         }
     }
 }
@@ -373,7 +380,7 @@ impl fmt::Debug for LockGuard {
                 .field("fencing_token", &self.fencing_token())
                 .field("hold_count", &self.hold_count())
                 .finish_non_exhaustive(),
-            Held::All(members) => f.debug_list().entries(members).finish(),
+            Held::All(members) | Held::Permits(members) => f.debug_list().entries(members).finish(),
         }
     }
 }

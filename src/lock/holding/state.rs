@@ -47,7 +47,7 @@ pub(crate) fn merged(
     client: &Client,
     mut states: Vec<watch::Receiver<LockState>>,
 ) -> watch::Receiver<LockState> {
-    let (merged, receiver) = watch::channel(worst(&mut states));
+    let (merged, receiver) = watch::channel(worst(&states));
     let merged = Arc::new(merged);
     let teller = client.detached();
     client.spawn(async move {
@@ -57,9 +57,10 @@ pub(crate) fn merged(
                 (changed, ..) = change => if changed.is_err() { return },
                 () = merged.closed() => return,
             }
-            let worst = worst(&mut states);
-            let shown = merged.clone();
+            let (states, shown) = (states.clone(), merged.clone());
+            // Users may have borrowed the states, too.
             let show = move || {
+                let worst = worst(&states);
                 shown.send_if_modified(|state| std::mem::replace(state, worst) != worst);
             };
             teller.told(show).await;
@@ -68,8 +69,8 @@ pub(crate) fn merged(
     receiver
 }
 
-fn worst(states: &mut [watch::Receiver<LockState>]) -> LockState {
-    let states = states.iter_mut().map(|state| *state.borrow_and_update());
+fn worst(states: &[watch::Receiver<LockState>]) -> LockState {
+    let states = states.iter().map(|state| *state.borrow());
     let worst = states.max_by_key(|state| match state {
         LockState::Held => 0,
         LockState::Suspect => 1,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_recipes::{
     Client, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, ReadLock,
-    ReadWriteLock, Result, Semaphore, SemaphoreMutex, Ticket,
+    ReadWriteLock, Result, Semaphore, SemaphoreMutex, Ticket, WriteLock,
 };
 
 use crate::run::ROOT;
@@ -28,6 +28,15 @@ pub(crate) struct Lock {
     /// Of a write lock, for its downgrades.
     pub(crate) other_side: Option<ReadLock>,
     lock: Arc<dyn InterProcessLock>,
+    /// The same, if it has tickets.
+    queue: Option<Queue>,
+}
+
+#[derive(Clone)]
+enum Queue {
+    Mutex(InterProcessMutex),
+    Read(ReadLock),
+    Write(WriteLock),
 }
 
 /// Who may hold it beside whom.
@@ -65,13 +74,16 @@ impl Locks {
 
     /// Each of them once.
     pub(crate) fn all(&self) -> Vec<Lock> {
-        let mutexes = self.mutexes.iter().cloned();
-        let mut all: Vec<_> =
-            mutexes.map(|mutex| Lock::new("acquired: mutex", Rules::Exclusive, mutex)).collect();
+        let mutex = |mutex: &InterProcessMutex| Lock {
+            queue: Some(Queue::Mutex(mutex.clone())),
+            ..Lock::new("acquired: mutex", Rules::Exclusive, mutex.clone())
+        };
+        let mut all: Vec<_> = self.mutexes.iter().map(mutex).collect();
         for lock in &self.read_write {
             all.push(Lock::reading(lock.read()));
             let write = Lock::new("acquired: write lock", Rules::Exclusive, lock.write().clone());
-            all.push(Lock { other_side: Some(lock.read().clone()), ..write });
+            let queue = Some(Queue::Write(lock.write().clone()));
+            all.push(Lock { other_side: Some(lock.read().clone()), queue, ..write });
         }
         all.push(Lock::new("acquired: one permit of one", Rules::Single, self.one.clone()));
         all.push(Lock::new("acquired: one permit of three", Rules::Permits, self.three.clone()));
@@ -85,11 +97,12 @@ impl Locks {
 
 impl Lock {
     fn new(kind: &'static str, rules: Rules, lock: impl InterProcessLock + 'static) -> Self {
-        Self { kind, rules, other_side: None, lock: Arc::new(lock) }
+        Self { kind, rules, other_side: None, lock: Arc::new(lock), queue: None }
     }
 
     pub(crate) fn reading(lock: &ReadLock) -> Self {
-        Self::new("acquired: read lock", Rules::Shared, lock.clone())
+        let queue = Some(Queue::Read(lock.clone()));
+        Self { queue, ..Self::new("acquired: read lock", Rules::Shared, lock.clone()) }
     }
 
     pub(crate) fn is_exclusive(&self) -> bool {
@@ -102,7 +115,12 @@ impl Lock {
 
     /// The same with options.
     pub(crate) fn with_options(self, options: LockOptions) -> Self {
-        Self { lock: self.lock.with_options(options).unwrap(), ..self }
+        let queue = self.queue.map(|queue| match queue {
+            Queue::Mutex(lock) => Queue::Mutex(lock.with_options(options.clone()).unwrap()),
+            Queue::Read(lock) => Queue::Read(lock.with_options(options.clone()).unwrap()),
+            Queue::Write(lock) => Queue::Write(lock.with_options(options.clone()).unwrap()),
+        });
+        Self { lock: self.lock.with_options(options).unwrap(), queue, ..self }
     }
 
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
@@ -117,7 +135,13 @@ impl Lock {
         self.lock.owned_by(owner).try_acquire_for(within).await
     }
 
-    pub(crate) async fn enqueue(&self, owner: &Owner) -> Result<Ticket> {
-        self.lock.owned_by(owner).enqueue().await
+    /// `None` for those that have no tickets.
+    pub(crate) async fn enqueue(&self, owner: &Owner) -> Result<Option<Ticket>> {
+        match &self.queue {
+            Some(Queue::Mutex(lock)) => lock.owned_by(owner).enqueue().await.map(Some),
+            Some(Queue::Read(lock)) => lock.owned_by(owner).enqueue().await.map(Some),
+            Some(Queue::Write(lock)) => lock.owned_by(owner).enqueue().await.map(Some),
+            None => Ok(None),
+        }
     }
 }

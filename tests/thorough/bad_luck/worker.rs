@@ -222,7 +222,9 @@ impl Worker {
                 }
             },
             Way::Ticket(idle) | Way::TicketDropped(idle) => {
-                let ticket = lock.enqueue(owner).await?;
+                let Some(ticket) = lock.enqueue(owner).await? else {
+                    return lock.acquire(owner).await.map(Some);
+                };
                 sleep(idle).await;
                 if matches!(way, Way::TicketDropped(_)) {
                     self.run.tally.count("acquires: tickets dropped");
@@ -424,7 +426,7 @@ impl Worker {
         self.leave(claims);
         // Somebody may be looking at it: then it is dropped after the look.
         let Some(guard) = Arc::into_inner(guard) else { return };
-        let guards = if self.rng.bool() { guard.into_members() } else { vec![guard] };
+        let guards = if self.rng.bool() { guard.into_permits() } else { vec![guard] };
         for guard in guards {
             let released = match self.rng.u8(..100) {
                 0..75 => Some(guard.release().await),

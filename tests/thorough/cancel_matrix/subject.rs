@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 use zk_recipes::{
-    Client, InterProcessLock, InterProcessMutex, LockGuard, MultiLock, ReadWriteLock, Result, Semaphore,
-    SemaphoreMutex, SharedCount, Ticket,
+    Client, InterProcessLock, InterProcessMutex, LockGuard, MultiLock, ReadLock, ReadWriteLock, Result,
+    Semaphore, SemaphoreMutex, SharedCount, Ticket, WriteLock,
 };
 use zookeeper_client as zk;
 
@@ -40,6 +40,9 @@ pub(crate) enum Holder {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Lock {
+    Mutex(InterProcessMutex),
+    Reader(ReadLock),
+    Writer(WriteLock),
     Plain(Arc<dyn InterProcessLock>),
     /// Acquired by writers that go on as readers.
     Downgraded(ReadWriteLock),
@@ -66,9 +69,9 @@ impl Kind {
         let semaphore = || Semaphore::new(client, path, PERMITS).unwrap();
         let [first, second, third] = members(path);
         Lock::Plain(match self {
-            Self::Mutex => Arc::new(InterProcessMutex::new(client, path).unwrap()),
-            Self::Reader => Arc::new(read_write().read().clone()),
-            Self::Writer => Arc::new(read_write().write().clone()),
+            Self::Mutex => return Lock::Mutex(InterProcessMutex::new(client, path).unwrap()),
+            Self::Reader => return Lock::Reader(read_write().read().clone()),
+            Self::Writer => return Lock::Writer(read_write().write().clone()),
             Self::Downgraded => return Lock::Downgraded(read_write()),
             Self::Permit => Arc::new(semaphore()),
             Self::Permits => Arc::new(semaphore().many(3).unwrap()),
@@ -112,7 +115,7 @@ impl Kind {
 
     /// Whether one can queue for it with a ticket.
     pub(crate) fn has_tickets(self) -> bool {
-        self != Self::Downgraded
+        matches!(self, Self::Mutex | Self::Reader | Self::Writer)
     }
 
     /// The nodes of a holder as another library would make them: their queue, how they are named, and how many. They
@@ -156,6 +159,9 @@ fn members(path: &str) -> [String; 3] {
 impl Lock {
     pub(crate) async fn acquire(&self) -> Result<Vec<LockGuard>> {
         let guard = match self {
+            Self::Mutex(lock) => lock.acquire().await?,
+            Self::Reader(lock) => lock.acquire().await?,
+            Self::Writer(lock) => lock.acquire().await?,
             Self::Plain(lock) => lock.acquire().await?,
             Self::Downgraded(lock) => downgrade(lock, lock.write().acquire().await?).await?,
         };
@@ -165,6 +171,9 @@ impl Lock {
     /// Nothing, if it is taken.
     pub(crate) async fn try_acquire(&self) -> Result<Vec<LockGuard>> {
         let guard = match self {
+            Self::Mutex(lock) => lock.try_acquire().await?,
+            Self::Reader(lock) => lock.try_acquire().await?,
+            Self::Writer(lock) => lock.try_acquire().await?,
             Self::Plain(lock) => lock.try_acquire().await?,
             Self::Downgraded(lock) => match lock.write().try_acquire().await? {
                 Some(writing) => Some(downgrade(lock, writing).await?),
@@ -177,6 +186,9 @@ impl Lock {
     /// Nothing, if it is taken for so long.
     pub(crate) async fn try_acquire_for(&self, within: Duration) -> Result<Vec<LockGuard>> {
         let guard = match self {
+            Self::Mutex(lock) => lock.try_acquire_for(within).await?,
+            Self::Reader(lock) => lock.try_acquire_for(within).await?,
+            Self::Writer(lock) => lock.try_acquire_for(within).await?,
             Self::Plain(lock) => lock.try_acquire_for(within).await?,
             Self::Downgraded(lock) => match lock.write().try_acquire_for(within).await? {
                 Some(writing) => Some(downgrade(lock, writing).await?),
@@ -188,8 +200,10 @@ impl Lock {
 
     pub(crate) async fn enqueue(&self) -> Result<Ticket> {
         match self {
-            Self::Plain(lock) => lock.enqueue().await,
-            Self::Downgraded(lock) => lock.write().enqueue().await,
+            Self::Mutex(lock) => lock.enqueue().await,
+            Self::Reader(lock) => lock.enqueue().await,
+            Self::Writer(lock) => lock.enqueue().await,
+            Self::Plain(_) | Self::Downgraded(_) => unreachable!("it has no tickets"),
         }
     }
 }

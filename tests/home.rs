@@ -1,5 +1,7 @@
 //! Where a client lives: on a thread of its own, whatever its callers do with theirs.
 
+mod support;
+
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -12,10 +14,10 @@ use zk_recipes::{
     LeaderSelector, LeaderState, LossReason, MultiLock, Owner, Semaphore,
 };
 
-use crate::support::alone::is_alone;
-use crate::support::kinds::*;
-use crate::support::runtime::*;
-use crate::support::*;
+use support::alone::is_alone;
+use support::kinds::*;
+use support::runtime::*;
+use support::*;
 
 /// A runtime that runs only while it is waited for.
 fn caller() -> Runtime {
@@ -218,7 +220,7 @@ fn the_last_drop_waits_no_longer_than_it_is_to() {
 #[test]
 fn all_clients_share_two_threads() {
     // Not with those of tests that keep one of them busy: then there are more.
-    if !is_alone("home::all_clients_share_two_threads") {
+    if !is_alone("all_clients_share_two_threads") {
         return;
     }
     let (_elsewhere, server) = server_elsewhere();

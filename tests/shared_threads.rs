@@ -1,5 +1,7 @@
 //! What all clients of a process share: what one user does to one client costs the others nothing.
 
+mod support;
+
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -14,8 +16,8 @@ use zk_recipes::{
     Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, blocking, operate,
 };
 
-use crate::support::runtime::*;
-use crate::support::*;
+use support::runtime::*;
+use support::*;
 
 fn short(connect_string: &str) -> Client {
     let builder = Client::builder().session_timeout(Duration::from_secs(4)).drop_timeout(Duration::ZERO);
@@ -104,6 +106,30 @@ fn one_borrow_in_one_client_does_not_keep_others_from_connecting() {
         let connected = block_on(Client::connect(&server.connect_string()));
         assert!(connected.is_ok(), "{connected:?}");
     });
+}
+
+/// A candidate that leaves asks whether there is a connection, which is about to change behind the borrow.
+#[test]
+fn one_borrow_while_a_latch_closes_does_not_keep_others_from_connecting() {
+    let (elsewhere, server) = server_elsewhere();
+    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let one = block_on(connect_through(&proxy));
+    let state = one.watch_connection();
+    let borrowed = state.borrow();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let latch = LeaderLatch::start(&one, "/leader", LeaderOptions::new()).unwrap();
+    // It waits for a connection by then.
+    thread::sleep(Duration::from_secs(1));
+    let closing = thread::spawn(move || block_on(latch.close(CloseMode::Silent)));
+    thread::sleep(Duration::from_secs(1));
+    let (connected, connects) = mpsc::channel();
+    let servers = server.connect_string();
+    thread::spawn(move || connected.send(block_on(Client::connect(&servers)).map(drop)));
+    let connects = connects.recv_timeout(Duration::from_secs(30));
+    drop(borrowed);
+    assert!(matches!(connects, Ok(Ok(()))), "{connects:?}");
+    drop(closing);
 }
 
 /// The same by one borrowed state of a lock.
