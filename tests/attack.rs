@@ -47,19 +47,24 @@ async fn an_idle_ticket_keeps_what_it_has_while_its_session_lives() {
     let proxy = FaultProxy::start(&server).await.unwrap();
     let mut tickets = Vec::new();
     // Each in a session of its own: a request for one would keep the others confirmed.
-    for (kind, parent) in
-        [("mutex", "/attack/m"), ("permit", "/attack/s/leases"), ("permits", "/attack/t/leases"), ("paths", A)]
-    {
+    for number in 0..20 {
+        let (kind, path, parent) = match number % 4 {
+            0 => ("mutex", format!("/attack/{number}"), ""),
+            1 => ("permit", format!("/attack/{number}"), "/leases"),
+            2 => ("permits", format!("/attack/{number}"), "/leases"),
+            _ => ("paths", format!("/attack/{number}"), ""),
+        };
+        let parent = format!("{path}{parent}");
         let client = Client::builder().session_timeout(Duration::from_secs(4)).drop_timeout(Duration::ZERO);
         let client = client.connect(&proxy.connect_string()).await.unwrap();
         let lock: Arc<dyn InterProcessLock> = match kind {
-            "mutex" => Arc::new(mutex_at(&client, parent)),
-            "permit" => Arc::new(SemaphoreMutex::new(&client, "/attack/s").unwrap()),
-            "permits" => Arc::new(Semaphore::new(&client, "/attack/t", 2).unwrap().many(2).unwrap()),
-            _ => Arc::new(multi(&client)),
+            "mutex" => Arc::new(mutex_at(&client, &path)),
+            "permit" => Arc::new(SemaphoreMutex::new(&client, &path).unwrap()),
+            "permits" => Arc::new(Semaphore::new(&client, &path, 2).unwrap().many(2).unwrap()),
+            _ => Arc::new(MultiLock::new(&client, [path.clone(), format!("{path}-b")]).unwrap()),
         };
         let ticket = lock.enqueue().await.unwrap();
-        let mut nodes = children(&zookeeper, parent).await;
+        let mut nodes = children(&zookeeper, &parent).await;
         nodes.sort();
         assert!(!nodes.is_empty(), "{kind} has it");
         tickets.push((kind, parent, nodes, ticket, session_id(&client).await, client));
@@ -67,8 +72,11 @@ async fn an_idle_ticket_keeps_what_it_has_while_its_session_lives() {
     // Nothing is to be waited for but the time itself: in all of it the sessions are connected, and live.
     tokio::time::sleep(Duration::from_secs(5)).await;
     // Requests that change something, or confirm the session, take a little longer than reads.
-    let mut lost = Vec::new();
+    let mut lost: Vec<(&str, bool, Vec<String>, Vec<String>)> = Vec::new();
     for (kind, parent, before, ticket, session, client) in tickets {
+        if lost.iter().any(|(known, ..)| *known == kind) {
+            continue;
+        }
         let slow = proxy.intercept(Request::Confirm, Fate::HoldReply);
         let acquiring = tokio::spawn(ticket.acquired());
         let held_back = tokio::time::timeout(Duration::from_secs(1), slow.happened()).await.is_ok();
@@ -79,7 +87,7 @@ async fn an_idle_ticket_keeps_what_it_has_while_its_session_lives() {
             continue;
         };
         let guard = acquired.unwrap().unwrap();
-        let mut now = children(&zookeeper, parent).await;
+        let mut now = children(&zookeeper, &parent).await;
         now.sort();
         assert_eq!(session_id(&client).await, session);
         if now != before {
@@ -260,12 +268,16 @@ async fn a_deadline_of_existing_locks_that_are_lost_at_once_holds() {
     let client = connect(&server).await;
     let lock = lost_at_once(&client);
     let mut longest = Duration::ZERO;
-    for _ in 0..5 {
+    for _ in 0..30 {
         let start = Instant::now();
         let _ = tokio::time::timeout(LONG, lock.try_acquire_for(Duration::from_millis(300))).await;
         longest = longest.max(start.elapsed());
+        if longest > LONG {
+            break;
+        }
     }
-    assert!(longest < Duration::from_secs(3), "instead of 300 ms, it took {longest:?}");
+    // Several times what is allowed, for a busy machine.
+    assert!(longest < Duration::from_secs(1), "instead of 300 ms, it took {longest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -498,7 +510,12 @@ async fn an_outage_longer_than_the_policy_does_not_cost_a_ticket_its_place() {
             proxy.cut();
             waiting
         };
-        let [place] = &children(&zookeeper, A).await.into_iter().filter(|node| !held.node_path().ends_with(node)).collect::<Vec<_>>()[..] else {
+        let [place] = &children(&zookeeper, A)
+            .await
+            .into_iter()
+            .filter(|node| !held.node_path().ends_with(node))
+            .collect::<Vec<_>>()[..]
+        else {
             panic!("one waits")
         };
         // Several times what the policy allows.
@@ -641,7 +658,8 @@ async fn nobody_enters_by_a_ticket_that_has_lost_a_member() {
         let is_there = zookeeper.check_stat(guard.members()[1].node_path()).await.unwrap().is_some();
         (is_there, guard)
     };
-    let (by_ticket, (is_there, _guard)) = within(futures_util::future::join(ticket.acquired(), by_call)).await;
+    let (by_ticket, (is_there, _guard)) =
+        within(futures_util::future::join(ticket.acquired(), by_call)).await;
     assert!(is_there, "the call got what was lost; the ticket got {by_ticket:?}");
     assert!(by_ticket.is_ok(), "{by_ticket:?}");
 }
@@ -777,4 +795,75 @@ async fn a_ticket_that_has_lost_its_permit_does_not_wait_for_itself() {
     let gate = children(&zookeeper, "/attack/s/locks").await;
     assert!(acquired.is_ok(), "nobody else is there, and it waits: {gate:?}");
     acquired.unwrap().unwrap().unwrap().release().await.unwrap();
+}
+
+/// Members that outlive the guard, the lock and all but one handle on the client, and go in an odd order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_outlive_what_they_came_from() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    for closes in [false, true] {
+        let client = connect(&server).await;
+        let lock = multi(&client).owned_by(&Owner::new());
+        let semaphore = Semaphore::new(&client, "/attack/s", 3).unwrap().many(3).unwrap();
+        let again = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+        let ticket = lock.enqueue().await.unwrap();
+        let mut members = again.1.into_members();
+        members.extend(semaphore.acquire().await.unwrap().into_members());
+        members.extend(again.0.into_members());
+        fastrand::shuffle(&mut members);
+        drop((lock, semaphore));
+        if closes {
+            within(client.close()).await;
+        }
+        drop(client);
+        let dropping = members.into_iter().map(|member| std::thread::spawn(move || drop(member)));
+        for dropped in dropping.collect::<Vec<_>>() {
+            dropped.join().unwrap();
+        }
+        tokio::task::spawn_blocking(move || drop(ticket)).await.unwrap();
+        eventually("nothing is left", || async {
+            ephemerals_below(&zookeeper, "/attack").await.is_empty().then_some(())
+        })
+        .await;
+    }
+}
+
+/// The second lock of a ticket of existing locks is acquired for the owner as well if the first was lost.
+#[tokio::test]
+async fn a_ticket_of_existing_locks_that_starts_over_belongs_to_whoever_queued() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [holder, client]: [Client; 2] = connect_many(&server).await;
+    let owner = Owner::new();
+    let lock = mixed(&client).owned_by(&owner);
+    let held = mutex_at(&holder, B).acquire().await.unwrap();
+    let ticket = lock.enqueue().await.unwrap();
+    let acquiring = tokio::spawn(ticket.acquired());
+    queue_of(&zookeeper, B, 2).await;
+    let node = queue_of(&zookeeper, A, 1).await.remove(0);
+    zookeeper.delete(&format!("{A}/{node}"), None).await.unwrap();
+    eventually("it starts over", || async {
+        let now = children(&zookeeper, A).await;
+        (now.len() == 1 && now[0] != node).then_some(())
+    })
+    .await;
+    held.release().await.unwrap();
+    let guard = within(acquiring).await.unwrap().unwrap();
+    assert!(lock.is_owned_by(&owner));
+    guard.release().await.unwrap();
+}
+
+/// A ticket that has permits keeps the gate only as long as it needs it, also as a member of a multi-lock.
+#[tokio::test]
+async fn a_ticket_of_existing_locks_with_a_semaphore_leaves_the_other_permits_to_others() {
+    let server = TestingServer::start().await.unwrap();
+    let [one, two]: [Client; 2] = connect_many(&server).await;
+    let members: [Arc<dyn InterProcessLock>; 2] =
+        [Arc::new(Semaphore::new(&one, A, 3).unwrap()), lock_at(&one, B)];
+    let ticket = MultiLock::of(members).unwrap().enqueue().await.unwrap();
+    let other = Semaphore::new(&two, A, 3).unwrap();
+    assert_eq!(other.available_permits().await, Ok(2));
+    assert!(other.try_acquire_for(LONG).await.unwrap().is_some(), "two permits are free");
+    drop(ticket);
 }
