@@ -114,7 +114,7 @@ mod shared_count;
 pub mod testing;
 
 pub use zookeeper_client;
-pub use zookeeper_client::{Acl, AuthId, CreateMode, Permission};
+pub use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 pub use self::client::{Client, ClientBuilder, ConnectionState, KeepAlive, RetryPolicy};
 pub use self::error::{Error, LossReason, Result, WorkError};

@@ -91,7 +91,8 @@ impl MultiLock {
     /// as soon as the loss is noticed.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`]: there are no locks, or two of them have the same path.
+    /// - [`Error::InvalidArgument`]: there are no locks, two of them have the same path, or one of them is a multi-lock
+    ///   whose paths do not all come before those of the next lock: the order of the paths could not be kept.
     pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
         in_order(&mut locks, |lock| lock.paths())?;
@@ -308,15 +309,24 @@ fn of(owner: &Option<Owner>) -> Owner {
 /// Sorts members by their paths.
 ///
 /// # Errors
-/// - [`Error::InvalidArgument`]: there are no members, or two of them have the same path.
+/// - [`Error::InvalidArgument`]: there are no members, two of them have the same path, or one of them is a multi-lock
+///   with a path that comes after one of the next member's, so that not all would be acquired in one order.
 fn in_order<M>(members: &mut [M], paths: impl Fn(&M) -> Vec<&str>) -> Result<()> {
     members.sort_by(|a, b| paths(a).cmp(&paths(b)));
-    let mut all: Vec<&str> = members.iter().flat_map(&paths).collect();
+    let acquired: Vec<&str> = members.iter().flat_map(&paths).collect();
+    let mut all = acquired.clone();
     all.sort_unstable();
-    let reason = match all.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => format!("{} is there twice, and would wait for itself", pair[0]),
-        None if all.is_empty() => "a multi-lock needs at least one lock".into(),
-        None => return Ok(()),
+    let twice = all.windows(2).find(|pair| pair[0] == pair[1]);
+    let disorder = acquired.windows(2).find(|pair| pair[0] > pair[1]);
+    let reason = match (twice, disorder) {
+        (Some(pair), _) => format!("{} is there twice, and would wait for itself", pair[0]),
+        (None, Some(pair)) => format!(
+            "{} would be acquired before {}, and others acquire them the other way round; put the locks themselves in, \
+             not a multi-lock of them",
+            pair[0], pair[1]
+        ),
+        (None, None) if all.is_empty() => "a multi-lock needs at least one lock".into(),
+        (None, None) => return Ok(()),
     };
     Err(Error::InvalidArgument { argument: "members of a multi-lock", reason })
 }

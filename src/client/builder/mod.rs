@@ -208,7 +208,7 @@ impl ClientBuilder {
     /// permissions.
     ///
     /// Every contender of a lock needs permission to list the children of the lock path, and to create and delete
-    /// nodes there.
+    /// nodes there. [`Acls`](crate::Acls) has lists for common cases, to be given with `to_vec`.
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.acls.set_default(acl.into());
         self
