@@ -99,26 +99,21 @@ impl MultiLock {
         Ok(Self { members: Members::OneByOne(OneByOne::new(locks)) })
     }
 
-    /// Returns a handle to the same lock object that acquires with these options, all members alike.
+    /// Returns a handle to the same lock object that acquires with these options.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, or the node data is not allowed (see
-    ///   [`LockOptions::node_data`]).
+    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, the node data is not allowed (see
+    ///   [`LockOptions::node_data`]), or this multi-lock was made [of existing locks](Self::of), on which you set
+    ///   the options instead.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
-        let members = match &self.members {
-            Members::Together(together, owner) => {
-                let members = together.members().iter();
-                let members =
-                    members.map(|member| member.with_options(options.clone())).collect::<Result<_>>()?;
-                Members::Together(Together::new(members), owner.clone())
-            }
-            Members::OneByOne(one_by_one) => {
-                let locks = one_by_one.locks().iter();
-                let locks = locks.map(|lock| lock.with_options(options.clone())).collect::<Result<_>>()?;
-                Members::OneByOne(OneByOne::new(locks))
-            }
+        let Members::Together(together, owner) = &self.members else {
+            // A hold time of all would run while the next lock is waited for.
+            let reason = "set them on the locks that this one is made of".into();
+            return Err(Error::InvalidArgument { argument: "options", reason });
         };
-        Ok(Self { members })
+        let members = together.members().iter();
+        let members = members.map(|member| member.with_options(options.clone())).collect::<Result<_>>()?;
+        Ok(Self { members: Members::Together(Together::new(members), owner.clone()) })
     }
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See

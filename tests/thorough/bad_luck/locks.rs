@@ -113,14 +113,16 @@ impl Lock {
         matches!(self.rules, Rules::Exclusive | Rules::Shared)
     }
 
-    /// The same with options.
+    /// The same with options, if it takes any.
     pub(crate) fn with_options(self, options: LockOptions) -> Self {
         let queue = self.queue.map(|queue| match queue {
             Queue::Mutex(lock) => Queue::Mutex(lock.with_options(options.clone()).unwrap()),
             Queue::Read(lock) => Queue::Read(lock.with_options(options.clone()).unwrap()),
             Queue::Write(lock) => Queue::Write(lock.with_options(options.clone()).unwrap()),
         });
-        Self { lock: self.lock.with_options(options).unwrap(), queue, ..self }
+        // Mixed locks take none.
+        let lock = self.lock.with_options(options).unwrap_or(self.lock);
+        Self { lock, queue, ..self }
     }
 
     pub(crate) async fn acquire(&self, owner: &Owner) -> Result<LockGuard> {
