@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -163,11 +163,17 @@ impl Member {
     }
 }
 
+/// The parent of the registers, which nobody but the bystander writes.
+const REGISTERS: &str = "/registers";
+
 /// Looks at nodes, directly at the servers.
 pub(crate) struct Bystander {
     connect_string: String,
     has_several: bool,
     zookeeper: Mutex<zk::Client>,
+    /// The latest confirmed version of [`REGISTERS`].
+    confirmed: AtomicI32,
+    has_seen_the_past: AtomicBool,
 }
 
 impl Bystander {
@@ -180,7 +186,9 @@ impl Bystander {
     async fn start(servers: &Servers) -> Self {
         let connect_string = servers.connect_string();
         let zookeeper = Mutex::new(Self::connect(&connect_string).await);
-        Self { connect_string, has_several: servers.all().len() > 1, zookeeper }
+        let has_several = servers.all().len() > 1;
+        let (confirmed, has_seen_the_past) = Default::default();
+        Self { connect_string, has_several, zookeeper, confirmed, has_seen_the_past }
     }
 
     /// A session that lives.
@@ -200,11 +208,33 @@ impl Bystander {
         let reading = async {
             let zookeeper = self.zookeeper().await;
             if self.has_several {
-                zookeeper.set_data("/registers", b"", None).await.ok()?;
+                self.write(&zookeeper).await?;
             }
             number(zookeeper.get_data(register).await.ok()?.0)
         };
         timeout(SESSION_TIMEOUT, reading).await.ok().flatten()
+    }
+
+    /// Each version is greater than all that were confirmed before it was asked for, unless the servers have lost some.
+    async fn write(&self, zookeeper: &zk::Client) -> Option<()> {
+        let confirmed = self.confirmed.load(SeqCst);
+        let version = zookeeper.set_data(REGISTERS, b"", None).await.ok()?.version;
+        self.confirmed.fetch_max(version, SeqCst);
+        if version <= confirmed {
+            println!("version {version} of {REGISTERS} comes after {confirmed}");
+            self.has_seen_the_past.store(true, SeqCst);
+        }
+        Some(())
+    }
+
+    /// Whether the servers have lost writes that they had confirmed.
+    ///
+    /// Servers that end soon after a change of the leader may lose what they have received by then (ZOOKEEPER-4785, seen
+    /// with 3.8.0). No client can help that.
+    pub(crate) async fn has_seen_the_past(&self) -> bool {
+        let zookeeper = self.zookeeper().await;
+        let _ = timeout(SESSION_TIMEOUT, self.write(&zookeeper)).await;
+        self.has_seen_the_past.load(SeqCst)
     }
 }
 
@@ -258,7 +288,7 @@ impl Stage {
         let bystander = Arc::new(Bystander::start(&servers).await);
         let zookeeper = bystander.zookeeper().await;
         let mode = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-        zookeeper.create("/registers", b"", &mode).await.unwrap();
+        zookeeper.create(REGISTERS, b"", &mode).await.unwrap();
         for register in registers {
             zookeeper.create(register, b"0", &mode).await.unwrap();
         }
