@@ -201,8 +201,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// Same as [`acquire`](Self::acquire), and:
-    /// - [`Error::NotConnected`]: the queue was not reached within this time, so it is unknown whether the permits
-    ///   are taken.
+    /// - [`Error::NotConnected`]: the servers did not answer within this time: the queue was not reached, or the permits
+    ///   were free and could not be taken.
     ///
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).

@@ -5,67 +5,69 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A caller that wants a place in a queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct Caller(Arc<Flags>);
+
+#[derive(Debug)]
+struct Flags {
     may_wait: bool,
-    /// Set when a contender of the caller is known to have been in its queue: from then on the caller has waited
-    /// for others, not for the servers.
-    reached: Option<Arc<AtomicBool>>,
+    /// Whether it has waited for others, as far as is known, and not for the servers.
+    has_reached: AtomicBool,
     /// Whether no one wants the place any more.
-    has_gone: Arc<AtomicBool>,
+    has_gone: AtomicBool,
     /// Whether the create of its contender was sent.
-    has_sent: Arc<AtomicBool>,
+    has_sent: AtomicBool,
 }
 
 impl Caller {
-    /// A caller that waits for as long as it takes.
-    pub(crate) fn patient() -> Self {
-        Self { may_wait: true, reached: None, has_gone: Arc::default(), has_sent: Arc::default() }
-    }
-
-    /// A caller with a deadline, which checks afterwards whether it has reached the queue.
-    pub(crate) fn with_deadline() -> Self {
-        Self {
-            may_wait: true,
-            reached: Some(Arc::default()),
-            has_gone: Arc::default(),
-            has_sent: Arc::default(),
-        }
+    /// A caller that waits, for a time or for as long as it takes.
+    pub(crate) fn waiting() -> Self {
+        Self::new(true)
     }
 
     /// A caller that does not wait, and wants to know where it stands.
     pub(crate) fn asking() -> Self {
-        Self { may_wait: false, reached: None, has_gone: Arc::default(), has_sent: Arc::default() }
+        Self::new(false)
+    }
+
+    fn new(may_wait: bool) -> Self {
+        let [has_reached, has_gone, has_sent] = Default::default();
+        Self(Arc::new(Flags { may_wait, has_reached, has_gone, has_sent }))
     }
 
     /// Whether it can use a place whose standing is not known yet.
     pub(super) fn may_wait(&self) -> bool {
-        self.may_wait
+        self.0.may_wait
     }
 
+    /// Records that a contender of the caller is in its queue.
     pub(super) fn reached(&self) {
-        if let Some(reached) = &self.reached {
-            reached.store(true, Ordering::Relaxed);
-        }
+        self.0.has_reached.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that what it wants is free, so that from now on it waits for the servers only.
+    pub(super) fn takes(&self) {
+        self.0.has_reached.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether it has waited for others, as far as is known, and not for the servers.
+    pub(crate) fn has_reached(&self) -> bool {
+        self.0.has_reached.load(Ordering::Relaxed)
     }
 
     pub(super) fn sends(&self) {
-        self.has_sent.store(true, Ordering::Relaxed);
+        self.0.has_sent.store(true, Ordering::Relaxed);
     }
 
     /// Whether the requests that it makes now are sent behind its create.
     pub(super) fn has_sent(&self) -> bool {
-        self.has_sent.load(Ordering::Relaxed)
+        self.0.has_sent.load(Ordering::Relaxed)
     }
 
     pub(super) fn goes(&self) {
-        self.has_gone.store(true, Ordering::Relaxed);
+        self.0.has_gone.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn has_gone(&self) -> bool {
-        self.has_gone.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn has_reached(&self) -> bool {
-        self.reached.as_ref().is_some_and(|reached| reached.load(Ordering::Relaxed))
+        self.0.has_gone.load(Ordering::Relaxed)
     }
 }

@@ -30,6 +30,7 @@ pub(crate) use self::internals::LockInternals;
 #[cfg(test)]
 pub(crate) use self::internals::tests::known_paths as known_queues;
 pub(crate) use self::leases::{Leases, Limit};
+pub(crate) use self::losses::Losses;
 pub(crate) use self::multi_waiter::MultiWaiter;
 pub(crate) use self::permit_waiter::PermitWaiter;
 pub(crate) use self::pure::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};

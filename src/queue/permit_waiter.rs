@@ -25,6 +25,7 @@ pub(crate) struct PermitWaiter {
     machine: PermitContender,
     wanted: u32,
     data: Option<Arc<[u8]>>,
+    caller: Caller,
     /// The place at the gate.
     seat: Seat,
     /// The watches that fire when the last count is out of date.
@@ -56,7 +57,7 @@ impl PermitWaiter {
                 seat.arrive().await?;
                 (seat, None)
             }
-            Pass::Enter(on_the_way) => leases.enter(form, caller, on_the_way).await?,
+            Pass::Enter(on_the_way) => leases.enter(form, caller.clone(), on_the_way).await?,
         };
         leases.leases().is_used_now();
         let event = Event::Entered { passage: seat.passage(), count };
@@ -65,6 +66,7 @@ impl PermitWaiter {
             machine: PermitContender::new(wanted),
             wanted,
             data,
+            caller,
             seat,
             watchers: Vec::new(),
             in_doubt: Vec::new(),
@@ -74,6 +76,7 @@ impl PermitWaiter {
         };
         let action = waiter.machine.on(event, waiter.connection());
         waiter.drive(action).await?;
+        waiter.caller.reached();
         Ok(waiter)
     }
 
@@ -201,6 +204,10 @@ impl PermitWaiter {
 
     /// Creates all leases in one transaction, on condition that our node at the gate exists.
     async fn take(&mut self) -> Result<Event> {
+        if !self.machine.is_patient() {
+            // Otherwise it has waited for others already.
+            self.caller.takes();
+        }
         self.ready().await;
         let session = self.session()?;
         let leases = self.leases.leases();

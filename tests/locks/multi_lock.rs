@@ -866,3 +866,162 @@ async fn whoever_loses_a_node_whenever_it_enters_gives_up_after_a_bounded_number
     assert!(requests.len() <= 7 * tries, "{requests:?}");
     watches_of(&server, 0).await;
 }
+
+/// A multi-lock of two plain paths.
+fn pair(client: &Client) -> MultiLock {
+    MultiLock::new(client, [A, B]).unwrap()
+}
+
+fn lock_at(client: &Client, path: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(mutex_at(client, path))
+}
+
+/// A multi-lock of two existing locks.
+fn existing(client: &Client) -> MultiLock {
+    MultiLock::of([lock_at(client, A), lock_at(client, B)]).unwrap()
+}
+
+/// A multi-lock of locks that are lost as soon as they are acquired.
+fn lost_at_once(client: &Client) -> MultiLock {
+    let options = LockOptions::new().max_hold(Duration::from_micros(1));
+    let locks =
+        [A, B].map(|path| Arc::new(mutex_at(client, path).with_options(options.clone()).unwrap()) as _);
+    MultiLock::of(locks).unwrap()
+}
+
+/// To acquire again what is lost at once would be a storm, and never end.
+#[tokio::test]
+async fn locks_that_are_lost_at_once_fail_the_acquire() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let lock = lost_at_once(&client);
+    let second = Duration::from_secs(1);
+    let outcomes = [
+        within(lock.acquire()).await.map(Some),
+        within(lock.try_acquire()).await,
+        within(lock.try_acquire_for(second)).await,
+    ];
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(Error::LockLost { reason: LossReason::Deadline, .. })), "{outcome:?}");
+    }
+    queue_of(&bystander(&server).await, A, 0).await;
+}
+
+/// Two calls of one owner wait, on a thread each: when one has the lock, the other enters it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [holder, client]: [Client; 2] = connect_many(&server).await;
+    let paths: Vec<String> = (0..400).map(|number| format!("/multi/{number:03}")).collect();
+    let lock = MultiLock::new(&client, &paths).unwrap().owned_by(&Owner::new());
+    for round in 0..20 {
+        let held = mutex_at(&holder, &paths[0]).acquire().await.unwrap();
+        let (acquired, mut guards) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..2 {
+            let (lock, acquired) = (lock.clone(), acquired.clone());
+            std::thread::spawn(move || {
+                let _ = acquired.send(futures_executor::block_on(lock.acquire()).unwrap());
+            });
+        }
+        queue_of(&zookeeper, &paths[0], 3).await;
+        watches_of(&server, 2).await;
+        held.release().await.unwrap();
+        let first = within(guards.recv()).await.unwrap();
+        let second = tokio::time::timeout(LONG, guards.recv()).await;
+        assert!(second.is_ok(), "in round {round} one has the locks, and the other waits for its own owner");
+        second.unwrap().unwrap().release().await.unwrap();
+        first.release().await.unwrap();
+    }
+}
+
+/// `None` means that somebody else had it; whoever has not reached the queue gets an error.
+#[tokio::test]
+async fn a_try_of_existing_locks_at_a_silent_server_does_not_say_that_somebody_has_them() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    for (kind, lock) in [("paths", pair(&client)), ("existing locks", existing(&client))] {
+        lock.acquire().await.unwrap().release().await.unwrap();
+        server.pause().unwrap();
+        let outcome = within(lock.try_acquire_for(Duration::from_nanos(1))).await;
+        server.resume().unwrap();
+        assert!(matches!(outcome, Err(Error::NotConnected { .. })), "{kind}: {outcome:?}");
+    }
+}
+
+/// All locks are free and were acquired; the servers are silent when they are asked whether they are still held.
+#[tokio::test]
+async fn a_try_of_free_existing_locks_does_not_say_that_somebody_has_them() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let lock = existing(&client);
+    // Then it is watched whether the paths exist.
+    for _ in 0..3 {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    let silent = proxy.intercept(Request::Exists, Fate::HoldReply);
+    let outcome = within(lock.try_acquire_for(Duration::from_secs(2))).await;
+    within(silent.happened()).await;
+    silent.release();
+    assert!(!matches!(outcome, Ok(None)), "nobody else is there");
+}
+
+/// The deadline bounds the whole of an acquire, whatever the servers take for each lock.
+#[tokio::test]
+async fn the_deadline_of_existing_locks_holds_when_each_takes_a_little() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let locks = (0..60).map(|number| lock_at(&client, &format!("/multi/{number:02}")));
+    let lock = MultiLock::of(locks).unwrap();
+    for _ in 0..3 {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(10)));
+    let mut longest = (Duration::ZERO, String::new());
+    for _ in 0..10 {
+        let start = Instant::now();
+        let outcome = within(lock.try_acquire_for(Duration::from_nanos(1))).await;
+        let elapsed = start.elapsed();
+        longest = longest.max((elapsed, format!("{:?}", outcome.map(|guard| guard.is_some()))));
+    }
+    proxy.set_traffic(Traffic::pass());
+    // Several times what is allowed, for a busy machine.
+    assert!(longest.0 < Duration::from_millis(500), "{longest:?}");
+}
+
+/// Two calls of one owner for existing locks: the loss of a lock that both have does not end the wait.
+#[tokio::test]
+async fn a_lock_lost_while_two_calls_of_one_owner_wait_is_acquired_again() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [holder, client]: [Client; 2] = connect_many(&server).await;
+    let lock = existing(&client).owned_by(&Owner::new());
+    let held = mutex_at(&holder, B).acquire().await.unwrap();
+    let calls: Vec<_> = (0..2)
+        .map(|_| {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.acquire().await })
+        })
+        .collect();
+    queue_of(&zookeeper, B, 3).await;
+    let node = queue_of(&zookeeper, A, 1).await.remove(0);
+    // Both watch it.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    zookeeper.delete(&format!("{A}/{node}"), None).await.unwrap();
+    eventually("it is acquired again", || async {
+        let now = children(&zookeeper, A).await;
+        (now.len() == 1 && now[0] != node || calls.iter().any(|call| call.is_finished())).then_some(())
+    })
+    .await;
+    held.release().await.unwrap();
+    let mut errors = Vec::new();
+    for call in calls {
+        match within(call).await.unwrap() {
+            Ok(guard) => drop(guard),
+            Err(error) => errors.push(error),
+        }
+    }
+    assert!(errors.is_empty(), "{errors:?}");
+}

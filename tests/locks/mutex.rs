@@ -10,8 +10,8 @@ use futures_util::future::join;
 use tokio::sync::mpsc;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
 use zk_recipes::{
-    Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
-    ReadWriteLock, Semaphore,
+    Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason,
+    MultiLock, Owner, ReadWriteLock, RetryPolicy, Semaphore,
 };
 use zookeeper_client as zk;
 
@@ -864,4 +864,63 @@ async fn another_recipe_may_follow_a_watched_ticket_that_is_dropped() {
     let other = ReadWriteLock::new(&client, "/locks/a").unwrap();
     let guard = within(other.write().acquire()).await;
     assert!(guard.is_ok(), "{guard:?}");
+}
+
+/// A waiter keeps its place however often requests fail; so does a ticket that is awaited during an outage.
+#[tokio::test]
+async fn an_outage_longer_than_the_policy_does_not_cost_a_ticket_its_place() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let holder = connect(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = Client::builder()
+        .session_timeout(Duration::from_secs(30))
+        .connection_timeout(Duration::from_millis(200))
+        .retry_policy(RetryPolicy::one_time(Duration::from_millis(10)))
+        .drop_timeout(Duration::ZERO)
+        .connect(&proxy.connect_string())
+        .await
+        .unwrap();
+    let session = session_id(&client).await;
+    let mut failed = Vec::new();
+    for is_ticket in [false, true] {
+        let held = mutex(&holder).acquire().await.unwrap();
+        let lock = mutex(&client);
+        let waiting = if is_ticket {
+            let ticket = lock.enqueue().await.unwrap();
+            proxy.refuse_connections(true).unwrap();
+            proxy.cut();
+            let suspended = client.watch_connection();
+            within(suspended.clone().wait_for(|state| *state == ConnectionState::Suspended)).await.unwrap();
+            tokio::spawn(ticket.acquired())
+        } else {
+            let waiting = tokio::spawn(async move { lock.acquire().await });
+            watches_of(&server, 1).await;
+            proxy.refuse_connections(true).unwrap();
+            proxy.cut();
+            waiting
+        };
+        let [place] = &children(&zookeeper, "/locks/a")
+            .await
+            .into_iter()
+            .filter(|node| !held.node_path().ends_with(node))
+            .collect::<Vec<_>>()[..]
+        else {
+            panic!("one waits")
+        };
+        // Several times what the policy allows.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        proxy.refuse_connections(false).unwrap();
+        held.release().await.unwrap();
+        match within(waiting).await.unwrap() {
+            Ok(guard) => {
+                assert!(guard.node_path().ends_with(place));
+                guard.release().await.unwrap();
+            }
+            Err(error) => failed.push((is_ticket, error.to_string())),
+        }
+        assert_eq!(session_id(&client).await, session);
+        queue_of(&zookeeper, "/locks/a", 0).await;
+    }
+    assert!(failed.is_empty(), "{failed:?}");
 }

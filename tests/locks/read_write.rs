@@ -1114,3 +1114,31 @@ async fn sides_that_one_owner_wants_at_the_same_time_do_not_wait_for_each_other(
     drop(reading.unwrap());
     sandbox.assert_nothing_left().await;
 }
+
+/// Two calls of one owner to read, on a thread each, share one hold, whichever is released first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_reads_twice_reads_until_both_are_released() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [holder, client]: [Client; 2] = connect_many(&server).await;
+    let owner = Owner::new();
+    let outside = ReadWriteLock::new(&holder, LOCK).unwrap();
+    let lock = ReadWriteLock::new(&client, LOCK).unwrap().read().owned_by(&owner);
+    for round in 0..300 {
+        let held = outside.write().acquire().await.unwrap();
+        let (acquired, mut guards) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..2 {
+            let (lock, acquired) = (lock.clone(), acquired.clone());
+            std::thread::spawn(move || {
+                let _ = acquired.send(futures_executor::block_on(lock.acquire()).unwrap());
+            });
+        }
+        queue_of(&zookeeper, LOCK, 3).await;
+        held.release().await.unwrap();
+        let (first, second) = (within(guards.recv()).await.unwrap(), within(guards.recv()).await.unwrap());
+        second.release().await.unwrap();
+        assert!(lock.is_owned_by(&owner), "in round {round} it still reads: {first:?}");
+        first.release().await.unwrap();
+        assert!(!lock.is_owned_by(&owner), "in round {round}");
+    }
+}

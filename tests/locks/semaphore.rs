@@ -1289,3 +1289,18 @@ async fn a_mutex_among_the_leases_is_an_error() {
     drop(within(semaphore.acquire()).await.unwrap());
     permit.release().await.unwrap();
 }
+
+/// All permits are free; the servers are silent while they are taken.
+#[tokio::test]
+async fn a_timed_acquire_of_free_permits_does_not_say_that_somebody_has_them() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let silent = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let outcome = within(semaphore.try_acquire_for(Duration::from_secs(2))).await;
+    within(silent.happened()).await;
+    silent.release();
+    assert!(!matches!(outcome, Ok(None)), "nobody else is there");
+}

@@ -97,18 +97,17 @@ pub(crate) async fn try_acquire<L: Acquirable>(
 }
 
 async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<Option<LockGuard>> {
-    let entry = match wait {
-        Wait::No => lock.enter(owner, Caller::asking()).await,
-        Wait::Forever => lock.enter(owner, Caller::patient()).await,
-        Wait::Until { within, .. } => {
-            let caller = Caller::with_deadline();
-            match wait.bound(lock.enter(owner, caller.clone())).await {
-                Some(entry) => entry,
-                // Only an entry that reached the queue knows that another owner is ahead.
-                None if caller.has_reached() => return Ok(None),
-                None => return Err(lock.client().not_connected(within)),
-            }
-        }
+    let caller = match wait {
+        Wait::No => Caller::asking(),
+        Wait::Until { .. } | Wait::Forever => Caller::waiting(),
+    };
+    // Time that was spent in the queue was spent on others; any other time on the servers.
+    let timed_out = || match wait {
+        Wait::Until { within, .. } if !caller.has_reached() => Err(lock.client().not_connected(within)),
+        _ => Ok(()),
+    };
+    let Some(entry) = wait.bound(lock.enter(owner, caller.clone())).await else {
+        return timed_out().map(|()| None);
     };
     let mut waiter = match entry? {
         Entry::Granted(guard) => return Ok(Some(guard)),
@@ -122,7 +121,7 @@ async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<
         },
         Wait::Until { .. } | Wait::Forever => match wait.bound(granted(&mut waiter)).await {
             Some(guard) => return guard.map(Some),
-            None => Ok(()),
+            None => timed_out(),
         },
     };
     // Boxed, so that waiters do not carry its size.

@@ -9,12 +9,25 @@ use tokio::time::Instant;
 
 use super::wait::Wait;
 use crate::client::sleep_until;
-use crate::error::{Error, Result};
+use crate::error::{Error, LossReason, Result};
 use crate::lock::holding::guard::{LockGuard, release_all};
 use crate::lock::inter_process_lock::InterProcessLock;
+use crate::queue::Losses;
 
 /// How long a wait must last before the locks acquired so far are worth a watch each.
 const BRIEF_WAIT: Duration = Duration::from_millis(100);
+
+/// After this time in the queues, a loss is not one of a series.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// How a round through all locks has ended.
+enum Round {
+    Held(LockGuard),
+    /// One was not available in time.
+    Unavailable,
+    /// One was lost before all were held.
+    Lost(Error),
+}
 
 /// The locks in the order in which everybody acquires them; at least one.
 #[derive(Clone, Debug)]
@@ -40,63 +53,96 @@ impl OneByOne {
         }
     }
 
-    /// Acquires one lock after the other. Starts over if one is lost while waiting for another. Returns `None` if the
-    /// locks were not available for that long.
+    /// Acquires one lock after the other. Starts over if one is lost before all are held. Returns `None` if the locks
+    /// were not available for that long.
     pub(crate) async fn try_acquire(&self, wait: Wait) -> Result<Option<LockGuard>> {
-        'anew: loop {
-            let mut taken = Vec::with_capacity(self.locks.len());
-            for lock in &*self.locks {
-                let next = tokio::select! {
-                    biased;
-                    next = take(&**lock, wait) => next,
-                    () = any_lost(&taken) => continue 'anew,
-                };
-                match next {
-                    Ok(Some(guard)) => taken.push(guard),
-                    Ok(None) => {
-                        let mut failed = give_back(taken, wait).await;
-                        // Members that were lost need no release.
-                        failed.retain(|error| !matches!(error, Error::LockLost { .. }));
-                        return Error::all(failed).map_or(Ok(None), Err);
-                    }
-                    Err(error) => {
-                        let mut failed = give_back(taken, wait).await;
-                        failed.retain(|other| *other != error);
-                        return Err(error.with(failed));
-                    }
+        let mut losses = Losses::default();
+        let mut has_lost = false;
+        loop {
+            let start = Instant::now();
+            match self.round(wait).await {
+                Ok(Round::Held(guard)) => return Ok(Some(guard)),
+                Ok(Round::Unavailable) => return Ok(None),
+                // The next round would not be faster.
+                Ok(Round::Lost(error @ Error::LockLost { reason: LossReason::Deadline, .. })) => {
+                    return Err(error);
+                }
+                Ok(Round::Lost(_)) => has_lost = true,
+                // Another call of this owner holds what both have lost, and is about to notice.
+                Err(Error::LockLost { .. }) if has_lost => {}
+                Err(error) => return Err(error),
+            }
+            if start.elapsed() > LONG_WAIT {
+                losses.reset();
+            }
+            let Some(paused) = wait.bound(losses.pause(&self.paths())).await else { return Ok(None) };
+            paused?;
+        }
+    }
+
+    async fn round(&self, wait: Wait) -> Result<Round> {
+        let mut taken = Vec::with_capacity(self.locks.len());
+        for lock in &*self.locks {
+            let next = tokio::select! {
+                biased;
+                next = take(&**lock, wait) => next,
+                Err(error) = any_lost(&taken) => return Ok(Round::Lost(error)),
+            };
+            match next {
+                Ok(Some(guard)) => taken.push(guard),
+                Ok(None) => {
+                    let mut failed = give_back(taken, wait).await;
+                    // Members that were lost need no release.
+                    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
+                    return Error::all(failed).map_or(Ok(Round::Unavailable), Err);
+                }
+                Err(error) => {
+                    let mut failed = give_back(taken, wait).await;
+                    failed.retain(|other| *other != error);
+                    return Err(error.with(failed));
                 }
             }
-            let guard = LockGuard::of_all(taken);
-            if wait.finish(guard.look()).await.is_none() {
-                return Ok(None);
-            }
-            if guard.loss().is_none() {
-                return Ok(Some(guard));
-            }
         }
+        let guard = LockGuard::of_all(taken);
+        let looked = wait.finish(guard.look()).await;
+        match (guard.ensure_held(), looked, wait) {
+            (Err(error), ..) => Ok(Round::Lost(error)),
+            (Ok(()), None, Wait::Until { within, .. }) => {
+                Err(guard.first_node().client().not_connected(within))
+            }
+            (Ok(()), ..) => Ok(Round::Held(guard)),
+        }
+    }
+
+    fn paths(&self) -> String {
+        let paths: Vec<&str> = self.locks.iter().flat_map(|lock| lock.paths()).collect();
+        paths.join(", ")
     }
 }
 
 async fn take(lock: &dyn InterProcessLock, wait: Wait) -> Result<Option<LockGuard>> {
     match wait {
         Wait::No => lock.try_acquire().await,
-        Wait::Until { deadline, .. } => {
-            let within = deadline.saturating_duration_since(Instant::now());
-            // At the very deadline this is `try_acquire`, which has no bound of its own.
-            wait.finish(lock.try_acquire_for(within)).await.unwrap_or(Ok(None))
+        Wait::Until { within, .. } => {
+            let mut taken = lock.try_acquire_for(wait.remaining()).await;
+            if let Err(Error::NotConnected { waited, .. }) = &mut taken {
+                *waited = within;
+            }
+            taken
         }
         Wait::Forever => lock.acquire().await.map(Some),
     }
 }
 
-/// Waits until one of the locks is lost. Sets a watch on their nodes only if this takes long enough to be worth
-/// it.
-async fn any_lost(taken: &[LockGuard]) {
+/// Waits until one of the locks is lost, and returns the error. Sets a watch on their nodes only if this takes long
+/// enough to be worth it.
+async fn any_lost(taken: &[LockGuard]) -> Result<()> {
     sleep_until(Instant::now() + BRIEF_WAIT).await;
-    match taken {
-        [] => pending().await,
-        taken => drop(select_all(taken.iter().map(|guard| Box::pin(guard.lost()))).await),
+    if taken.is_empty() {
+        return pending().await;
     }
+    select_all(taken.iter().map(|guard| Box::pin(guard.lost()))).await;
+    taken.iter().try_for_each(LockGuard::ensure_held)
 }
 
 /// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.

@@ -185,8 +185,10 @@ impl Reentrant {
     pub(crate) fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
         let token = grant.czxid;
         let node = HeldNode::new(self.client(), grant, &self.options);
-        tracing::debug!(node = &**node.path(), token, "acquired");
-        LockGuard::new(self.owners.enter(owner, self.kind, token, node), &self.client)
+        let path = node.path().clone();
+        let share = self.owners.enter(owner, self.kind, token, node);
+        tracing::debug!(node = &*path, token, "acquired");
+        LockGuard::new(share, &self.client)
     }
 
     /// Registers a waiting owner, which is notified when it acquires the lock through another place.

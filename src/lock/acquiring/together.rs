@@ -82,9 +82,10 @@ impl Contending for Turn {
         self.ensure_no_deadlock()?;
         let Self { members, owner, waiter, entered } = self;
         let Some((place, member)) = waiter.waiting() else { return waiter.wait().await };
-        let member = &members.members()[member];
-        tracing::debug!(path = member.path(), position = place.position(), "waiting");
-        let waiting = member.wait_as(owner);
+        tracing::debug!(path = members.members()[member].path(), position = place.position(), "waiting");
+        // At the last member: when its hold is registered, those of the others are.
+        let Some(last) = members.members().last() else { return waiter.wait().await };
+        let waiting = last.wait_as(owner);
         // A lost hold does not end the wait.
         let enter_again = || ready(Ok(members.enter_again(owner).unwrap_or_default()));
         *entered = waiting.until(pin!(waiter.wait()), enter_again).await?;

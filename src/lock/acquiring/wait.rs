@@ -10,8 +10,9 @@ use tokio::time::Instant;
 use crate::client::sleep_until;
 use crate::lock::deadline::from_now;
 
-/// How much longer than its deadline an acquire may take, to confirm that its nodes are gone from the queues.
-const LEAVE_GRACE: Duration = Duration::from_millis(100);
+/// How much longer than its deadline an acquire may take, to ask for the last locks, and to confirm that its nodes are gone
+/// from the queues.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// How long to wait for a lock that is not available immediately.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +36,20 @@ impl Wait {
         }
     }
 
+    /// Returns the time that is left; after the deadline, what is left of a grace period that is granted once.
+    pub(crate) fn remaining(self) -> Duration {
+        let Self::Until { deadline, .. } = self else { return Duration::MAX };
+        let now = Instant::now();
+        let end = if now < deadline { deadline } else { deadline + GRACE };
+        // Zero would be to try, which has no bound.
+        end.saturating_duration_since(now).max(Duration::from_nanos(1))
+    }
+
     /// Runs a last step up to a grace period after the deadline, if there is one.
     pub(crate) async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
         match self {
             Self::No | Self::Forever => Some(last.await),
-            Self::Until { deadline, .. } => until(deadline.max(Instant::now()) + LEAVE_GRACE, last).await,
+            Self::Until { deadline, .. } => until(deadline.max(Instant::now()) + GRACE, last).await,
         }
     }
 }

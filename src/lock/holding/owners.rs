@@ -89,7 +89,7 @@ impl Owners {
 
     /// Returns the hold of the owner. It may end at any moment, and may already be lost.
     pub(crate) fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<Hold>> {
-        self.entries.lock().holds.get(&(owner.clone(), kind)).and_then(|entered| entered.hold.upgrade())
+        self.entries.lock().hold_of(owner, kind)
     }
 
     pub(crate) fn holds(&self, owner: &Owner, kind: Kind) -> bool {
@@ -116,7 +116,8 @@ impl Owners {
             && !self.holds(owner, Kind::Shared)
     }
 
-    /// Registers a hold, and notifies the waiters of its owner.
+    /// Registers a hold, and notifies the waiters of its owner. If the owner holds already, by a grant that came at
+    /// the same time, re-enters that and gives up `node`.
     pub(crate) fn enter(
         self: &Arc<Self>,
         owner: &Owner,
@@ -140,9 +141,16 @@ impl Owners {
         token: i64,
         node: Arc<HeldNode>,
     ) -> Share {
+        let lost = self.hold_of(owner, kind).filter(|hold| hold.node().loss().is_some());
+        let mut entries = self.entries.lock();
+        let present = entries.hold_of(owner, kind);
+        let is_lost = |hold: &&Arc<Hold>| lost.as_ref().is_some_and(|lost| Arc::ptr_eq(lost, hold));
+        if let Some(again) = present.as_ref().filter(|hold| !is_lost(hold)).and_then(Hold::share) {
+            drop(entries);
+            return again;
+        }
         let key = (owner.clone(), self.path.clone());
         self.held.0.lock().entry(key).or_default().push((token, kind, Arc::downgrade(&node)));
-        let mut entries = self.entries.lock();
         entries.count += 1;
         let number = entries.count;
         let registration = Registration { owners: self.clone(), owner: owner.clone(), kind, token, number };
@@ -165,6 +173,12 @@ impl Owners {
         let holds = holds.clone();
         drop(entries);
         Waiting { owners: self.clone(), owner: owner.clone(), holds }
+    }
+}
+
+impl Entries {
+    fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<Hold>> {
+        self.holds.get(&(owner.clone(), kind)).and_then(|entered| entered.hold.upgrade())
     }
 }
 

@@ -70,6 +70,7 @@ impl Place {
     /// From now on, this place might not be polled for long. If its node goes away meanwhile, the local waiters
     /// behind it are woken nevertheless. That costs one request, and only while there are such waiters.
     pub(crate) fn may_idle(&mut self) {
+        self.waits();
         if !std::mem::replace(&mut self.may_idle, true) {
             self.watch_while_idle();
         }

@@ -160,6 +160,11 @@ impl PermitContender {
         self.is_granted
     }
 
+    /// Whether it waits for permits that are not available immediately.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.is_patient
+    }
+
     /// Returns the next action of a contender that was told to wait, and wants to.
     pub(crate) fn park(&mut self, now: Connection) -> Action {
         self.is_patient = true;
