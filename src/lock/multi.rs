@@ -6,18 +6,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::inter_process_lock::{InterProcessLock, Sealed};
+use super::mutex::InterProcessMutex;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::lock::acquiring::attempt;
 use crate::lock::acquiring::one_by_one::OneByOne;
-use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::acquiring::together::Together;
 use crate::lock::acquiring::wait::Wait;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
-use crate::queue::{Kind, MUTEX};
 
 /// Several locks that are acquired and released as one: all or none.
 ///
@@ -54,15 +53,18 @@ use crate::queue::{Kind, MUTEX};
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct MultiLock {
-    members: Members,
+    /// In the order in which everybody acquires them; at least one.
+    locks: Arc<[Arc<dyn InterProcessLock>]>,
+    acquire: Acquire,
 }
 
+/// How the locks are acquired.
 #[derive(Clone, Debug)]
-enum Members {
-    /// Mutexes of one client, and for whom they are acquired: the current task, or outside of tasks the current
-    /// thread, if it is `None`.
+enum Acquire {
+    /// In one transaction, since all are mutexes of one client. For this owner, or if it is `None`, for the current
+    /// task, or outside of tasks the current thread.
     Together(Together, Option<Owner>),
-    /// Locks of any kind, each with its own owner.
+    /// Each for its own owner.
     OneByOne(OneByOne),
 }
 
@@ -76,10 +78,10 @@ impl MultiLock {
     /// - [`Error::InvalidPath`]: one of the paths is not valid.
     /// - [`Error::InvalidArgument`]: there are no paths, or one path is given twice.
     pub fn new<P: AsRef<str>>(client: &Client, paths: impl IntoIterator<Item = P>) -> Result<Self> {
-        let member = |path: P| Reentrant::new(client, path.as_ref(), &MUTEX, Kind::Exclusive);
-        let mut members = paths.into_iter().map(member).collect::<Result<Vec<_>>>()?;
-        in_order(&mut members, |member| vec![member.path()])?;
-        Ok(Self { members: Members::Together(Together::new(members), None) })
+        let mutex = |path: P| InterProcessMutex::new(client, path.as_ref());
+        let mut mutexes = paths.into_iter().map(mutex).collect::<Result<Vec<_>>>()?;
+        in_order(&mut mutexes, |mutex| vec![mutex.path()])?;
+        Ok(Self::together(mutexes, None))
     }
 
     /// Creates a multi-lock of existing locks, of any kind and any client, which are acquired one after the other
@@ -96,7 +98,18 @@ impl MultiLock {
     pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
         in_order(&mut locks, |lock| lock.paths())?;
-        Ok(Self { members: Members::OneByOne(OneByOne::new(locks)) })
+        Ok(Self::one_by_one(locks))
+    }
+
+    fn together(mutexes: Vec<InterProcessMutex>, owner: Option<Owner>) -> Self {
+        let members = mutexes.iter().map(|mutex| mutex.reentrant().clone()).collect();
+        let locks = mutexes.into_iter().map(|mutex| Arc::new(mutex) as _).collect();
+        Self { locks, acquire: Acquire::Together(Together::new(members), owner) }
+    }
+
+    fn one_by_one(locks: Vec<Arc<dyn InterProcessLock>>) -> Self {
+        let locks: Arc<[_]> = locks.into();
+        Self { locks: locks.clone(), acquire: Acquire::OneByOne(OneByOne::new(locks)) }
     }
 
     /// Returns a handle to the same lock object that acquires with these options.
@@ -106,27 +119,30 @@ impl MultiLock {
     ///   [`LockOptions::node_data`]), or this multi-lock was made [of existing locks](Self::of), on which you set
     ///   the options instead.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
-        let Members::Together(together, owner) = &self.members else {
+        let Acquire::Together(together, owner) = &self.acquire else {
             // A hold time of all would run while the next lock is waited for.
             let reason = "set them on the locks that this one is made of".into();
             return Err(Error::InvalidArgument { argument: "options", reason });
         };
-        let members = together.members().iter();
-        let members = members.map(|member| member.with_options(options.clone())).collect::<Result<_>>()?;
-        Ok(Self { members: Members::Together(Together::new(members), owner.clone()) })
+        let members = together.members().iter().map(|member| member.with_options(options.clone()));
+        Ok(Self {
+            locks: self.locks.clone(),
+            acquire: Acquire::Together(Together::new(members.collect::<Result<_>>()?), owner.clone()),
+        })
     }
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See
     /// [`InterProcessMutex::owned_by`](crate::InterProcessMutex::owned_by).
     pub fn owned_by(&self, owner: &Owner) -> Self {
-        let members = match &self.members {
-            Members::Together(together, _) => Members::Together(together.clone(), Some(owner.clone())),
-            Members::OneByOne(one_by_one) => {
-                let locks = one_by_one.locks().iter().map(|lock| lock.owned_by(owner));
-                Members::OneByOne(OneByOne::new(locks.collect()))
+        match &self.acquire {
+            Acquire::Together(together, _) => Self {
+                locks: self.locks.clone(),
+                acquire: Acquire::Together(together.clone(), Some(owner.clone())),
+            },
+            Acquire::OneByOne(_) => {
+                Self::one_by_one(self.locks.iter().map(|lock| lock.owned_by(owner)).collect())
             }
-        };
-        Self { members }
+        }
     }
 
     /// Acquires all locks, waiting until they are available.
@@ -139,9 +155,9 @@ impl MultiLock {
     /// # Cancel safety
     /// If cancelled, the places in the queues are given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        match &self.members {
-            Members::Together(together, owner) => attempt::acquire(together, &of(owner)).await,
-            Members::OneByOne(one_by_one) => one_by_one.acquire().await,
+        match &self.acquire {
+            Acquire::Together(together, owner) => attempt::acquire(together, &Owner::or_current(owner)).await,
+            Acquire::OneByOne(one_by_one) => one_by_one.acquire().await,
         }
     }
 
@@ -175,9 +191,11 @@ impl MultiLock {
     }
 
     async fn take(&self, wait: Wait) -> Result<Option<LockGuard>> {
-        match &self.members {
-            Members::Together(together, owner) => attempt::try_acquire(together, &of(owner), wait).await,
-            Members::OneByOne(one_by_one) => one_by_one.try_acquire(wait).await,
+        match &self.acquire {
+            Acquire::Together(together, owner) => {
+                attempt::try_acquire(together, &Owner::or_current(owner), wait).await
+            }
+            Acquire::OneByOne(one_by_one) => one_by_one.try_acquire(wait).await,
         }
     }
 
@@ -190,11 +208,8 @@ impl MultiLock {
     /// Cancel safe: this only reads.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
         let mut participants = Vec::new();
-        for member in 0..self.len() {
-            participants.extend(match &self.members {
-                Members::Together(together, _) => together.members()[member].participants().await?,
-                Members::OneByOne(one_by_one) => one_by_one.locks()[member].participants().await?,
-            });
+        for lock in &*self.locks {
+            participants.extend(lock.participants().await?);
         }
         Ok(participants)
     }
@@ -222,11 +237,8 @@ impl MultiLock {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn holder(&self) -> Result<Option<Participant>> {
-        for member in 0..self.len() {
-            let holder = match &self.members {
-                Members::Together(together, _) => together.members()[member].holder().await?,
-                Members::OneByOne(one_by_one) => one_by_one.locks()[member].holder().await?,
-            };
+        for lock in &*self.locks {
+            let holder = lock.holder().await?;
             if holder.is_some() {
                 return Ok(holder);
             }
@@ -245,12 +257,8 @@ impl MultiLock {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn path_exists(&self) -> Result<bool> {
-        for member in 0..self.len() {
-            let exists = match &self.members {
-                Members::Together(together, _) => together.members()[member].path_exists().await?,
-                Members::OneByOne(one_by_one) => one_by_one.locks()[member].path_exists().await?,
-            };
-            if !exists {
+        for lock in &*self.locks {
+            if !lock.path_exists().await? {
                 return Ok(false);
             }
         }
@@ -259,46 +267,18 @@ impl MultiLock {
 
     /// Returns whether each of the locks is held through its lock object. Makes no request.
     pub fn is_acquired_in_this_process(&self) -> bool {
-        match &self.members {
-            Members::Together(together, _) => {
-                together.members().iter().all(Reentrant::is_acquired_in_this_process)
-            }
-            Members::OneByOne(one_by_one) => {
-                one_by_one.locks().iter().all(|lock| lock.is_acquired_in_this_process())
-            }
-        }
+        self.locks.iter().all(|lock| lock.is_acquired_in_this_process())
     }
 
     /// Returns whether this owner holds each of the locks through its lock object. Makes no request.
     pub fn is_owned_by(&self, owner: &Owner) -> bool {
-        match &self.members {
-            Members::Together(together, _) => {
-                together.members().iter().all(|member| member.is_owned_by(owner))
-            }
-            Members::OneByOne(one_by_one) => one_by_one.locks().iter().all(|lock| lock.is_owned_by(owner)),
-        }
+        self.locks.iter().all(|lock| lock.is_owned_by(owner))
     }
 
     /// Returns the full paths of the locks in the order in which they are acquired, including the namespaces.
     pub fn paths(&self) -> Vec<&str> {
-        match &self.members {
-            Members::Together(together, _) => together.members().iter().map(Reentrant::path).collect(),
-            Members::OneByOne(one_by_one) => {
-                one_by_one.locks().iter().flat_map(|lock| lock.paths()).collect()
-            }
-        }
+        self.locks.iter().flat_map(|lock| lock.paths()).collect()
     }
-
-    fn len(&self) -> usize {
-        match &self.members {
-            Members::Together(together, _) => together.members().len(),
-            Members::OneByOne(one_by_one) => one_by_one.locks().len(),
-        }
-    }
-}
-
-fn of(owner: &Option<Owner>) -> Owner {
-    owner.clone().unwrap_or_else(Owner::current)
 }
 
 /// Sorts members by their paths.

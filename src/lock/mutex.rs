@@ -80,6 +80,10 @@ impl InterProcessMutex {
         Ok(Self { lock: Reentrant::shared(client, path, &MUTEX, Kind::Exclusive)? })
     }
 
+    pub(super) fn reentrant(&self) -> &Reentrant {
+        &self.lock
+    }
+
     /// Returns a handle to the same lock object that acquires with these options. By default an acquire
     /// has no maximum hold time, and its node data is the client's identity.
     ///

@@ -48,6 +48,11 @@ impl Owner {
             None => Identity::Thread(std::thread::current().id()),
         })
     }
+
+    /// Returns the owner that a lock object was given or else the current one.
+    pub(crate) fn or_current(given: &Option<Self>) -> Self {
+        given.clone().unwrap_or_else(Self::current)
+    }
 }
 
 #[cfg(test)]

@@ -300,7 +300,7 @@ impl Semaphore {
     }
 
     fn owner(&self) -> Owner {
-        self.owner.clone().unwrap_or_else(Owner::current)
+        Owner::or_current(&self.owner)
     }
 }
 

@@ -36,12 +36,8 @@ pub(crate) struct OneByOne {
 }
 
 impl OneByOne {
-    pub(crate) fn new(locks: Vec<Arc<dyn InterProcessLock>>) -> Self {
-        Self { locks: locks.into() }
-    }
-
-    pub(crate) fn locks(&self) -> &[Arc<dyn InterProcessLock>] {
-        &self.locks
+    pub(crate) fn new(locks: Arc<[Arc<dyn InterProcessLock>]>) -> Self {
+        Self { locks }
     }
 
     pub(crate) async fn acquire(&self) -> Result<LockGuard> {

@@ -197,7 +197,7 @@ impl Reentrant {
     }
 
     fn owner(&self) -> Owner {
-        self.owner.clone().unwrap_or_else(Owner::current)
+        Owner::or_current(&self.owner)
     }
 
     pub(crate) async fn acquire(&self) -> Result<LockGuard> {
