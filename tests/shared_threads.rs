@@ -16,6 +16,7 @@ use zk_recipes::{
     Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, blocking, operate,
 };
 
+use support::room::Room;
 use support::runtime::*;
 use support::*;
 
@@ -303,11 +304,11 @@ async fn requests_among_cuts_are_heard_and_the_holder_shows_itself_again() {
 async fn locks_of_one_key_exclude_each_other_however_they_come_and_go() {
     let server = TestingServer::start().await.unwrap();
     let [client, stranger] = connect_many(&server).await;
-    let inside = Arc::new(AtomicUsize::new(0));
+    let room = Arc::new(Room::default());
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..12_u64 {
         let client = if task == 0 { &stranger } else { &client };
-        let (client, inside) = (client.clone(), inside.clone());
+        let (client, room) = (client.clone(), room.clone());
         tasks.spawn(async move {
             for round in 0..60_u64 {
                 let locks = Locks::new(&client, "/keys").unwrap();
@@ -321,13 +322,13 @@ async fn locks_of_one_key_exclude_each_other_however_they_come_and_go() {
                     continue;
                 }
                 let guard = locks.mutex("a/b").unwrap().acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                let stay = room.enter(&guard);
                 // Entered again through another object of the key.
                 let again = locks.clone().mutex("a/b").unwrap().acquire().await.unwrap();
                 assert_eq!(again.fencing_token(), guard.fencing_token());
                 drop(guard);
                 tokio::task::yield_now().await;
-                assert_eq!(inside.fetch_sub(1, SeqCst), 1);
+                drop(stay);
                 if round % 2 == 0 { drop(again) } else { again.release().await.unwrap() }
             }
         });

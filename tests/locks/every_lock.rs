@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::room::Room;
 use crate::support::*;
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -398,23 +399,15 @@ async fn losses(guard: LockGuard) -> Vec<LossReason> {
     causes(within(guard.release()).await.unwrap_err()).into_iter().map(reason).collect()
 }
 
-/// Sees more at once in a place than it is for.
-#[derive(Default)]
-struct Room {
-    taken: u32,
-    last_token: i64,
-    last_token_of_all: i64,
-}
-
-impl Room {
-    const WHOLE: u32 = 60;
-}
-
 /// What the locks protect, by the path of their nodes.
 #[derive(Default)]
-struct Rooms(Mutex<HashMap<String, Room>>);
+struct Rooms(Mutex<HashMap<String, Arc<Room>>>);
 
 impl Rooms {
+    fn of(&self, path: &str) -> Arc<Room> {
+        self.0.lock().unwrap().entry(path.to_owned()).or_default().clone()
+    }
+
     async fn visit(&self, zookeeper: &zk::Client, guards: &[LockGuard], share: u32) {
         let mut visits: BTreeMap<&str, (u32, i64)> = BTreeMap::new();
         for part in guards.iter().flat_map(parts) {
@@ -422,28 +415,14 @@ impl Rooms {
             let visit = visits.entry(path).or_default();
             *visit = (visit.0 + share, part.fencing_token());
         }
-        for (path, (share, token)) in &visits {
-            let mut rooms = self.0.lock().unwrap();
-            let room = rooms.entry(path.to_string()).or_default();
-            room.taken += share;
-            assert!(room.taken <= Room::WHOLE, "too many at once at {path}");
-            let is_all = *share == Room::WHOLE;
-            let before = if is_all { room.last_token } else { room.last_token_of_all };
-            assert!(before < *token, "the tokens of grants must grow at {path}");
-            room.last_token = room.last_token.max(*token);
-            if is_all {
-                room.last_token_of_all = *token;
-            }
-        }
+        let visits: Vec<_> = visits.into_iter().map(|(path, visit)| (self.of(path), visit)).collect();
+        let _stays: Vec<_> = visits.iter().map(|(room, (share, token))| room.share(*token, *share)).collect();
         // Long enough for another to come in, if one is let in.
         for _ in 0..3 {
             for part in guards.iter().flat_map(parts) {
                 let node = zookeeper.check_stat(part.node_path()).await.unwrap();
                 assert!(node.is_some(), "nothing stands for {part:?}");
             }
-        }
-        for (path, (share, _)) in &visits {
-            self.0.lock().unwrap().get_mut(*path).unwrap().taken -= share;
         }
     }
 }

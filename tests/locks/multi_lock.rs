@@ -1,9 +1,9 @@
 //! `MultiLock`: all or none, in one order, without deadlock, in few requests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use crate::support::room::{Room, linger};
 use crate::support::*;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
@@ -66,47 +66,18 @@ fn would_deadlock<T: std::fmt::Debug>(outcome: Result<T>, path: &str) {
     assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned() });
 }
 
-/// Sees two at once in a place that is for one.
-#[derive(Default)]
-struct Room {
-    occupied: AtomicBool,
-    last_token: AtomicI64,
-    visits: AtomicUsize,
-}
-
-impl Room {
-    fn enter(&self, guard: &LockGuard) {
-        assert!(!self.occupied.swap(true, SeqCst), "two holders at once");
-        let token = guard.fencing_token();
-        assert!(self.last_token.swap(token, SeqCst) < token, "the tokens of grants must grow");
-    }
-
-    fn leave(&self) {
-        assert!(self.occupied.swap(false, SeqCst));
-        self.visits.fetch_add(1, SeqCst);
-    }
-}
-
 /// One room for each path.
 #[derive(Clone, Default)]
 struct Rooms(Arc<[Room; 3]>);
 
 impl Rooms {
     async fn visit<'a>(&self, visits: impl IntoIterator<Item = (usize, &'a LockGuard)>) {
-        let visits: Vec<_> = visits.into_iter().collect();
-        for (room, guard) in &visits {
-            self.0[*room].enter(guard);
-        }
-        for _ in 0..5 {
-            tokio::task::yield_now().await;
-        }
-        for (room, _) in visits {
-            self.0[room].leave();
-        }
+        let _stays: Vec<_> = visits.into_iter().map(|(room, guard)| self.0[room].enter(guard)).collect();
+        linger().await;
     }
 
     fn visits(&self) -> [usize; 3] {
-        self.0.each_ref().map(|room| room.visits.load(SeqCst))
+        self.0.each_ref().map(|room| room.visits())
     }
 }
 

@@ -1,9 +1,10 @@
 //! `InterProcessMutex` on the shared servers: exclusion, order, re-entrance, queue, bad input, other recipes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::support::room::{Room, linger};
 use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::join;
@@ -15,25 +16,9 @@ use zk_recipes::{
 };
 use zookeeper_client as zk;
 
-/// Sees two at once in a place that is for one.
-#[derive(Default)]
-struct Room {
-    occupied: AtomicBool,
-    visits: AtomicUsize,
-    last_token: AtomicI64,
-}
-
-impl Room {
-    async fn visit(&self, guard: &LockGuard) {
-        assert!(!self.occupied.swap(true, SeqCst), "two holders at once");
-        let token = guard.fencing_token();
-        assert!(self.last_token.swap(token, SeqCst) < token, "the tokens of grants must grow");
-        for _ in 0..5 {
-            tokio::task::yield_now().await;
-        }
-        self.visits.fetch_add(1, SeqCst);
-        assert!(self.occupied.swap(false, SeqCst));
-    }
+async fn visit(room: &Room, guard: &LockGuard) {
+    let _stay = room.enter(guard);
+    linger().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,7 +36,7 @@ async fn excludes_clients_and_tasks() {
             workers.spawn(async move {
                 for round in 0..10 {
                     let guard = mutex.acquire().await.unwrap();
-                    room.visit(&guard).await;
+                    visit(&room, &guard).await;
                     if round % 2 == 0 {
                         guard.release().await.unwrap();
                     }
@@ -60,7 +45,7 @@ async fn excludes_clients_and_tasks() {
         }
     }
     within(workers.join_all()).await;
-    assert_eq!(room.visits.load(SeqCst), 160);
+    assert_eq!(room.visits(), 160);
     sandbox.assert_nothing_left().await;
 }
 
@@ -77,7 +62,7 @@ async fn excludes_threads() {
                 for _ in 0..10 {
                     // Outside of a task the thread is the owner.
                     let guard = runtime.block_on(mutex.acquire()).unwrap();
-                    runtime.block_on(room.visit(&guard));
+                    runtime.block_on(visit(&room, &guard));
                     drop(guard);
                 }
             })
@@ -85,7 +70,7 @@ async fn excludes_threads() {
         .collect();
     let done = tokio::task::spawn_blocking(|| threads.into_iter().for_each(|thread| thread.join().unwrap()));
     within(done).await.unwrap();
-    assert_eq!(room.visits.load(SeqCst), 40);
+    assert_eq!(room.visits(), 40);
     sandbox.assert_nothing_left().await;
 }
 
@@ -736,7 +721,7 @@ async fn owners_that_wait_twice_exclude_each_other() {
                 let (one, other) = join(mutex.acquire(), mutex.acquire()).await;
                 let (one, other) = (one.unwrap(), other.unwrap());
                 assert_eq!(one.node_path(), other.node_path());
-                room.visit(&one).await;
+                visit(&room, &one).await;
                 drop(one);
                 assert!(other.is_valid());
             }
@@ -745,7 +730,7 @@ async fn owners_that_wait_twice_exclude_each_other() {
     for task in tasks.collect::<Vec<_>>() {
         within(task).await.unwrap();
     }
-    assert_eq!(room.visits.load(SeqCst), 80);
+    assert_eq!(room.visits(), 80);
     sandbox.assert_nothing_left().await;
 }
 

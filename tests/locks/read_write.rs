@@ -1,10 +1,11 @@
 //! `ReadWriteLock`: who shares it and who does not, in which order; writers that become readers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::counter::server_counting_from;
+use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::{join, join_all};
@@ -94,97 +95,46 @@ async fn left_after(zookeeper: &zk::Client, changed: i32, guards: &[&LockGuard])
     .await;
 }
 
-/// Who is inside, as they tell.
-#[derive(Debug, Default)]
-struct Room {
-    readers: usize,
-    is_written: bool,
-    visits: usize,
-    most_readers: usize,
-    last_read: i64,
-    last_written: i64,
-}
-
-impl Room {
-    fn starts_reading(&mut self, guard: &LockGuard) {
-        let token = guard.fencing_token();
-        assert!(!self.is_written, "a reader beside a writer: {self:?}");
-        assert!(token > self.last_written, "{token} of a reader: {self:?}");
-        self.readers += 1;
-        self.visits += 1;
-        self.most_readers = self.most_readers.max(self.readers);
-        self.last_read = self.last_read.max(token);
-    }
-
-    fn stops_reading(&mut self) {
-        assert!(!self.is_written, "a writer beside a reader: {self:?}");
-        self.readers -= 1;
-    }
-
-    fn starts_writing(&mut self, guard: &LockGuard) {
-        let token = guard.fencing_token();
-        assert!(!self.is_written && self.readers == 0, "a writer beside others: {self:?}");
-        assert!(token > self.last_written && token > self.last_read, "{token} of a writer: {self:?}");
-        self.is_written = true;
-        self.visits += 1;
-        self.last_written = token;
-    }
-
-    fn stops_writing(&mut self) {
-        assert!(self.is_written && self.readers == 0, "others beside a writer: {self:?}");
-        self.is_written = false;
-    }
-
-    fn goes_on_reading(&mut self, reading: &LockGuard) {
-        self.stops_writing();
-        assert_eq!(reading.fencing_token(), self.last_written);
-        self.readers = 1;
-    }
-}
-
 /// Somebody who reads, writes, or becomes a reader, as fast as it can.
 struct Visitor {
     lock: ReadWriteLock,
-    room: Arc<Mutex<Room>>,
+    room: Arc<Room>,
 }
 
 impl Visitor {
-    fn room(&self) -> std::sync::MutexGuard<'_, Room> {
-        self.room.lock().unwrap()
-    }
-
     async fn reads(&self) -> LockGuard {
         let guard = self.lock.read().acquire().await.unwrap();
-        self.room().starts_reading(&guard);
+        let stay = self.room.share(guard.fencing_token(), 1);
         assert!(!self.lock.write().is_locked().await.unwrap(), "as the server sees it");
-        self.room().stops_reading();
+        drop(stay);
         guard
     }
 
     async fn writes(&self) -> LockGuard {
         let guard = self.lock.write().acquire().await.unwrap();
-        self.room().starts_writing(&guard);
+        let stay = self.room.enter(&guard);
         assert!(self.lock.write().is_locked().await.unwrap(), "as the server sees it");
-        self.room().stops_writing();
+        drop(stay);
         guard
     }
 
     async fn writes_and_reads(&self) -> LockGuard {
         let writing = self.lock.write().acquire().await.unwrap();
-        self.room().starts_writing(&writing);
+        let mut stay = self.room.enter(&writing);
         let reading = self.lock.read().acquire().await.unwrap();
-        self.room().goes_on_reading(&reading);
+        assert_eq!(reading.fencing_token(), writing.fencing_token());
+        stay.shrink(1);
         writing.release().await.unwrap();
         // Time for others to come in.
         self.lock.read().participants().await.unwrap();
-        self.room().stops_reading();
+        drop(stay);
         reading
     }
 }
 
 /// Lets visitors of all kinds in and out of a room.
-async fn visit(clients: &[Client], rounds: usize) -> Room {
-    let room = Arc::new(Mutex::new(Room::default()));
+async fn visit(clients: &[Client], rounds: usize) -> Arc<Room> {
+    let room = Arc::new(Room::default());
     let mut visitors = JoinSet::new();
     for client in clients {
         let shared = read_write(client);
@@ -207,8 +157,7 @@ async fn visit(clients: &[Client], rounds: usize) -> Room {
         }
     }
     within(visitors.join_all()).await;
-    let room = Arc::into_inner(room).unwrap().into_inner().unwrap();
-    assert_eq!(room.visits, clients.len() * 4 * rounds);
+    assert_eq!(room.visits(), clients.len() * 4 * rounds);
     room
 }
 
@@ -217,7 +166,7 @@ async fn readers_share_and_writers_exclude() {
     let sandbox = Sandbox::new();
     let clients = join_all((0..4).map(|_| sandbox.client())).await;
     let room = visit(&clients, 10).await;
-    assert!(room.most_readers > 1, "no two readers were inside at once");
+    assert!(room.most_visitors() > 1, "no two readers were inside at once");
     sandbox.assert_nothing_left().await;
 }
 
@@ -791,7 +740,7 @@ async fn past_the_last_number_nobody_is_beside_a_writer() {
     reading.release().await.unwrap();
 
     let room = visit(&clients[..3], 30).await;
-    assert!(room.most_readers > 1, "no two readers were inside at once");
+    assert!(room.most_visitors() > 1, "no two readers were inside at once");
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
 

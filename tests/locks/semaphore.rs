@@ -1,9 +1,9 @@
 //! `Semaphore`, `SharedCount` and `SemaphoreMutex`: the count, the order, what stays behind, what is sent.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
@@ -47,33 +47,16 @@ async fn nothing_left(server: &TestingServer, zookeeper: &zk::Client) {
 
 // --- The count and the order ---
 
-/// Sees more permits out than there are.
-struct Room {
-    permits: usize,
-    taken: AtomicUsize,
-    visitors: AtomicUsize,
-    most_visitors: AtomicUsize,
-}
-
-impl Room {
-    fn new(permits: usize) -> Arc<Self> {
-        let [taken, visitors, most_visitors] = Default::default();
-        Arc::new(Self { permits, taken, visitors, most_visitors })
-    }
-
-    async fn visit(&self, guards: &[LockGuard]) {
-        let taken = self.taken.fetch_add(guards.len(), SeqCst) + guards.len();
-        assert!(taken <= self.permits, "{taken} permits are out");
-        self.most_visitors.fetch_max(self.visitors.fetch_add(1, SeqCst) + 1, SeqCst);
-        // Time for others to come in; on a slow machine they need more, until some have.
-        for _ in 0..20 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            if self.most_visitors.load(SeqCst) > 1 {
-                break;
-            }
+/// Stays in a room for this many permits.
+async fn visit(room: &Room, permits: usize, guards: &[LockGuard]) {
+    let share = Room::WHOLE / permits as u32 * guards.len() as u32;
+    let _stay = room.share(guards[0].fencing_token(), share);
+    // Time for others to come in; on a slow machine they need more, until some have.
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if room.most_visitors() > 1 {
+            break;
         }
-        self.visitors.fetch_sub(1, SeqCst);
-        self.taken.fetch_sub(guards.len(), SeqCst);
     }
 }
 
@@ -96,7 +79,7 @@ async fn watch_over(mut workers: JoinSet<()>, zookeeper: &zk::Client, leases: &s
 async fn the_count_is_never_exceeded() {
     const PERMITS: usize = 5;
     let sandbox = Sandbox::new();
-    let room = Room::new(PERMITS);
+    let room = Arc::new(Room::default());
     let mut workers = JoinSet::new();
     for client in 0..4 {
         let shared = sandbox.client().await;
@@ -110,7 +93,7 @@ async fn the_count_is_never_exceeded() {
                             semaphore.many(more as u32 + 1).unwrap().acquire().await.unwrap().into_permits()
                         }
                     };
-                    room.visit(&guards).await;
+                    visit(&room, PERMITS, &guards).await;
                     match round % 2 {
                         0 => release(guards).await,
                         _ => drop(guards),
@@ -121,7 +104,7 @@ async fn the_count_is_never_exceeded() {
     }
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     watch_over(workers, &zookeeper, &format!("/{}{LEASES}", sandbox.root), PERMITS).await;
-    assert!(room.most_visitors.load(SeqCst) > 1, "several must be let in at once");
+    assert!(room.most_visitors() > 1, "several must be let in at once");
     sandbox.assert_nothing_left().await;
 }
 
@@ -132,7 +115,7 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
     let server = TestingServer::start().await.unwrap();
     let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
     let zookeeper = bystander(&server).await;
-    let room = Room::new(PERMITS);
+    let room = Arc::new(Room::default());
     let mut sessions = Vec::new();
     let mut workers = JoinSet::new();
     for number in 0..3 {
@@ -148,7 +131,7 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
             for round in 0..8 {
                 let guards =
                     semaphore.many(1 + (number + round) % 3).unwrap().acquire().await.unwrap().into_permits();
-                room.visit(&guards).await;
+                visit(&room, PERMITS, &guards).await;
                 release(guards).await;
             }
         });
@@ -184,16 +167,16 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_who_want_all_permits_do_not_wait_for_each_other() {
     let sandbox = Sandbox::new();
-    let occupied = Arc::new(AtomicBool::new(false));
+    let room = Arc::new(Room::default());
     let mut workers = JoinSet::new();
     for _ in 0..2 {
-        let (semaphore, occupied) = (semaphore(&sandbox.client().await, 2), occupied.clone());
+        let (semaphore, room) = (semaphore(&sandbox.client().await, 2), room.clone());
         workers.spawn(async move {
             for _ in 0..200 {
                 let guards = semaphore.many(2).unwrap().acquire().await.unwrap().into_permits();
-                assert!(!occupied.swap(true, SeqCst), "two have all permits");
+                let stay = room.enter(&guards[0]);
                 tokio::task::yield_now().await;
-                occupied.store(false, SeqCst);
+                drop(stay);
                 release(guards).await;
             }
         });

@@ -5,6 +5,7 @@ pub mod alone;
 pub mod counter;
 pub mod kinds;
 pub mod memory;
+pub mod room;
 pub mod runtime;
 pub mod watches;
 

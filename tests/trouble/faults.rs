@@ -1,9 +1,9 @@
 //! Bad days: servers down, silent or restarted, sessions killed, replies lost, nodes deleted by others.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
@@ -580,8 +580,7 @@ async fn exclusion_and_order_survive_lost_replies() {
     const CYCLES: usize = 60;
     let server = TestingServer::start().await.unwrap();
     let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
-    let held = Arc::new(AtomicBool::new(false));
-    let last_token = Arc::new(AtomicI64::new(0));
+    let room = Arc::new(Room::default());
     let mut sessions = Vec::new();
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..3 {
@@ -592,14 +591,13 @@ async fn exclusion_and_order_survive_lost_replies() {
             .await
             .unwrap();
         sessions.push((client.clone(), session_id(&client).await));
-        let (lock, held, last_token) = (mutex(&client), held.clone(), last_token.clone());
+        let (lock, room) = (mutex(&client), room.clone());
         workers.spawn(async move {
             for _ in 0..CYCLES {
                 let guard = lock.acquire().await.unwrap();
-                assert!(!held.swap(true, SeqCst), "two holders at once");
-                assert!(last_token.swap(guard.fencing_token(), SeqCst) < guard.fencing_token());
+                let stay = room.enter(&guard);
                 tokio::task::yield_now().await;
-                assert!(held.swap(false, SeqCst));
+                drop(stay);
                 guard.release().await.unwrap();
             }
         });

@@ -2,10 +2,11 @@
 //! a holder, nobody is kept busy by more than what the other one does, and all goes on when the other one has gone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::support::alone::is_alone;
+use crate::support::room::Room;
 use crate::support::*;
 use futures_util::future::{join_all, join4};
 use zk_recipes::testing::{FaultProxy, Request, TestingServer, Traffic};
@@ -287,22 +288,21 @@ async fn floods_that_come_and_go_leave_no_memory() {
 async fn holders_stay_apart_under_all_of_it_at_once() {
     let server = TestingServer::start().await.unwrap();
     let clients: [Client; 3] = connect_many(&server).await;
-    let (inside, turns, over) = <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicBool>)>::default();
+    let (room, over) = <(Arc<Room>, Arc<AtomicBool>)>::default();
     let honest = clients.map(|client| {
-        let (inside, turns, over) = (inside.clone(), turns.clone(), over.clone());
+        let (room, over) = (room.clone(), over.clone());
         tokio::spawn(async move {
             let mutex = mutex(&client);
             while !over.load(SeqCst) {
                 let guard = mutex.acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, SeqCst), 0, "two are inside");
+                let stay = room.enter(&guard);
                 tokio::task::yield_now().await;
-                inside.fetch_sub(1, SeqCst);
+                drop(stay);
                 guard.release().await.unwrap();
-                turns.fetch_add(1, SeqCst);
             }
         })
     });
-    eventually("they have begun", async || (turns.load(SeqCst) > 3).then_some(())).await;
+    eventually("they have begun", async || (room.visits() > 3).then_some(())).await;
     let bystander = bystander(&server).await;
     for round in 0..8 {
         let mallory = Mallory::enter(&server).await;
@@ -318,8 +318,8 @@ async fn holders_stay_apart_under_all_of_it_at_once() {
             }
         }
         drop(mallory);
-        let before = turns.load(SeqCst);
-        eventually("they go on", async || (turns.load(SeqCst) > before + 3).then_some(())).await;
+        let before = room.visits();
+        eventually("they go on", async || (room.visits() > before + 3).then_some(())).await;
     }
     over.store(true, SeqCst);
     for honest in honest {

@@ -1,0 +1,89 @@
+//! The overlap detector of all tests.
+
+use std::sync::Mutex;
+
+use zk_recipes::LockGuard;
+
+/// A place for one holder of the whole, or for several with a share each. Sees more at once than it has room for, and
+/// tokens that do not grow.
+#[derive(Debug, Default)]
+pub struct Room(Mutex<Inside>);
+
+#[derive(Debug, Default)]
+struct Inside {
+    taken: u32,
+    visitors: usize,
+    most_visitors: usize,
+    visits: usize,
+    last_token: i64,
+    last_token_of_whole: i64,
+}
+
+/// Somebody who is inside until this is dropped.
+#[derive(Debug)]
+pub struct Stay<'a> {
+    room: &'a Room,
+    share: u32,
+}
+
+impl Room {
+    pub const WHOLE: u32 = 60;
+
+    /// Lets in whoever has this guard, and nobody beside it.
+    pub fn enter(&self, guard: &LockGuard) -> Stay<'_> {
+        self.share(guard.fencing_token(), Self::WHOLE)
+    }
+
+    /// Lets in whoever has this token and fills this much of the room.
+    pub fn share(&self, token: i64, share: u32) -> Stay<'_> {
+        let mut inside = self.0.lock().unwrap();
+        inside.taken += share;
+        assert!(inside.taken <= Self::WHOLE, "too many at once: {inside:?}");
+        let is_whole = share == Self::WHOLE;
+        let before = if is_whole { inside.last_token } else { inside.last_token_of_whole };
+        assert!(before < token, "the tokens of grants must grow: {token}, {inside:?}");
+        inside.last_token = inside.last_token.max(token);
+        if is_whole {
+            inside.last_token_of_whole = token;
+        }
+        inside.visits += 1;
+        inside.visitors += 1;
+        inside.most_visitors = inside.most_visitors.max(inside.visitors);
+        Stay { room: self, share }
+    }
+
+    /// How often somebody came in.
+    pub fn visits(&self) -> usize {
+        self.0.lock().unwrap().visits
+    }
+
+    /// How many were inside at once.
+    pub fn most_visitors(&self) -> usize {
+        self.0.lock().unwrap().most_visitors
+    }
+}
+
+impl Stay<'_> {
+    /// Makes room for others, and stays.
+    pub fn shrink(&mut self, share: u32) {
+        let mut inside = self.room.0.lock().unwrap();
+        inside.taken = inside.taken - self.share + share;
+        self.share = share;
+    }
+}
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        // Whoever panicked inside has said why.
+        let Ok(mut inside) = self.room.0.lock() else { return };
+        inside.taken -= self.share;
+        inside.visitors -= 1;
+    }
+}
+
+/// Gives others time to come in, if they are let in.
+pub async fn linger() {
+    for _ in 0..5 {
+        tokio::task::yield_now().await;
+    }
+}
