@@ -124,7 +124,7 @@ public final class ComparePeer {
             for (var session : sessions) {
                 locks.add(switch (operation) {
                     case "semaphore" -> new InterProcessSemaphoreMutex(session, path);
-                    case "multi" -> new InterProcessMultiLock(session, List.of(path + "/a", path + "/b", path + "/c"));
+                    case "multi", "multi-release" -> new InterProcessMultiLock(session, List.of(path + "/a", path + "/b", path + "/c"));
                     default -> new InterProcessMutex(session, path);
                 });
             }
@@ -148,14 +148,19 @@ public final class ComparePeer {
         }
 
         private long once(int connection) throws Exception {
-            boolean isNew = operation.equals("acquire-new");
+            boolean isNew = operation.equals("acquire-new") || operation.equals("acquire-fresh");
             String newPath = isNew ? path + "/" + used++ : null;
             long started = System.nanoTime();
             var lock = isNew ? new InterProcessMutex(sessions.get(connection), newPath) : locks.get(connection);
             lock.acquire();
             long acquired = System.nanoTime() - started;
             lock.release();
-            return operation.equals("cycle") ? System.nanoTime() - started : acquired;
+            long cycle = System.nanoTime() - started;
+            return switch (operation) {
+                case "cycle" -> cycle;
+                case "multi-release" -> cycle - acquired;
+                default -> acquired;
+            };
         }
 
         private void reenter(InterProcessLock lock, List<Long> latencies) throws Exception {

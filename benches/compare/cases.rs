@@ -86,6 +86,12 @@ fn all(effort: &Effort) -> Vec<Case> {
             Operation::AcquireNew,
             Goal::TimesFloor(1.45),
         ),
+        timed(
+            "fresh-path",
+            "Acquire a mutex whose path does not exist",
+            Operation::AcquireFresh,
+            Goal::TimesFloor(1.25),
+        ),
         timed("cycle", "Acquire and release a free mutex", Operation::Cycle, Goal::TimesFloor(1.05))
             .core()
             .requests(2.0),
@@ -101,6 +107,13 @@ fn all(effort: &Effort) -> Vec<Case> {
             "Acquire a multi-lock of 3 free mutexes",
             Operation::Multi,
             Goal::TimesFloor(1.3),
+        )
+        .core(),
+        timed(
+            "multi-lock-release",
+            "Release a multi-lock of 3 mutexes",
+            Operation::MultiRelease,
+            Goal::TimesFloor(1.2),
         )
         .core(),
         contend("sessions-8", "8 sessions on one lock", 8, 1, false, 1.5).core(),

@@ -42,27 +42,41 @@ pub(crate) enum Operation {
     Acquire,
     /// The same with a new lock object for the nodes `<path>/0`, `<path>/1`, ..., which exist and have not been used.
     AcquireNew,
+    /// The same where the nodes do not exist, as with a lock for each order or user.
+    AcquireFresh,
     /// Acquires and releases a mutex.
     Cycle,
     /// Acquires a semaphore mutex.
     Semaphore,
     /// Acquires three mutexes, `<path>/a`, `<path>/b` and `<path>/c`, as one.
     Multi,
+    /// Releases them; the acquire is not timed.
+    MultiRelease,
     /// Acquires and releases a mutex that it holds.
     Reenter,
 }
 
 impl Operation {
-    const ALL: [Self; 6] =
-        [Self::Acquire, Self::AcquireNew, Self::Cycle, Self::Semaphore, Self::Multi, Self::Reenter];
+    const ALL: [Self; 8] = [
+        Self::Acquire,
+        Self::AcquireNew,
+        Self::AcquireFresh,
+        Self::Cycle,
+        Self::Semaphore,
+        Self::Multi,
+        Self::MultiRelease,
+        Self::Reenter,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
             Self::AcquireNew => "acquire-new",
+            Self::AcquireFresh => "acquire-fresh",
             Self::Cycle => "cycle",
             Self::Semaphore => "semaphore",
             Self::Multi => "multi",
+            Self::MultiRelease => "multi-release",
             Self::Reenter => "reenter",
         }
     }

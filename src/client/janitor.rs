@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use zookeeper_client as zk;
 
+use super::deletes::{DeleteTogether, DeletedTogether};
 use super::session::Session;
 use super::sweeper::{self, Lost};
 use crate::failure::Failure;
@@ -52,6 +53,36 @@ impl Janitor {
     /// costs less than removing it.
     pub(crate) fn delete(&self, session: Arc<Session>, path: String, until_gone: impl Send + 'static) {
         let sent = session.send_delete(&path);
+        self.delete_after(sent, session, path, until_gone);
+    }
+
+    /// Deletes a node like [`delete`](Self::delete), with the transaction as the first attempt.
+    pub(crate) fn finish_delete(
+        &self,
+        transaction: DeleteTogether,
+        session: Arc<Session>,
+        path: String,
+        until_gone: impl Send + 'static,
+    ) {
+        let (alone, of_it) = (session.clone(), path.clone());
+        let sent = async move {
+            match transaction.await {
+                DeletedTogether::All => Ok(()),
+                DeletedTogether::None => alone.delete(&of_it).await,
+                DeletedTogether::Failed(error) => Err(error),
+            }
+        };
+        self.delete_after(sent, session, path, until_gone);
+    }
+
+    /// Deletes a node, unless the first attempt has.
+    fn delete_after(
+        &self,
+        sent: impl Future<Output = Result<(), zk::Error>> + Send + 'static,
+        session: Arc<Session>,
+        path: String,
+        until_gone: impl Send + 'static,
+    ) {
         let delete = async move {
             let _until_gone = until_gone;
             let mut outcome = sent.await;

@@ -9,6 +9,7 @@ mod compression;
 mod config;
 mod connection;
 mod core;
+mod deletes;
 mod dialer;
 mod extensions;
 mod handle;
@@ -42,6 +43,7 @@ mod write;
 
 pub use self::builder::ClientBuilder;
 pub(crate) use self::compression::{compressed, decompressed};
+pub(crate) use self::deletes::{DeleteTogether, Deletes};
 pub use self::handle::Client;
 #[cfg(feature = "blocking")]
 pub(crate) use self::home::Home;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
+use super::deletes::{DeleteTogether, DeletedTogether, Deletes};
 use super::handle::Client;
 use super::retry::Failures;
 use super::session::{NewNode, Session, Watcher};
@@ -109,6 +110,10 @@ impl EphemeralNode {
             watch: None,
             kept: None,
         }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -330,7 +335,17 @@ impl EphemeralNode {
     ///
     /// # Cancel safety
     /// The delete is sent at the first poll, and the janitor ensures that it completes.
-    pub(crate) async fn remove<T>(mut self, until_sent: T) -> Result<bool> {
+    pub(crate) async fn remove<T>(self, until_sent: T) -> Result<bool> {
+        self.remove_with(None, until_sent).await
+    }
+
+    /// [Removes](Self::remove) the node. The first attempt is the transaction, which has been sent, if it deletes this
+    /// node.
+    pub(crate) async fn remove_with<T>(
+        mut self,
+        mut transaction: Option<DeleteTogether>,
+        until_sent: T,
+    ) -> Result<bool> {
         let mut failures = Failures::default();
         // The name of a node that may exist is not known yet.
         while matches!(self.state, State::Unknown) {
@@ -351,9 +366,23 @@ impl EphemeralNode {
         let mut in_doubt = false;
         let mut until_sent = Some(until_sent);
         loop {
-            let deleting = self.session.send_delete(&path);
-            drop(until_sent.take());
-            let error = match self.client.attempt_one(&self.session, deleting).await {
+            let deleted = match transaction.take() {
+                Some(transaction) => {
+                    drop(until_sent.take());
+                    let attempted = self.client.attempt(&self.session, transaction).await;
+                    match attempted.unwrap_or(DeletedTogether::Failed(zk::Error::ConnectionLoss)) {
+                        DeletedTogether::All => Ok(()),
+                        DeletedTogether::None => continue,
+                        DeletedTogether::Failed(error) => Err(error),
+                    }
+                }
+                None => {
+                    let deleting = self.session.send_delete(&path);
+                    drop(until_sent.take());
+                    self.client.attempt_one(&self.session, deleting).await
+                }
+            };
+            let error = match deleted {
                 Ok(()) => {
                     self.state = State::Gone;
                     return Ok(true);
@@ -375,6 +404,22 @@ impl EphemeralNode {
             }
             let error = Error::ZooKeeper { operation: "delete", path: path.clone(), source: error };
             failures.pause_after(error, self.client.retry_policy()).await?;
+        }
+    }
+
+    /// Gives up nodes, which are then removed in the background: those of one session in one transaction, which has been
+    /// sent when this returns. The values that come with the nodes are dropped after that.
+    pub(crate) fn abandon_together<T>(nodes: Vec<(Self, T)>) {
+        let deletes = Deletes::send(nodes.iter().map(|(node, _)| node));
+        for (mut node, until_sent) in nodes {
+            if let Some(transaction) = deletes.of(&node) {
+                let until_gone = (node.watch.take(), node.kept.take());
+                let janitor = node.client.janitor();
+                janitor.finish_delete(transaction, node.session.clone(), node.path(), until_gone);
+                node.state = State::Gone;
+            }
+            drop(node);
+            drop(until_sent);
         }
     }
 
@@ -411,12 +456,45 @@ mod tests {
     use super::super::validity::{Terms, Validity};
     use super::*;
 
+    fn session() -> Arc<Session> {
+        let validity = Validity::new(Duration::from_secs(10), Terms::default(), Moment::now(), true);
+        Arc::new(Session::new(1, 1, validity))
+    }
+
+    #[test]
+    fn only_what_one_request_can_delete_is_deleted_in_one_transaction() {
+        let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+        let node = |session: &Arc<Session>, parent: &str, exists: bool| {
+            let form = NodeForm { marker: "lock-", number: None, data: None };
+            let mut node = EphemeralNode::new(&client, session.clone(), &parent.into(), form);
+            if exists {
+                node.exists("/a/1", None);
+            }
+            node
+        };
+        let (one, other) = (session(), session());
+        let long = format!("/{}", "x".repeat(1 << 19));
+        let is_deleted = |nodes: &[EphemeralNode]| {
+            let deletes = Deletes::send(nodes);
+            nodes.iter().map(|node| deletes.of(node).is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(is_deleted(&[node(&one, "/a", true), node(&one, "/b", true)]), [true, true]);
+        assert_eq!(is_deleted(&[node(&one, "/a", true)]), [false]);
+        let nodes = [node(&one, "/a", true), node(&other, "/b", true), node(&one, "/c", true)];
+        assert_eq!(is_deleted(&nodes), [true, false, true], "another session");
+        let nodes = [node(&one, "/a", true), node(&one, "/b", false), node(&one, "/c", true)];
+        assert_eq!(is_deleted(&nodes), [true, false, true], "nothing is known of it");
+        let nodes = [node(&one, &long, true), node(&one, "/b", true), node(&one, &long, true)];
+        assert_eq!(is_deleted(&nodes), [false; 3], "too large");
+        one.end();
+        assert_eq!(is_deleted(&[node(&one, "/a", true), node(&one, "/b", true)]), [false, false]);
+    }
+
     /// The server would close the connection, on which others have requests as well.
     #[test]
     fn a_create_that_is_too_large_is_not_sent() {
         let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-        let validity = Validity::new(Duration::from_secs(10), Terms::default(), Moment::now(), true);
-        let session = Arc::new(Session::new(1, 1, validity));
+        let session = session();
         let node = |bytes: usize| {
             let form = NodeForm { marker: "lock-", number: None, data: Some(vec![0; bytes].into()) };
             EphemeralNode::new(&client, session.clone(), &"/a".into(), form)

@@ -32,7 +32,9 @@ use crate::lock::operating::participant::Participant;
 /// A multi-lock of [plain paths](Self::new) enters all queues in one transaction. That is one round trip if all
 /// locks are available immediately; with servers before 3.8.2 it is two. If it has to wait for one member, it
 /// leaves the queues behind that member, and enters them again when its turn comes. Curator needs two round trips
-/// for each path. A release is one delete per path, all sent at once.
+/// for each path. A release deletes all nodes in one transaction, in one round trip. If one of the nodes is gone, the
+/// servers refuse the transaction, and each node is deleted by itself, in a second round trip. A multi-lock [of existing
+/// locks](Self::of) is released by one transaction for each client.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, MultiLock};

@@ -2,7 +2,7 @@
 
 use super::pure::passing::PassOn;
 use super::shared_local_queue::LocalSlot;
-use crate::client::EphemeralNode;
+use crate::client::{DeleteTogether, EphemeralNode};
 use crate::error::Result;
 
 /// The node of a holder. Dropping it removes the node and lets the local waiters behind it go on.
@@ -30,14 +30,21 @@ impl Grant {
         self.node.forget();
     }
 
-    /// Deletes the node and waits for the confirmation. Returns whether the node still existed.
+    /// Deletes the node and waits for the confirmation. Returns whether the node still existed. The first attempt is the
+    /// transaction, which has been sent, if it deletes this node.
     ///
     /// # Errors
     /// As [`EphemeralNode::remove`].
     ///
     /// # Cancel safety
     /// As [`EphemeralNode::remove`].
-    pub(crate) async fn remove(self) -> Result<bool> {
-        self.node.remove(self.slot).await
+    pub(crate) async fn remove(self, transaction: Option<DeleteTogether>) -> Result<bool> {
+        self.node.remove_with(transaction, self.slot).await
+    }
+
+    /// Drops grants, whose nodes are removed in the background: those of one session in one transaction.
+    pub(crate) fn drop_together(grants: impl IntoIterator<Item = Self>) {
+        let parts = |grant: Self| (grant.node, grant.slot);
+        EphemeralNode::abandon_together(grants.into_iter().map(parts).collect());
     }
 }

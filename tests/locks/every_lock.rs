@@ -196,6 +196,14 @@ impl Kind {
             _ => &[Request::Create, Request::Multi],
         }
     }
+
+    /// The request by which a release changes something.
+    fn delete(self) -> Request {
+        match self {
+            Self::Paths | Self::LastOfPaths | Self::Mixed | Self::LastOfMixed => Request::Multi,
+            _ => Request::Delete,
+        }
+    }
 }
 
 fn in_any_order<T>(mut members: [T; 3]) -> [T; 3] {
@@ -1397,7 +1405,7 @@ async fn a_lost_reply_is_neither_doubled_nor_left_behind() {
         for awaited in [true, false] {
             let guard = acquired(&lock).await;
             scene.only_holds(kind, &client, std::slice::from_ref(&guard)).await;
-            let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
+            let lost = proxy.intercept(kind.delete(), Fate::LoseReply);
             if awaited {
                 release([guard]).await;
             } else {

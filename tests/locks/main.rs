@@ -13,5 +13,6 @@ mod losses;
 mod multi_lock;
 mod mutex;
 mod read_write;
+mod release_together;
 mod semaphore;
 mod transactions;

@@ -64,12 +64,17 @@ impl Library for Floor {
     }
 
     fn lock(client: &Client, kind: Kind, path: &str) -> Result<Lock> {
+        let path = match kind {
+            // One write, without the one that makes the path.
+            Kind::FreshMutex => path.rsplit_once('/').map_or(path, |(parent, _)| parent),
+            _ => path,
+        };
         Ok(Lock { client: client.clone(), kind, path: path.to_owned() })
     }
 
     async fn acquire(lock: &Lock) -> Result<Held> {
         let nodes = match lock.kind {
-            Kind::Mutex => vec![lock.create().await?],
+            Kind::Mutex | Kind::FreshMutex => vec![lock.create().await?],
             Kind::Semaphore => vec![lock.create().await?, lock.create().await?],
             Kind::Multi => lock.create_together().await?,
         };

@@ -40,7 +40,7 @@ impl Library for Ours {
 
     fn lock(client: &Client, kind: Kind, path: &str) -> Result<Lock> {
         Ok(match kind {
-            Kind::Mutex => Lock::Mutex(InterProcessMutex::new(client, path)?),
+            Kind::Mutex | Kind::FreshMutex => Lock::Mutex(InterProcessMutex::new(client, path)?),
             Kind::Semaphore => Lock::Semaphore(SemaphoreMutex::new(client, path)?),
             Kind::Multi => Lock::Multi(MultiLock::new(client, members(path))?),
         })
@@ -100,7 +100,9 @@ impl Library for Blocking {
 
     fn lock(client: &blocking::Client, kind: Kind, path: &str) -> Result<BlockingLock> {
         Ok(match kind {
-            Kind::Mutex => BlockingLock::Mutex(blocking::InterProcessMutex::new(client, path)?),
+            Kind::Mutex | Kind::FreshMutex => {
+                BlockingLock::Mutex(blocking::InterProcessMutex::new(client, path)?)
+            }
             Kind::Semaphore => BlockingLock::Semaphore(blocking::SemaphoreMutex::new(client, path)?),
             Kind::Multi => BlockingLock::Multi(blocking::MultiLock::new(client, members(path))?),
         })

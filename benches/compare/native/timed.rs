@@ -14,7 +14,7 @@ pub(crate) struct Timed<L: Library> {
     sessions: Vec<L::Session>,
     /// One for each session.
     locks: Vec<L::Lock>,
-    /// Of the nodes for [`Operation::AcquireNew`].
+    /// Of the nodes for [`Operation::AcquireNew`] and [`Operation::AcquireFresh`].
     used: usize,
 }
 
@@ -28,8 +28,12 @@ impl<L: Library> Timed<L> {
         let sessions = connect_all::<L>(servers, CONNECTIONS).await?;
         let kind = match operation {
             Operation::Semaphore => Kind::Semaphore,
-            Operation::Multi => Kind::Multi,
-            Operation::Acquire | Operation::AcquireNew | Operation::Cycle | Operation::Reenter => Kind::Mutex,
+            Operation::Multi | Operation::MultiRelease => Kind::Multi,
+            Operation::Acquire
+            | Operation::AcquireNew
+            | Operation::AcquireFresh
+            | Operation::Cycle
+            | Operation::Reenter => Kind::Mutex,
         };
         let locks = sessions.iter().map(|session| L::lock(session, kind, path)).collect::<Result<_>>()?;
         Ok(Self { path: path.to_owned(), operation, iterations, sessions, locks, used: 0 })
@@ -52,18 +56,27 @@ impl<L: Library> Timed<L> {
     }
 
     async fn once(&mut self, connection: usize) -> Result<Duration> {
-        let new_path = (self.operation == Operation::AcquireNew).then(|| {
-            self.used += 1;
-            format!("{}/{}", self.path, self.used - 1)
-        });
+        let kind_of_new = match self.operation {
+            Operation::AcquireNew => Some(Kind::Mutex),
+            Operation::AcquireFresh => Some(Kind::FreshMutex),
+            _ => None,
+        };
         let started = Instant::now();
-        let held = match new_path {
-            Some(path) => L::acquire(&L::lock(&self.sessions[connection], Kind::Mutex, &path)?).await?,
+        let held = match kind_of_new {
+            Some(kind) => {
+                let path = format!("{}/{}", self.path, self.used);
+                self.used += 1;
+                L::acquire(&L::lock(&self.sessions[connection], kind, &path)?).await?
+            }
             None => L::acquire(&self.locks[connection]).await?,
         };
         let acquired = started.elapsed();
         L::release(held).await?;
-        Ok(if self.operation == Operation::Cycle { started.elapsed() } else { acquired })
+        Ok(match self.operation {
+            Operation::Cycle => started.elapsed(),
+            Operation::MultiRelease => started.elapsed() - acquired,
+            _ => acquired,
+        })
     }
 
     async fn reenter(&self, connection: usize, latencies: &mut Vec<u64>) -> Result<()> {

@@ -90,7 +90,7 @@ impl ZooKeeper {
     pub(crate) async fn prepare(&self, path: &str, load: Load, rounds: usize) -> Result<()> {
         self.client.mkdir(path, &DIRECTORY).await?;
         match load {
-            Load::Timed { operation: Operation::Multi, .. } => {
+            Load::Timed { operation: Operation::Multi | Operation::MultiRelease, .. } => {
                 self.create(path, ["a", "b", "c"].into_iter().map(str::to_owned), &DIRECTORY).await
             }
             // As what Curator and zk-recipes make when it is missing.

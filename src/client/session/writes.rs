@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use super::super::clock::Moment;
@@ -181,6 +183,26 @@ impl Session {
         let sent = Moment::now();
         let deleting = connection.zookeeper().delete(path, None);
         Box::pin(deleting.map(move |answer| session.written(sent, answer)))
+    }
+
+    /// Sends a transaction that deletes nodes before it returns, or as soon as there is a connection. The future yields
+    /// the reply.
+    pub(crate) fn send_deletes(
+        self: &Arc<Self>,
+        paths: Vec<String>,
+    ) -> BoxFuture<'static, Result<(), zk::MultiWriteError>> {
+        let session = self.clone();
+        let mut deleting = async move {
+            session.ready().await;
+            let deletes: Vec<_> = paths.iter().map(|path| Write::Delete { path, version: None }).collect();
+            session.commit(&deletes).await.map(drop)
+        }
+        .boxed();
+        // The first poll sends. Whoever awaits the future polls it again.
+        match deleting.poll_unpin(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(reply) => ready(reply).boxed(),
+            Poll::Pending => deleting,
+        }
     }
 
     /// Records the reply to a write as a sign of life, if it is one.

@@ -33,10 +33,13 @@ pub struct LockGuard {
 enum Held {
     One(Share),
     /// The guards of a multi-lock's members; at least one.
-    All(Vec<LockGuard>),
+    All(Members),
     /// Those of several permits.
-    Permits(Vec<LockGuard>),
+    Permits(Members),
 }
+
+/// Guards that are dropped together.
+struct Members(Vec<LockGuard>);
 
 impl LockGuard {
     pub(crate) fn new(hold: Share, client: &Client) -> Self {
@@ -47,13 +50,13 @@ impl LockGuard {
     pub(crate) fn of_permits(mut permits: Vec<Self>) -> Self {
         match permits.len() {
             1 => permits.swap_remove(0),
-            _ => Self { held: Held::Permits(permits), _presence: None },
+            _ => Self { held: Held::Permits(Members(permits)), _presence: None },
         }
     }
 
     /// Creates the guard of a multi-lock from the guards of its members.
     pub(crate) fn of_all(members: Vec<Self>) -> Self {
-        Self { held: Held::All(members), _presence: None }
+        Self { held: Held::All(Members(members)), _presence: None }
     }
 
     /// Returns a number that grows with every grant of the lock. Pass it to the resource that the lock protects,
@@ -80,7 +83,7 @@ impl LockGuard {
     pub fn members(&self) -> &[Self] {
         match &self.held {
             Held::One(_) => &[],
-            Held::All(members) | Held::Permits(members) => members,
+            Held::All(members) | Held::Permits(members) => &members.0,
         }
     }
 
@@ -89,7 +92,7 @@ impl LockGuard {
     pub fn into_permits(self) -> Vec<Self> {
         match self.held {
             Held::One(_) | Held::All(_) => vec![self],
-            Held::Permits(permits) => permits,
+            Held::Permits(mut permits) => std::mem::take(&mut permits.0),
         }
     }
 
@@ -158,7 +161,7 @@ impl LockGuard {
         let mut state = match &self.held {
             Held::One(share) => share.node().watch_state(),
             Held::All(members) | Held::Permits(members) => {
-                let states = members.iter().map(Self::watch_state).collect();
+                let states = members.0.iter().map(Self::watch_state).collect();
                 merged(self.first_node().client(), states)
             }
         };
@@ -259,7 +262,7 @@ impl LockGuard {
     fn first(&self) -> &Share {
         match &self.held {
             Held::One(share) => share,
-            Held::All(members) | Held::Permits(members) => members[0].first(),
+            Held::All(members) | Held::Permits(members) => members.0[0].first(),
         }
     }
 
@@ -336,7 +339,8 @@ impl LockGuard {
     }
 
     /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its hold only
-    /// decrements the count, without a request. The members of a multi-lock are released concurrently.
+    /// decrements the count, without a request. The members of a multi-lock are released together,
+    /// in one transaction if they are held by one client.
     ///
     /// Dropping a guard releases the lock as well: the request is sent immediately and retried in the background
     /// until it succeeds. Call `release` to know when others can acquire the lock, or that it had been lost
@@ -355,20 +359,56 @@ impl LockGuard {
     pub async fn release(self) -> Result<()> {
         match self.held {
             Held::One(share) => share.release().await,
-            Held::All(members) | Held::Permits(members) => {
-                Error::all(release_all(members).await).map_or(Ok(()), Err)
+            Held::All(mut members) | Held::Permits(mut members) => {
+                Error::all(release_all(std::mem::take(&mut members.0)).await).map_or(Ok(()), Err)
             }
         }
     }
 }
 
-/// Releases guards concurrently, and returns the errors.
+/// Releases guards together, and returns the errors. Nodes of one session are deleted in one transaction.
 ///
 /// # Cancel safety
 /// The guards are released in any case.
 pub(crate) async fn release_all(guards: Vec<LockGuard>) -> Vec<Error> {
-    let released = join_all(guards.into_iter().rev().map(|guard| Box::pin(guard.release()))).await;
+    let mut parts = Members(guards).take_apart();
+    let released = Share::release_all(std::mem::take(&mut parts.shares)).await;
     released.into_iter().filter_map(Result::err).collect()
+}
+
+/// What several guards consist of.
+#[derive(Default)]
+struct Parts {
+    /// The last one first.
+    shares: Vec<Share>,
+    /// Declared after `shares`, so that the locks are given back first.
+    presences: Vec<Arc<Presence>>,
+}
+
+impl Members {
+    fn take_apart(mut self) -> Parts {
+        let mut parts = Parts::default();
+        self.take_apart_into(&mut parts);
+        parts
+    }
+
+    fn take_apart_into(&mut self, parts: &mut Parts) {
+        for LockGuard { held, _presence } in self.0.drain(..).rev() {
+            match held {
+                Held::One(share) => parts.shares.push(share),
+                Held::All(mut members) | Held::Permits(mut members) => members.take_apart_into(parts),
+            }
+            parts.presences.extend(_presence);
+        }
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        let mut parts = Parts::default();
+        self.take_apart_into(&mut parts);
+        Share::drop_all(std::mem::take(&mut parts.shares));
+    }
 }
 
 impl fmt::Debug for LockGuard {
@@ -380,7 +420,7 @@ impl fmt::Debug for LockGuard {
                 .field("fencing_token", &self.fencing_token())
                 .field("hold_count", &self.hold_count())
                 .finish_non_exhaustive(),
-            Held::All(members) | Held::Permits(members) => f.debug_list().entries(members).finish(),
+            Held::All(members) | Held::Permits(members) => f.debug_list().entries(&members.0).finish(),
         }
     }
 }

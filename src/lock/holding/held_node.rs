@@ -14,7 +14,7 @@ use super::minder::Minder;
 use super::monitor::{self, NodeWatch};
 use super::published::Published;
 use super::state::{LockState, SuspectPolicy};
-use crate::client::{Client, Dependant, Health, OwnWatch, Session, Watcher};
+use crate::client::{Client, DeleteTogether, Dependant, Health, OwnWatch, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
 use crate::lock::deadline::from_now;
 use crate::lock::operating::revoke::election_of_latch;
@@ -268,10 +268,40 @@ impl HeldNode {
     /// # Cancel safety
     /// The node is deleted in any case.
     pub(crate) async fn release(&self) -> Result<()> {
+        match self.begin_release()? {
+            Some(grant) => self.finish_release(grant, None).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the node to be deleted by [`finish_release`](Self::finish_release), if it is still there to be taken.
+    ///
+    /// # Errors
+    /// Same as [`ensure_held`](Self::ensure_held).
+    pub(super) fn begin_release(&self) -> Result<Option<Grant>> {
         self.ensure_held()?;
-        // A hold without a grant was lost after the check.
-        let Some(grant) = self.take() else { return self.ensure_held() };
-        let found = self.remove(grant).await?;
+        let grant = self.take();
+        if grant.is_none() {
+            // It was lost after the check.
+            self.ensure_held()?;
+        }
+        Ok(grant)
+    }
+
+    /// Deletes the node and waits for the confirmation. The first attempt is the transaction, which has been sent, if it
+    /// deletes this node.
+    ///
+    /// # Errors
+    /// Same as [`release`](Self::release).
+    ///
+    /// # Cancel safety
+    /// Same as [`release`](Self::release).
+    pub(super) async fn finish_release(
+        &self,
+        grant: Grant,
+        transaction: Option<DeleteTogether>,
+    ) -> Result<()> {
+        let found = self.remove(grant, transaction).await?;
         if found { Ok(()) } else { Err(self.deleted()) }
     }
 
@@ -288,7 +318,7 @@ impl HeldNode {
             return self.ensure_held();
         }
         let Some(grant) = self.take() else { return Ok(()) };
-        let found = self.remove(grant).await?;
+        let found = self.remove(grant, None).await?;
         if found { Ok(()) } else { Err(self.lost_error(LossReason::Deleted)) }
     }
 
@@ -301,13 +331,13 @@ impl HeldNode {
     ///
     /// # Cancel safety
     /// The node is deleted in any case.
-    async fn remove(&self, grant: Grant) -> Result<bool> {
+    async fn remove(&self, grant: Grant, transaction: Option<DeleteTogether>) -> Result<bool> {
         let validity = self.session.validity();
         let _dependant = validity.depend();
         let lapsed = pin!(self.client.at_home(validity.lapsed()));
         tokio::select! {
             biased;
-            removed = self.client.unless_closed(grant.remove()) => removed,
+            removed = self.client.unless_closed(grant.remove(transaction)) => removed,
             () = lapsed => Err(self.lost_error(LossReason::Expired)),
         }
     }

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::held_node::HeldNode;
 use super::owners::Registration;
+use crate::client::Deletes;
 use crate::error::Result;
+use crate::queue::Grant;
 
 /// One grant, shared by the guards of one owner. The guards are counted explicitly, because others may hold a
 /// reference for a moment.
@@ -40,6 +43,15 @@ pub(crate) struct Share {
 #[derive(Debug)]
 pub(crate) struct Downgrading {
     hold: Arc<Hold>,
+}
+
+/// A share that is being returned along with others.
+enum Returning {
+    Done,
+    /// It waits for a downgrade.
+    Waiting(Share),
+    /// The last share of a hold, and the node of the hold.
+    Last(Arc<Hold>, Result<Option<Box<Grant>>>),
 }
 
 /// What remains to be done after a share is returned.
@@ -92,10 +104,11 @@ impl Hold {
         if users.guards == 0 && users.downgrades == 0 { Left::Release } else { Left::Nothing }
     }
 
-    /// Unregisters first: an owner that acquires after the node is gone must not find this hold.
-    fn end(&self) {
+    /// Ends after the last share was dropped. Unregisters first: an owner that acquires after the node is gone must not
+    /// find this hold.
+    fn end(&self) -> Option<Grant> {
         self.registration.end();
-        drop(self.node.take());
+        self.node.take()
     }
 }
 
@@ -144,15 +157,83 @@ impl Share {
         drop(hold.node.take());
         released
     }
+
+    /// [Releases](Self::release) several shares. Nodes of one session are deleted in one transaction.
+    ///
+    /// # Cancel safety
+    /// Same as [`release`](Self::release).
+    pub(super) async fn release_all(shares: Vec<Self>) -> Vec<Result<()>> {
+        let returning: Vec<Returning> = shares.into_iter().map(Self::give_back).collect();
+        let grants = returning.iter().filter_map(Returning::grant);
+        let deletes = Deletes::send(grants.map(|grant| &grant.node));
+        join_all(returning.into_iter().map(|returning| returning.finish(&deletes))).await
+    }
+
+    /// Begins to return the share along with others.
+    fn give_back(mut self) -> Returning {
+        match self.hold.take_back(false) {
+            Left::Wait => Returning::Waiting(self),
+            Left::Nothing => {
+                self.is_returned = true;
+                Returning::Done
+            }
+            Left::Release => {
+                self.is_returned = true;
+                self.hold.registration.end();
+                let begun = self.hold.node.begin_release();
+                Returning::Last(self.hold.clone(), begun.map(|grant| grant.map(Box::new)))
+            }
+        }
+    }
+
+    /// Drops several shares. Nodes of one session are deleted in one transaction.
+    pub(super) fn drop_all(shares: impl IntoIterator<Item = Self>) {
+        Grant::drop_together(shares.into_iter().filter_map(|mut share| share.end()));
+    }
+
+    /// Returns the share without waiting for downgrades. Returns the node of the hold if it was the last share.
+    fn end(&mut self) -> Option<Grant> {
+        if std::mem::replace(&mut self.is_returned, true) {
+            return None;
+        }
+        match self.hold.take_back(true) {
+            Left::Release => self.hold.end(),
+            Left::Nothing | Left::Wait => None,
+        }
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if !self.is_returned
-            && let Left::Release = self.hold.take_back(true)
-        {
-            self.hold.end();
+        drop(self.end());
+    }
+}
+
+impl Returning {
+    fn grant(&self) -> Option<&Grant> {
+        match self {
+            Self::Last(_, Ok(grant)) => grant.as_deref(),
+            Self::Last(_, Err(_)) | Self::Done | Self::Waiting(_) => None,
         }
+    }
+
+    async fn finish(self, deletes: &Deletes) -> Result<()> {
+        let (hold, grant) = match self {
+            Self::Done => return Ok(()),
+            Self::Waiting(share) => return share.release().await,
+            Self::Last(hold, grant) => (hold, grant),
+        };
+        let released = match grant {
+            Ok(Some(grant)) => {
+                let transaction = deletes.of(&grant.node);
+                hold.node.finish_release(*grant, transaction).await
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        // A hold that was lost by closing may still have a node.
+        drop(hold.node.take());
+        released
     }
 }
 
@@ -178,7 +259,7 @@ impl Drop for Downgrading {
         let is_last = users.guards == 0 && users.downgrades == 0;
         drop(users);
         if is_last {
-            self.hold.end();
+            drop(self.hold.end());
         }
         self.hold.downgraded.notify_waiters();
     }

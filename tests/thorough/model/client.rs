@@ -133,6 +133,8 @@ pub(crate) struct Client {
     pub(crate) missed: BTreeSet<(Path, Change)>,
     /// Creates that a server which the client has left may yet do.
     pub(crate) late: Vec<Request>,
+    /// Deletes that were refused, and are to be sent again.
+    pub(crate) refused: Vec<Request>,
     pub(crate) lag: Lag,
     /// Of each session.
     lines: Vec<SharedLocalQueue>,
@@ -151,6 +153,7 @@ impl Client {
             inbox: VecDeque::new(),
             missed: BTreeSet::new(),
             late: Vec::new(),
+            refused: Vec::new(),
             lag: Lag::None,
             lines: vec![SharedLocalQueue::default()],
             tasks,
@@ -284,6 +287,7 @@ impl Client {
         self.reconnect();
         self.requests.clear();
         self.late.clear();
+        self.refused.clear();
         self.has_expired = false;
         self.epoch += 1;
         self.lines.push(SharedLocalQueue::default());

@@ -15,6 +15,7 @@ impl World {
         client.has_expired = true;
         client.requests.clear();
         client.late.clear();
+        client.refused.clear();
         self.server.watches.retain(|(watching, _)| *watching != id);
         let fired =
             self.server.delete_all(|child| matches!(child.owner, Owner::Task { client, .. } if client == id));
@@ -52,6 +53,20 @@ impl World {
                 (path, change)
             })
             .collect();
+    }
+
+    /// The server does nothing about a delete that is part of a transaction. The local queue may have gone on.
+    pub(crate) fn refuse(&mut self, id: ClientId) {
+        self.faults.refuse -= 1;
+        let client = &mut self.clients[id];
+        let request = client.requests.pop_front().expect("it is a delete");
+        client.refused.push(request);
+    }
+
+    /// The client hears that a delete was refused, and deletes the node by itself.
+    pub(crate) fn delete_again(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        client.requests.extend(client.refused.pop());
     }
 
     /// A server that the client has left does a create.

@@ -30,6 +30,8 @@ pub(crate) struct Faults {
     pub(crate) lose: u8,
     /// A holder sends a transaction.
     pub(crate) transact: u8,
+    /// A delete is refused because it was sent together with that of a node elsewhere, which is gone.
+    pub(crate) refuse: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +82,7 @@ impl fmt::Display for Game {
             downgrade,
             lose,
             transact,
+            refuse,
         } = self.faults;
         let faults = [
             (cancel, "cancel"),
@@ -94,6 +97,7 @@ impl fmt::Display for Game {
             (downgrade, "downgrade"),
             (lose, "loss"),
             (transact, "transaction"),
+            (refuse, "refused delete"),
         ];
         faults
             .iter()
@@ -140,6 +144,7 @@ const NONE: Faults = Faults {
     downgrade: 0,
     lose: 0,
     transact: 0,
+    refuse: 0,
 };
 
 const CANCEL: Faults = Faults { cancel: 1, ..NONE };
@@ -151,6 +156,7 @@ const WIPE: Faults = Faults { wipe: 1, ..NONE };
 const DOWNGRADE: Faults = Faults { downgrade: 1, ..NONE };
 const LOSE: Faults = Faults { downgrade: 1, lose: 1, ..NONE };
 const TRANSACT: Faults = Faults { transact: 1, ..NONE };
+const REFUSE: Faults = Faults { refuse: 1, ..NONE };
 
 /// All games, the short ones first.
 pub(crate) const GAMES: &[Game] = &[
@@ -177,6 +183,11 @@ pub(crate) const GAMES: &[Game] = &[
     read_write(&[&[X, X]], &[], LOSE),
     mutex(&[&[X, X], &[X]], &[], TRANSACT),
     mutex(&[&[X, X]], &[], Faults { transact: 1, reconnect: 1, late: 1, ..NONE }),
+    mutex(&[&[X, X], &[X]], &[], REFUSE),
+    mutex(&[&[XX, X]], &[], REFUSE),
+    mutex(&[&[X, X]], &[Exclusive], Faults { transact: 1, ..REFUSE }),
+    mutex(&[&[X, X]], &[], Faults { transact: 1, reconnect: 1, late: 1, ..REFUSE }),
+    in_a_known_queue(mutex(&[&[X, X]], &[Exclusive], Faults { cancel: 1, ..REFUSE })),
     read_write(&[&[X, X]], &[Shared], Faults { transact: 1, ..LOSE }),
     read_write(&[&[X, S, X]], &[], Faults { transact: 1, ..LOSE }),
     read_write(&[&[X, X]], &[], Faults { reconnect: 1, late: 1, ..LOSE }),

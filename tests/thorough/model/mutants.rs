@@ -30,6 +30,7 @@ const DRIVER: &str = "tests/thorough/model/driver.rs";
 const ANSWERS: &str = "tests/thorough/model/answers.rs";
 const SIGNS: &str = "src/client/signs.rs";
 const LAG: &str = "tests/thorough/model/lag.rs";
+const FAULTS: &str = "tests/thorough/model/faults.rs";
 
 pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
@@ -272,6 +273,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "false",
     )
     .shows_in(transacts),
+    mutant(
+        "a node whose delete was refused counts as gone",
+        FAULTS,
+        "[[client.refused.push(request);]]",
+        "client.inbox.extend(Client::message(&request)); client.refused.push(request);",
+    )
+    .shows_in(|game| game.faults.refuse > 0 && game.faults.late > 0),
     mutant("a transaction without an answer counts as done", PASSING, "if [[is_decided]] {", "true")
         .shows_in(transacts),
     mutant(

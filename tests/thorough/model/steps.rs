@@ -29,6 +29,8 @@ pub(crate) enum Step {
     ReleaseWriter(ClientId, usize),
     HearExpiry(ClientId),
     ForeignRelease(usize),
+    /// The client sends a delete again that was refused.
+    DeleteAgain(ClientId),
     /// What minds the node of a ticket that nobody awaits goes on.
     Mind(ClientId, usize),
 
@@ -50,6 +52,8 @@ pub(crate) enum Step {
         late: bool,
     },
     ServeLate(ClientId, usize),
+    /// The server refuses the next request, a delete that is part of a transaction.
+    Refuse(ClientId),
     /// The client turns to a server that lags behind.
     FallBehind(ClientId),
     /// That server does the next transaction.
@@ -70,10 +74,11 @@ impl Step {
             Step::Enter(..) | Step::Serve(_) | Step::Deliver { .. } | Step::DeliverMissed(..) => true,
             Step::Poll { .. } | Step::Release(..) | Step::ReleaseWriter(..) => true,
             Step::HearExpiry(_) | Step::ForeignRelease(_) | Step::Mind(..) => true,
+            Step::DeleteAgain(_) => true,
             Step::ForeignEnter(_) | Step::ForeignGiveUp(_) | Step::ForeignDowngrade(_) => false,
             Step::Lose(..) | Step::Transact(..) => false,
             Step::Downgrade(..) | Step::Cancel(..) | Step::Expire(_) | Step::Reconnect { .. } => false,
-            Step::ServeLate(..) | Step::Rob(_) | Step::Touch(_) | Step::Reap => false,
+            Step::ServeLate(..) | Step::Refuse(_) | Step::Rob(_) | Step::Touch(_) | Step::Reap => false,
             Step::Resume(..) | Step::Wipe | Step::FallBehind(_) => false,
             Step::CatchUp(_) => true,
         }
@@ -128,6 +133,12 @@ impl World {
         }
         if !client.requests.is_empty() {
             steps.push(Step::Serve(id));
+        }
+        if self.faults.refuse > 0 && client.requests.front().is_some_and(is_delete_of_a_holder) {
+            steps.push(Step::Refuse(id));
+        }
+        if !client.refused.is_empty() {
+            steps.push(Step::DeleteAgain(id));
         }
         steps.extend((0..client.late.len()).map(|index| Step::ServeLate(id, index)));
         if client.tasks.iter().all(Task::is_done) {
@@ -248,6 +259,11 @@ impl World {
         self.steps(&mut steps);
         steps.iter().any(is_meant)
     }
+}
+
+/// Whether it may have been sent together with others.
+fn is_delete_of_a_holder(request: &Request) -> bool {
+    matches!(request.what, What::Delete { .. } | What::DeleteAndTell { .. })
 }
 
 /// Whether it is a write that a server may do late.

@@ -137,6 +137,8 @@ impl World {
             Step::Expire(client) => self.expire(client),
             Step::Reconnect { client, late } => self.reconnect(client, late),
             Step::ServeLate(client, index) => self.serve_late(client, index),
+            Step::Refuse(client) => self.refuse(client),
+            Step::DeleteAgain(client) => self.delete_again(client),
             Step::Resume(client, task) => self.clients[client].resume(task),
             Step::Mind(client, task) => self.clients[client].mind(task),
             Step::Wipe => self.wipe(),

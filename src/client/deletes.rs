@@ -1,0 +1,74 @@
+//! Several nodes that are deleted in one transaction.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use zookeeper_client as zk;
+
+use super::node::EphemeralNode;
+use super::session::Session;
+use super::size;
+use super::write::Write;
+use crate::failure::Failure;
+
+/// A transaction that has been sent. Each of its nodes awaits it, and is deleted by itself if the outcome does not tell
+/// that it is gone.
+pub(crate) type DeleteTogether = Shared<BoxFuture<'static, DeletedTogether>>;
+
+/// The outcome for each of the nodes.
+#[derive(Clone, Debug)]
+pub(crate) enum DeletedTogether {
+    All,
+    /// The transaction was refused because of one of the nodes: that one is gone, or may not be deleted.
+    None,
+    /// As of a request that deletes only this node.
+    Failed(zk::Error),
+}
+
+/// Transactions that have been sent, one for each session.
+#[derive(Debug)]
+pub(crate) struct Deletes(Vec<(Arc<Session>, DeleteTogether)>);
+
+impl Deletes {
+    /// Deletes in one transaction the nodes that are of one session, if there are several of them. The transactions have
+    /// been sent when this returns, or are as soon as there is a connection.
+    pub(crate) fn send<'a>(nodes: impl IntoIterator<Item = &'a EphemeralNode>) -> Self {
+        let mut of_sessions: Vec<Vec<&EphemeralNode>> = Vec::new();
+        for node in nodes.into_iter().filter(|node| node.name().is_some() && !node.session().is_over()) {
+            match of_sessions.iter_mut().find(|of_one| Arc::ptr_eq(of_one[0].session(), node.session())) {
+                Some(of_one) => of_one.push(node),
+                None => of_sessions.push(vec![node]),
+            }
+        }
+        Self(of_sessions.into_iter().filter_map(|nodes| send(&nodes)).collect())
+    }
+
+    /// Returns the transaction that deletes this node, if it is one of the nodes.
+    pub(crate) fn of(&self, node: &EphemeralNode) -> Option<DeleteTogether> {
+        let (_, transaction) = self.0.iter().find(|(session, _)| Arc::ptr_eq(session, node.session()))?;
+        node.name().map(|_| transaction.clone())
+    }
+}
+
+fn send(nodes: &[&EphemeralNode]) -> Option<(Arc<Session>, DeleteTogether)> {
+    let (client, session) = match nodes {
+        [first, _, ..] => (first.client(), first.session()),
+        _ => return None,
+    };
+    let paths: Vec<String> = nodes.iter().map(|node| node.path()).collect();
+    let sizes = paths.iter().map(|path| size::of_write(&Write::Delete { path, version: None }));
+    if !client.fits(sizes) {
+        return None;
+    }
+    let deleted = session.send_deletes(paths).map(|reply| match reply {
+        Ok(()) => DeletedTogether::All,
+        Err(zk::MultiWriteError::OperationFailed { .. }) => DeletedTogether::None,
+        // Servers that do not accept transactions may accept single deletes.
+        Err(error) => match zk::Error::from(error) {
+            error if Failure::of(&error) == Failure::Refused => DeletedTogether::None,
+            error => DeletedTogether::Failed(error),
+        },
+    });
+    Some((session.clone(), deleted.boxed().shared()))
+}

@@ -1,0 +1,473 @@
+//! What several nodes are given back by: one transaction, and single deletes where it cannot be done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::*;
+use tokio::task::JoinHandle;
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::{
+    Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock, Owner,
+    Permission, ReadWriteLock, Result, RetryPolicy, Semaphore,
+};
+use zookeeper_client as zk;
+
+const PATHS: [&str; 3] = ["/together/a", "/together/b", "/together/c"];
+const LEASES: &str = "/permits/leases";
+
+/// A server, a client whose requests go through a proxy, and somebody who looks.
+struct Scene {
+    server: TestingServer,
+    proxy: FaultProxy,
+    client: Client,
+    zookeeper: zk::Client,
+    lock: MultiLock,
+}
+
+impl Scene {
+    /// One in which the queues exist and are known, so that an acquire is one transaction.
+    async fn new() -> Self {
+        let server = TestingServer::start().await.unwrap();
+        let proxy = FaultProxy::start(&server).await.unwrap();
+        let zookeeper = bystander(&server).await;
+        let client = connect_through(&proxy).await;
+        let lock = MultiLock::new(&client, PATHS).unwrap();
+        for _ in 0..2 {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        Self { server, proxy, client, zookeeper, lock }
+    }
+
+    async fn acquire(&self) -> LockGuard {
+        let guard = within(self.lock.acquire()).await.unwrap();
+        self.settle().await;
+        guard
+    }
+
+    /// Whatever was sent is done, and counts no more.
+    async fn settle(&self) {
+        self.client.zookeeper().await.unwrap().check_stat("/settled").await.unwrap();
+        self.proxy.take_requests();
+    }
+
+    /// The requests since then.
+    async fn requests(&self) -> Vec<Request> {
+        self.client.zookeeper().await.unwrap().check_stat("/settled").await.unwrap();
+        let mut requests = self.proxy.take_requests();
+        assert_eq!(requests.pop(), Some(Request::Exists));
+        requests.retain(|request| *request != Request::Confirm);
+        requests
+    }
+
+    async fn assert_gone(&self) {
+        for path in PATHS {
+            queue_of(&self.zookeeper, path, 0).await;
+        }
+    }
+
+    /// Nothing of an earlier hold is in the way, here or elsewhere.
+    async fn assert_free(&self) {
+        self.assert_gone().await;
+        within(self.lock.acquire()).await.unwrap().release().await.unwrap();
+        let other = MultiLock::new(&connect(&self.server).await, PATHS).unwrap();
+        within(other.acquire()).await.unwrap().release().await.unwrap();
+        self.assert_gone().await;
+        watches_of(&self.server, 0).await;
+    }
+}
+
+fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
+    InterProcessMutex::new(client, path).unwrap()
+}
+
+fn lost(guard: &LockGuard, member: usize) -> Error {
+    let path = guard.members()[member].node_path().to_owned();
+    Error::LockLost { path, reason: LossReason::Deleted }
+}
+
+#[tokio::test]
+async fn all_members_are_released_in_one_request() {
+    let scene = Scene::new().await;
+    let guard = scene.acquire().await;
+    guard.release().await.unwrap();
+    // Confirmed for all of them.
+    for path in PATHS {
+        assert!(children(&scene.zookeeper, path).await.is_empty());
+    }
+    assert_eq!(scene.requests().await, [Request::Multi]);
+    drop(scene.acquire().await);
+    assert_eq!(scene.requests().await, [Request::Multi], "sent before the drop returns");
+    scene.assert_gone().await;
+    scene.assert_free().await;
+}
+
+#[tokio::test]
+async fn permits_are_released_in_one_request() {
+    let scene = Scene::new().await;
+    let semaphore = Semaphore::new(&scene.client, "/permits", 5).unwrap();
+    let three = semaphore.many(3).unwrap();
+    three.acquire().await.unwrap().release().await.unwrap();
+    let guard = three.acquire().await.unwrap();
+    queue_of(&scene.zookeeper, LEASES, 3).await;
+    scene.settle().await;
+    guard.release().await.unwrap();
+    assert!(children(&scene.zookeeper, LEASES).await.is_empty());
+    assert_eq!(scene.requests().await, [Request::Multi]);
+
+    let guard = three.acquire().await.unwrap();
+    scene.settle().await;
+    drop(guard);
+    assert_eq!(scene.requests().await, [Request::Multi]);
+    queue_of(&scene.zookeeper, LEASES, 0).await;
+
+    // Each by itself, if they are taken apart.
+    let mut permits = three.acquire().await.unwrap().into_permits();
+    scene.settle().await;
+    drop(permits.pop());
+    permits.pop().unwrap().release().await.unwrap();
+    assert_eq!(scene.requests().await, [Request::Delete; 2]);
+    queue_of(&scene.zookeeper, LEASES, 1).await;
+    drop(permits);
+    queue_of(&scene.zookeeper, LEASES, 0).await;
+}
+
+#[tokio::test]
+async fn a_member_that_was_deleted_keeps_no_other_in_place() {
+    let scene = Scene::new().await;
+    for members in [vec![0], vec![1], vec![0, 2], vec![0, 1, 2]] {
+        for is_dropped in [false, true] {
+            let guard = scene.acquire().await;
+            let mut expected = Vec::new();
+            for member in &members {
+                scene.zookeeper.delete(guard.members()[*member].node_path(), None).await.unwrap();
+                expected.push(lost(&guard, *member));
+            }
+            if is_dropped {
+                drop(guard);
+                scene.assert_gone().await;
+            } else {
+                // The last member is released first.
+                expected.reverse();
+                let told = match guard.release().await.unwrap_err() {
+                    Error::Several { first, others } => [vec![*first], others].concat(),
+                    error => vec![error],
+                };
+                assert_eq!(told, expected);
+                for path in PATHS {
+                    assert!(children(&scene.zookeeper, path).await.is_empty(), "confirmed for the others");
+                }
+            }
+            // Those of a drop may be sent when nothing is left to delete.
+            let requests = tokio::sync::Mutex::new(Vec::new());
+            eventually("each is deleted by itself", || async {
+                let mut requests = requests.lock().await;
+                requests.extend(scene.requests().await);
+                (requests.len() >= 4).then_some(())
+            })
+            .await;
+            assert_eq!(requests.into_inner(), [&[Request::Multi][..], &[Request::Delete; 3]].concat());
+        }
+    }
+    scene.assert_free().await;
+}
+
+#[tokio::test]
+async fn a_member_that_is_known_to_be_lost_is_not_in_the_transaction() {
+    let scene = Scene::new().await;
+    let guard = scene.acquire().await;
+    let error = lost(&guard, 1);
+    scene.zookeeper.delete(guard.members()[1].node_path(), None).await.unwrap();
+    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
+    scene.settle().await;
+    assert_eq!(guard.release().await, Err(error));
+    assert_eq!(scene.requests().await, [Request::Multi]);
+    scene.assert_free().await;
+}
+
+#[tokio::test]
+async fn a_member_that_is_held_more_than_once_stays() {
+    let scene = Scene::new().await;
+    let mutexes = PATHS.map(|path| mutex_at(&scene.client, path));
+    let lock = MultiLock::of(mutexes.clone().map(|mutex| Arc::new(mutex) as Arc<dyn InterProcessLock>));
+    let (lock, owner) = (lock.unwrap(), Owner::new());
+    let lock = lock.owned_by(&owner);
+    for is_dropped in [false, true] {
+        let guard = within(lock.acquire()).await.unwrap();
+        let again = mutexes[1].owned_by(&owner).acquire().await.unwrap();
+        assert_eq!(again.hold_count(), 2);
+        scene.settle().await;
+        if is_dropped {
+            drop(guard);
+        } else {
+            guard.release().await.unwrap();
+        }
+        assert_eq!(scene.requests().await, [Request::Multi]);
+        for (path, length) in PATHS.into_iter().zip([0, 1, 0]) {
+            queue_of(&scene.zookeeper, path, length).await;
+        }
+        assert!(again.is_valid());
+        assert_eq!(again.hold_count(), 1);
+        again.release().await.unwrap();
+        assert_eq!(scene.requests().await, [Request::Delete]);
+    }
+    scene.assert_free().await;
+}
+
+#[tokio::test]
+async fn each_client_gives_back_what_it_has() {
+    let scene = Scene::new().await;
+    let other_proxy = FaultProxy::start(&scene.server).await.unwrap();
+    let other = connect_through(&other_proxy).await;
+    let members = [(PATHS[0], &scene.client), (PATHS[1], &other), (PATHS[2], &scene.client)];
+    let members = members.map(|(path, client)| Arc::new(mutex_at(client, path)) as Arc<dyn InterProcessLock>);
+    let lock = MultiLock::of(members).unwrap();
+    let guard = within(lock.acquire()).await.unwrap();
+    let settle = async || {
+        other.zookeeper().await.unwrap().check_stat("/settled").await.unwrap();
+        other_proxy.take_requests()
+    };
+    settle().await;
+    scene.settle().await;
+    guard.release().await.unwrap();
+    assert_eq!(scene.requests().await, [Request::Multi]);
+    assert_eq!(settle().await, [Request::Delete, Request::Exists]);
+    scene.assert_free().await;
+}
+
+#[tokio::test]
+async fn a_reply_that_is_lost_leaves_no_member_behind() {
+    let scene = Scene::new().await;
+    let session = session_id(&scene.client).await;
+    for fate in [Fate::LoseReply, Fate::LoseRequest] {
+        for is_dropped in [false, true] {
+            let guard = scene.acquire().await;
+            let intercepted = scene.proxy.intercept(Request::Multi, fate);
+            if is_dropped {
+                drop(guard);
+                within(intercepted.happened()).await;
+            } else {
+                assert_eq!(within(guard.release()).await, Ok(()), "{fate:?}");
+                for path in PATHS {
+                    assert!(children(&scene.zookeeper, path).await.is_empty(), "confirmed");
+                }
+            }
+            scene.assert_gone().await;
+            assert_eq!(session_id(&scene.client).await, session);
+        }
+    }
+    scene.assert_free().await;
+}
+
+/// The transaction was done before, and the operator was faster with one node.
+#[tokio::test]
+async fn a_member_that_was_deleted_and_a_reply_that_is_lost_leave_no_member_behind() {
+    let scene = Scene::new().await;
+    let guard = scene.acquire().await;
+    scene.zookeeper.delete(guard.members()[1].node_path(), None).await.unwrap();
+    let intercepted = scene.proxy.intercept(Request::Multi, Fate::LoseReply);
+    // Whether the transaction or the operator has deleted that node is not known.
+    assert_eq!(within(guard.release()).await, Ok(()));
+    within(intercepted.happened()).await;
+    for path in PATHS {
+        assert!(children(&scene.zookeeper, path).await.is_empty());
+    }
+    scene.assert_free().await;
+}
+
+#[tokio::test]
+async fn a_release_that_is_given_up_goes_on_in_the_background() {
+    let scene = Scene::new().await;
+    for is_robbed in [false, true] {
+        for polls in 1.. {
+            let guard = scene.acquire().await;
+            if is_robbed {
+                scene.zookeeper.delete(guard.members()[1].node_path(), None).await.unwrap();
+            }
+            let outcome = poll_times(guard.release(), polls).await;
+            scene.assert_gone().await;
+            assert!(within(scene.lock.acquire()).await.unwrap().release().await.is_ok());
+            if outcome.is_some() {
+                break;
+            }
+            assert!(polls < 100, "it does not end");
+        }
+    }
+    // While the reply is on its way, and when it will never come.
+    for is_cut in [false, true] {
+        let guard = scene.acquire().await;
+        let held = scene.proxy.intercept(Request::Multi, Fate::HoldReply);
+        let releasing = tokio::spawn(guard.release());
+        within(held.happened()).await;
+        releasing.abort();
+        drop(releasing.await);
+        if is_cut {
+            scene.proxy.cut();
+        }
+        drop(held);
+        scene.assert_gone().await;
+    }
+    scene.assert_free().await;
+}
+
+fn acquiring(lock: &InterProcessMutex) -> JoinHandle<Result<LockGuard>> {
+    let lock = lock.clone();
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_member_is_let_in() {
+    let scene = Scene::new().await;
+    let other = connect(&scene.server).await;
+    // With all members there, and with one that is gone, so that they are deleted one by one.
+    for is_robbed in [false, true] {
+        for is_dropped in [false, true] {
+            let guard = scene.acquire().await;
+            let mut waiters = Vec::new();
+            for path in PATHS {
+                for (client, length) in [(&scene.client, 2), (&other, 3)] {
+                    waiters.push(acquiring(&mutex_at(client, path).owned_by(&Owner::new())));
+                    queue_of(&scene.zookeeper, path, length).await;
+                }
+            }
+            watches_of(&scene.server, 6).await;
+            if is_robbed {
+                // Of its own client's waiters nobody hears of that.
+                scene.zookeeper.delete(guard.members()[0].node_path(), None).await.unwrap();
+            }
+            match is_dropped {
+                true => drop(guard),
+                false if is_robbed => drop(guard.release().await.unwrap_err()),
+                false => guard.release().await.unwrap(),
+            }
+            for waiter in waiters {
+                within(waiter).await.unwrap().unwrap().release().await.unwrap();
+            }
+            scene.assert_gone().await;
+        }
+    }
+    scene.assert_free().await;
+}
+
+/// Nothing that the next holder sends arrives before the deletes.
+#[tokio::test]
+async fn a_waiter_of_the_same_client_does_not_wait_for_the_reply() {
+    let scene = Scene::new().await;
+    let guard = scene.acquire().await;
+    let waiters = PATHS.map(|path| acquiring(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
+    watches_of(&scene.server, 3).await;
+    scene.proxy.set_traffic(Traffic::black_hole_to_client());
+    let releasing = tokio::spawn(guard.release());
+    for waiter in waiters {
+        drop(within(waiter).await.unwrap().unwrap());
+    }
+    assert!(!releasing.is_finished());
+    scene.proxy.set_traffic(Traffic::pass());
+    within(releasing).await.unwrap().unwrap();
+    scene.assert_free().await;
+}
+
+/// As long as a transaction under a member may yet be done, nobody of the client may rely on its being over.
+#[tokio::test]
+async fn a_waiter_behind_a_member_with_an_open_transaction_waits_until_its_node_is_gone() {
+    let scene = Scene::new().await;
+    let guard = scene.acquire().await;
+    let waiters = PATHS.map(|path| acquiring(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
+    watches_of(&scene.server, 3).await;
+    // Nobody waits for its reply any more.
+    assert!(poll_times(guard.members()[1].transaction().commit(), 1).await.is_none());
+    scene.proxy.set_traffic(Traffic::black_hole_to_client());
+    let releasing = tokio::spawn(guard.release());
+    let [first, second, third] = waiters;
+    drop(within(first).await.unwrap().unwrap());
+    drop(within(third).await.unwrap().unwrap());
+    assert!(!second.is_finished(), "its node is not known to be gone");
+    scene.proxy.set_traffic(Traffic::pass());
+    within(releasing).await.unwrap().unwrap();
+    drop(within(second).await.unwrap().unwrap());
+    scene.assert_free().await;
+}
+
+#[tokio::test]
+async fn a_member_that_becomes_a_reader_is_waited_for() {
+    let scene = Scene::new().await;
+    let read_write = ReadWriteLock::new(&scene.client, PATHS[1]).unwrap();
+    let owner = Owner::new();
+    let [first, _, third] = PATHS.map(|path| mutex_at(&scene.client, path));
+    // Writers and mutexes are not for one path.
+    drop(scene.lock);
+    let writer = read_write.write().clone();
+    let members: [Arc<dyn InterProcessLock>; 3] = [Arc::new(first), Arc::new(writer), Arc::new(third)];
+    let lock = MultiLock::of(members).unwrap().owned_by(&owner);
+    let guard = within(lock.acquire()).await.unwrap();
+    let held = scene.proxy.intercept(Request::Multi, Fate::HoldReply);
+    let reader = read_write.read().owned_by(&owner);
+    let reading = tokio::spawn(async move { reader.acquire().await });
+    within(held.happened()).await;
+    scene.proxy.take_requests();
+    let releasing = tokio::spawn(guard.release());
+    queue_of(&scene.zookeeper, PATHS[0], 0).await;
+    queue_of(&scene.zookeeper, PATHS[2], 0).await;
+    assert_eq!(scene.proxy.take_requests(), [Request::Multi]);
+    assert!(!releasing.is_finished());
+    drop(held);
+    within(releasing).await.unwrap().unwrap();
+    within(reading).await.unwrap().unwrap().release().await.unwrap();
+    queue_of(&scene.zookeeper, PATHS[1], 0).await;
+}
+
+#[tokio::test]
+async fn a_member_that_may_not_be_deleted_keeps_no_other_in_place() {
+    let scene = Scene::new().await;
+    // Nobody may delete in the second queue.
+    let no_delete = Permission::READ | Permission::WRITE | Permission::CREATE | Permission::ADMIN;
+    let acl = vec![Acl::new(no_delete, AuthId::anyone())];
+    scene.zookeeper.set_acl(PATHS[1], &acl, None).await.unwrap();
+    let guard = scene.acquire().await;
+    let path = guard.members()[1].node_path().to_owned();
+    let error = guard.release().await.unwrap_err();
+    let expected = Error::ZooKeeper { operation: "delete", path, source: zk::Error::NoAuth };
+    assert_eq!(error, expected);
+    for (path, length) in PATHS.into_iter().zip([0, 1, 0]) {
+        assert_eq!(children(&scene.zookeeper, path).await.len(), length);
+    }
+}
+
+#[tokio::test]
+async fn a_release_without_a_connection_fails_under_the_policy_and_goes_on() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let builder = Client::builder().session_timeout(Duration::from_secs(30)).drop_timeout(Duration::ZERO);
+    let builder = builder.retry_policy(RetryPolicy::n_times(0, Duration::from_millis(1)));
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
+    let lock = MultiLock::new(&client, PATHS).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let intercepted = proxy.intercept(Request::Multi, Fate::LoseRequest);
+    let Err(Error::Several { others, first }) = within(guard.release()).await else {
+        panic!("each of them could not be deleted");
+    };
+    for error in others.iter().chain([&*first]) {
+        assert!(matches!(error, Error::ZooKeeper { operation: "delete", .. }), "{error}");
+    }
+    assert_eq!(others.len(), 2);
+    within(intercepted.happened()).await;
+    for path in PATHS {
+        queue_of(&zookeeper, path, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn hundreds_of_members_are_released_in_one_request() {
+    let scene = Scene::new().await;
+    // It sends no ping meanwhile.
+    let builder = Client::builder().session_timeout(Duration::from_secs(60));
+    let client = builder.connect(&scene.server.connect_string()).await.unwrap();
+    let session = session_id(&client).await;
+    let paths: Vec<String> = (0..500).map(|number| format!("/many/{}-{number}", "x".repeat(100))).collect();
+    let lock = MultiLock::new(&client, &paths).unwrap();
+    let guard = within(lock.acquire()).await.unwrap();
+    let before = scene.server.session_packets(session).await.unwrap();
+    within(guard.release()).await.unwrap();
+    assert_eq!(scene.server.session_packets(session).await.unwrap() - before, 1);
+    assert!(ephemerals_below(&scene.zookeeper, "/many").await.is_empty());
+}
