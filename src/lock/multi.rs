@@ -91,8 +91,11 @@ impl MultiLock {
     /// servers.
     ///
     /// After the last lock is granted, the servers are asked whether all locks are still held, which takes one
-    /// more round trip. If one was lost, the acquire starts over. While waiting for another lock, it starts over
-    /// as soon as the loss is noticed.
+    /// more round trip. If one was lost, the acquire starts over after a pause. While waiting for another lock, it
+    /// starts over as soon as the loss is noticed.
+    ///
+    /// The [maximum hold time](LockOptions::max_hold) of a member counts from the member's own grant, so it must be
+    /// longer than the wait for those that come after it.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`]: there are no locks, two of them have the same path, or one of them is a multi-lock
@@ -152,6 +155,7 @@ impl MultiLock {
     /// # Errors
     /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), or the error of the lock that
     /// failed, and:
+    /// - [`Error::LockLost`]: the maximum hold time of an existing lock elapsed before all were held.
     /// - [`Error::Several`]: in addition, releasing the locks acquired so far failed before it was confirmed.
     ///
     /// # Cancel safety
