@@ -259,6 +259,11 @@ impl Client {
         self.core.home.runtime().spawn(task);
     }
 
+    /// Returns a full path with the chroot in front.
+    pub(crate) fn absolute_path(&self, full_path: &str) -> String {
+        format!("{}{full_path}", self.core.config.origin.chroot().trim_end_matches('/'))
+    }
+
     /// Returns the path with the namespace in front.
     ///
     /// # Errors

@@ -10,3 +10,8 @@ pub(crate) fn from_now(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or(now + DECADES)
 }
+
+/// The instant that is later by this much, if the clock can represent it.
+pub(crate) fn later(instant: Instant, by: Duration) -> Instant {
+    instant.checked_add(by).unwrap_or(instant)
+}

@@ -10,6 +10,7 @@ use super::holding::guard::LockGuard;
 use super::operating::participant::Participant;
 use super::options::LockOptions;
 use super::owner::Owner;
+use crate::client::Client;
 use crate::error::Result;
 
 /// The common interface of all locks, for code that accepts any of them.
@@ -72,4 +73,10 @@ pub trait InterProcessLock: Sealed + Debug + Send + Sync {
 }
 
 /// Keeps other crates from implementing [`InterProcessLock`], so that it can grow.
-pub trait Sealed {}
+pub trait Sealed {
+    /// The client of the lock; of a multi-lock, that of its first lock.
+    fn client(&self) -> &Client;
+
+    /// The paths as they are to every client, whatever its chroot.
+    fn absolute_paths(&self) -> Vec<String>;
+}

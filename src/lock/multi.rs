@@ -82,7 +82,7 @@ impl MultiLock {
     pub fn new<P: AsRef<str>>(client: &Client, paths: impl IntoIterator<Item = P>) -> Result<Self> {
         let mutex = |path: P| InterProcessMutex::new(client, path.as_ref());
         let mut mutexes = paths.into_iter().map(mutex).collect::<Result<Vec<_>>>()?;
-        in_order(&mut mutexes, |mutex| vec![mutex.path()])?;
+        in_order(&mut mutexes, |mutex| mutex)?;
         Ok(Self::together(mutexes, None))
     }
 
@@ -102,7 +102,7 @@ impl MultiLock {
     ///   whose paths do not all come before those of the next lock: the order of the paths could not be kept.
     pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
-        in_order(&mut locks, |lock| lock.paths())?;
+        in_order(&mut locks, |lock| &**lock)?;
         Ok(Self::one_by_one(locks))
     }
 
@@ -187,8 +187,8 @@ impl MultiLock {
     ///
     /// # Errors
     /// Same as [`acquire`](Self::acquire), and:
-    /// - [`Error::NotConnected`]: a queue was not reached within this time, so it is unknown whether another owner
-    ///   holds its lock.
+    /// - [`Error::NotConnected`]: no queue was reached within this time, or not that of one of the existing locks; so it
+    ///   is unknown whether another owner holds the lock.
     ///
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).
@@ -292,9 +292,10 @@ impl MultiLock {
 /// # Errors
 /// - [`Error::InvalidArgument`]: there are no members, two of them have the same path, or one of them is a multi-lock
 ///   with a path that comes after one of the next member's, so that not all would be acquired in one order.
-fn in_order<M>(members: &mut [M], paths: impl Fn(&M) -> Vec<&str>) -> Result<()> {
-    members.sort_by(|a, b| paths(a).cmp(&paths(b)));
-    let acquired: Vec<&str> = members.iter().flat_map(&paths).collect();
+fn in_order<M>(members: &mut [M], lock: impl Fn(&M) -> &dyn InterProcessLock) -> Result<()> {
+    let paths = |member: &M| lock(member).absolute_paths();
+    members.sort_by_cached_key(paths);
+    let acquired: Vec<String> = members.iter().flat_map(paths).collect();
     let mut all = acquired.clone();
     all.sort_unstable();
     let twice = all.windows(2).find(|pair| pair[0] == pair[1]);
@@ -312,7 +313,15 @@ fn in_order<M>(members: &mut [M], paths: impl Fn(&M) -> Vec<&str>) -> Result<()>
     Err(Error::InvalidArgument { argument: "members of a multi-lock", reason })
 }
 
-impl Sealed for MultiLock {}
+impl Sealed for MultiLock {
+    fn client(&self) -> &Client {
+        self.locks[0].client()
+    }
+
+    fn absolute_paths(&self) -> Vec<String> {
+        self.locks.iter().flat_map(|lock| lock.absolute_paths()).collect()
+    }
+}
 
 #[async_trait]
 impl InterProcessLock for MultiLock {

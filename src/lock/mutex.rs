@@ -10,6 +10,7 @@ use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lock::acquiring::attempt::Acquirable;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::acquiring::wait::Wait;
@@ -278,7 +279,15 @@ impl InterProcessMutex {
     }
 }
 
-impl Sealed for InterProcessMutex {}
+impl Sealed for InterProcessMutex {
+    fn client(&self) -> &Client {
+        self.lock.client()
+    }
+
+    fn absolute_paths(&self) -> Vec<String> {
+        vec![self.client().absolute_path(self.path())]
+    }
+}
 
 #[async_trait]
 impl InterProcessLock for InterProcessMutex {

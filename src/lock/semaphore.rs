@@ -10,7 +10,7 @@ use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::lock::acquiring::attempt;
+use crate::lock::acquiring::attempt::{self, Acquirable};
 use crate::lock::acquiring::permits::Permits;
 use crate::lock::acquiring::wait::Wait;
 use crate::lock::holding::guard::LockGuard;
@@ -202,7 +202,7 @@ impl Semaphore {
     /// # Errors
     /// Same as [`acquire`](Self::acquire), and:
     /// - [`Error::NotConnected`]: the servers did not answer within this time: the queue was not reached, or the permits
-    ///   were free and could not be taken.
+    ///   were free at once and could not be taken.
     ///
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).
@@ -304,7 +304,15 @@ impl Semaphore {
     }
 }
 
-impl Sealed for Semaphore {}
+impl Sealed for Semaphore {
+    fn client(&self) -> &Client {
+        self.permits.client()
+    }
+
+    fn absolute_paths(&self) -> Vec<String> {
+        vec![self.client().absolute_path(self.path())]
+    }
+}
 
 #[async_trait]
 impl InterProcessLock for Semaphore {

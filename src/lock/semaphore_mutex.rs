@@ -180,7 +180,15 @@ impl SemaphoreMutex {
     }
 }
 
-impl Sealed for SemaphoreMutex {}
+impl Sealed for SemaphoreMutex {
+    fn client(&self) -> &Client {
+        self.semaphore.client()
+    }
+
+    fn absolute_paths(&self) -> Vec<String> {
+        vec![self.client().absolute_path(self.path())]
+    }
+}
 
 #[async_trait]
 impl InterProcessLock for SemaphoreMutex {

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use super::inter_process_lock::{InterProcessLock, Sealed};
 use super::options::LockOptions;
 use super::owner::Owner;
+use crate::client::Client;
 use crate::error::Result;
+use crate::lock::acquiring::attempt::Acquirable;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::acquiring::wait::Wait;
@@ -153,7 +155,15 @@ impl WriteLock {
     }
 }
 
-impl Sealed for WriteLock {}
+impl Sealed for WriteLock {
+    fn client(&self) -> &Client {
+        self.lock.client()
+    }
+
+    fn absolute_paths(&self) -> Vec<String> {
+        vec![self.client().absolute_path(self.path())]
+    }
+}
 
 #[async_trait]
 impl InterProcessLock for WriteLock {

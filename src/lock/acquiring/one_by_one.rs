@@ -4,18 +4,22 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::select_all;
+use futures_util::future::{join_all, select_all};
 use tokio::time::Instant;
 
 use super::wait::Wait;
 use crate::client::sleep_until;
 use crate::error::{Error, LossReason, Result};
 use crate::lock::holding::guard::{LockGuard, release_all};
+use crate::lock::holding::held_node::HeldNode;
 use crate::lock::inter_process_lock::InterProcessLock;
 use crate::queue::Losses;
 
 /// How long a wait must last before the locks acquired so far are worth a watch each.
 const BRIEF_WAIT: Duration = Duration::from_millis(100);
+
+/// How often in a row an acquire may meet a lost lock that another call of its owner holds.
+const MOST_SHARED_LOSSES: u32 = 5;
 
 /// After this time in the queues, a loss is not one of a series.
 const LONG_WAIT: Duration = Duration::from_secs(1);
@@ -52,27 +56,38 @@ impl OneByOne {
     /// Acquires one lock after the other. Starts over if one is lost before all are held. Returns `None` if the locks
     /// were not available for that long.
     pub(crate) async fn try_acquire(&self, wait: Wait) -> Result<Option<LockGuard>> {
+        // With the client's timers, since the caller may have none.
+        self.locks[0].client().at_home(self.rounds(wait)).await
+    }
+
+    async fn rounds(&self, wait: Wait) -> Result<Option<LockGuard>> {
         let mut losses = Losses::default();
-        let mut has_lost = false;
+        // How often a lock may yet be found lost that another call of the owner holds, who is about to notice.
+        let mut shared_losses = 0;
         loop {
             let start = Instant::now();
             match self.round(wait).await {
                 Ok(Round::Held(guard)) => return Ok(Some(guard)),
                 Ok(Round::Unavailable) => return Ok(None),
-                // The next round would not be faster.
-                Ok(Round::Lost(error @ Error::LockLost { reason: LossReason::Deadline, .. })) => {
-                    return Err(error);
+                Ok(Round::Lost(error)) => {
+                    match error {
+                        Error::LockLost { reason: LossReason::Deleted, .. } => {}
+                        Error::LockLost { reason: LossReason::Expired | LossReason::Suspect, .. } => {
+                            losses.reset();
+                        }
+                        // The next round would not be faster, or not get so far.
+                        error => return Err(error),
+                    }
+                    if start.elapsed() > LONG_WAIT && !matches!(wait, Wait::No) {
+                        losses.reset();
+                    }
+                    shared_losses = MOST_SHARED_LOSSES;
                 }
-                Ok(Round::Lost(_)) => has_lost = true,
-                // Another call of this owner holds what both have lost, and is about to notice.
-                Err(Error::LockLost { .. }) if has_lost => {}
+                Err(Error::LockLost { .. }) if shared_losses > 0 => shared_losses -= 1,
                 Err(error) => return Err(error),
             }
-            if start.elapsed() > LONG_WAIT {
-                losses.reset();
-            }
-            let Some(paused) = wait.bound(losses.pause(&self.paths())).await else { return Ok(None) };
-            paused?;
+            // After the deadline, the next round finds out what to answer.
+            wait.bound(losses.pause(&self.paths())).await.unwrap_or(Ok(()))?;
         }
     }
 
@@ -87,9 +102,7 @@ impl OneByOne {
             match next {
                 Ok(Some(guard)) => taken.push(guard),
                 Ok(None) => {
-                    let mut failed = give_back(taken, wait).await;
-                    // Members that were lost need no release.
-                    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
+                    let failed = give_back(taken, wait).await;
                     return Error::all(failed).map_or(Ok(Round::Unavailable), Err);
                 }
                 Err(error) => {
@@ -100,13 +113,19 @@ impl OneByOne {
             }
         }
         let guard = LockGuard::of_all(taken);
-        let looked = wait.finish(guard.look()).await;
-        match (guard.ensure_held(), looked, wait) {
-            (Err(error), ..) => Ok(Round::Lost(error)),
-            (Ok(()), None, Wait::Until { within, .. }) => {
-                Err(guard.first_node().client().not_connected(within))
+        loop {
+            let look = async |node| wait.finish(HeldNode::look(node)).await.unwrap_or(false);
+            let answered = join_all(guard.nodes().map(look)).await;
+            let silent = guard.nodes().zip(answered).find(|(_, has_answered)| !has_answered);
+            match (guard.ensure_held(), silent, wait) {
+                (Err(error), ..) => return Ok(Round::Lost(error)),
+                (Ok(()), None, _) => return Ok(Round::Held(guard)),
+                (Ok(()), Some((node, _)), Wait::Until { deadline, within }) if deadline <= Instant::now() => {
+                    return Err(node.client().not_connected(within));
+                }
+                // Until it answers, or the session is over.
+                (Ok(()), Some(_), _) => sleep_until(Instant::now() + BRIEF_WAIT).await,
             }
-            (Ok(()), ..) => Ok(Round::Held(guard)),
         }
     }
 
@@ -120,7 +139,9 @@ async fn take(lock: &dyn InterProcessLock, wait: Wait) -> Result<Option<LockGuar
     match wait {
         Wait::No => lock.try_acquire().await,
         Wait::Until { within, .. } => {
-            let mut taken = lock.try_acquire_for(wait.remaining()).await;
+            let not_connected = || lock.client().not_connected(within);
+            let remaining = wait.remaining().ok_or_else(not_connected)?;
+            let mut taken = lock.try_acquire_for(remaining).await;
             if let Err(Error::NotConnected { waited, .. }) = &mut taken {
                 *waited = within;
             }
@@ -143,5 +164,8 @@ async fn any_lost(taken: &[LockGuard]) -> Result<()> {
 
 /// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.
 async fn give_back(taken: Vec<LockGuard>, wait: Wait) -> Vec<Error> {
-    wait.finish(release_all(taken)).await.unwrap_or_default()
+    let mut failed = wait.finish(release_all(taken)).await.unwrap_or_default();
+    // What was lost needs no release.
+    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
+    failed
 }

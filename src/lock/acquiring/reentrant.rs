@@ -2,11 +2,15 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::attempt::{self, Acquirable, Contending, Entry};
 use super::ticket::Ticket;
 use super::wait::Wait;
-use crate::client::Client;
+use crate::client::{Client, sleep_until};
 use crate::error::{Error, Result};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
@@ -16,6 +20,9 @@ use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
 use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, downgrade};
+
+/// The pause between attempts of a waiter to read beside its own writer.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// One side of a lock: the exclusive one or the shared one.
 #[derive(Clone, Debug)]
@@ -116,8 +123,13 @@ impl Reentrant {
                 let Some(writing) = writing.and_then(|writing| writing.downgrading()) else {
                     return Ok(None);
                 };
-                // Boxed, because it is rare.
-                Box::pin(self.downgrade(owner, &writing)).await.map(Some)
+                // In a task, so that the writer does not have to wait until the caller polls this.
+                let (tell, told) = oneshot::channel();
+                let (lock, owner) = (self.clone(), owner.clone());
+                self.client.spawn(async move {
+                    let _ = tell.send(lock.downgrade(&owner, writing).await);
+                });
+                told.await.unwrap_or(Err(Error::Closed)).map(Some)
             }
             Kind::Exclusive => {
                 let Some(reading) = self.owners.hold_of(owner, Kind::Shared) else { return Ok(None) };
@@ -133,19 +145,23 @@ impl Reentrant {
     /// # Errors
     /// - [`Error::WouldDeadlock`]: a reader wants to write.
     async fn enter_beside(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        let entered = match self.enter_again(owner) {
-            Ok(None) => self.enter_from_the_other_side(owner).await,
-            entered => entered,
-        };
-        match entered {
-            // A lost hold does not end the wait.
-            Err(Error::LockLost { .. }) => Ok(None),
-            entered => entered,
+        loop {
+            let entered = match self.enter_again(owner) {
+                Ok(None) => self.enter_from_the_other_side(owner).await,
+                entered => entered,
+            };
+            match entered {
+                // A lost hold does not end the wait.
+                Err(Error::LockLost { .. }) => return Ok(None),
+                // Nor does an outage: the writer is lost if its session does not outlive it.
+                Err(error) if error.is_retryable() => sleep_until(Instant::now() + PAUSE).await,
+                entered => return entered,
+            }
         }
     }
 
     /// Makes a reader of a writer, without a gap for the next writer, whichever guard is released first.
-    async fn downgrade(&self, owner: &Owner, writing: &Downgrading) -> Result<LockGuard> {
+    async fn downgrade(&self, owner: &Owner, writing: Downgrading) -> Result<LockGuard> {
         writing.node().ensure_held()?;
         let form = self.internals.form(self.kind, self.options.data());
         let writer = writing.node();

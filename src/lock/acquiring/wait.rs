@@ -8,7 +8,7 @@ use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use crate::client::sleep_until;
-use crate::lock::deadline::from_now;
+use crate::lock::deadline::{from_now, later};
 
 /// How much longer than its deadline an acquire may take, to ask for the last locks, and to confirm that its nodes are gone
 /// from the queues.
@@ -36,20 +36,19 @@ impl Wait {
         }
     }
 
-    /// Returns the time that is left; after the deadline, what is left of a grace period that is granted once.
-    pub(crate) fn remaining(self) -> Duration {
-        let Self::Until { deadline, .. } = self else { return Duration::MAX };
+    /// Returns the time that is left; after the deadline, what is left of one grace period. `None` if that is over, too.
+    pub(crate) fn remaining(self) -> Option<Duration> {
+        let Self::Until { deadline, .. } = self else { return Some(Duration::MAX) };
         let now = Instant::now();
-        let end = if now < deadline { deadline } else { deadline + GRACE };
-        // Zero would be to try, which has no bound.
-        end.saturating_duration_since(now).max(Duration::from_nanos(1))
+        let end = if now < deadline { deadline } else { later(deadline, GRACE) };
+        Some(end.saturating_duration_since(now)).filter(|remaining| !remaining.is_zero())
     }
 
     /// Runs a last step up to a grace period after the deadline, if there is one.
     pub(crate) async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
         match self {
             Self::No | Self::Forever => Some(last.await),
-            Self::Until { deadline, .. } => until(deadline.max(Instant::now()) + GRACE, last).await,
+            Self::Until { deadline, .. } => until(later(deadline.max(Instant::now()), GRACE), last).await,
         }
     }
 }

@@ -314,11 +314,6 @@ impl LockGuard {
         select_all(self.nodes().map(|node| Box::pin(node.revoke_requested()))).await.0
     }
 
-    /// Asks the server whether the lock is still held. A loss then shows in [`loss`](Self::loss).
-    pub(crate) async fn look(&self) {
-        join_all(self.nodes().map(HeldNode::look)).await;
-    }
-
     /// Gives the lock up while others can still see the guard, which is lost from now on; waits for the
     /// confirmation.
     ///

@@ -355,12 +355,14 @@ impl HeldNode {
         self.client.unless_closed(asked).await
     }
 
-    /// Asks the server whether the node still exists. An unreachable server gives no answer, which is no error.
-    pub(crate) async fn look(&self) {
+    /// Asks the server whether the node still exists. Returns whether there was an answer.
+    pub(crate) async fn look(&self) -> bool {
         self.client.at_home(self.client.ready(&self.session)).await;
-        if matches!(self.session.stat(&self.path).await, Ok(None)) {
+        let stat = self.session.stat(&self.path).await;
+        if let Ok(None) = stat {
             self.lose(LossReason::Deleted);
         }
+        stat.is_ok()
     }
 
     /// Marks the hold as lost, for good; the first reason counts. The node, if it still exists, is removed. The

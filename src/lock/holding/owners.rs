@@ -192,7 +192,9 @@ impl Registration {
         let Self { owners, owner, kind, token, number } = self;
         if let Entry::Occupied(mut entry) = owners.held.0.lock().entry((owner.clone(), owners.path.clone())) {
             let tokens = entry.get_mut();
-            tokens.iter().position(|(held, ..)| held == token).map(|held| tokens.swap_remove(held));
+            // A writer and the reader that it became have the same token.
+            let ended = tokens.iter().position(|(held, of, _)| (held, of) == (token, kind));
+            ended.map(|ended| tokens.swap_remove(ended));
             if tokens.is_empty() {
                 entry.remove();
             }
