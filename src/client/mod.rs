@@ -43,7 +43,9 @@ mod write;
 pub use self::builder::ClientBuilder;
 pub(crate) use self::compression::{compressed, decompressed};
 pub use self::handle::Client;
-pub(crate) use self::home::{Home, sleep_until};
+#[cfg(feature = "blocking")]
+pub(crate) use self::home::Home;
+pub(crate) use self::home::sleep_until;
 pub use self::keep_alive::KeepAlive;
 pub(crate) use self::latest::Latest;
 pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm, OwnWatch};

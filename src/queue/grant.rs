@@ -33,10 +33,10 @@ impl Grant {
     /// Deletes the node and waits for the confirmation. Returns whether the node still existed.
     ///
     /// # Errors
-    /// As [`EphemeralNode::remove`].
+    /// Same as [`EphemeralNode::remove`].
     ///
     /// # Cancel safety
-    /// As [`EphemeralNode::remove`].
+    /// Same as [`EphemeralNode::remove`].
     pub(crate) async fn remove(self) -> Result<bool> {
         self.node.remove(self.slot).await
     }
