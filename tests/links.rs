@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 const FOLDERS: [&str; 3] = ["", "docs", "fuzz"];
 
 /// The packages that commands name, and their folders.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 5] = [
     ("zk-recipes-benches", "benches"),
     ("zk-recipes-fencing", "examples/fencing"),
+    ("zk-recipes-model", "tests/thorough/model"),
     ("zk-recipes-security", "tests/security"),
     ("zk-recipes-thorough", "tests/thorough"),
 ];
