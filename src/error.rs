@@ -75,7 +75,7 @@ pub enum Error {
 
     /// The servers rejected the client's credentials.
     #[error(
-        "cannot authenticate to {hosts}: the servers refused it; check the credentials given to the builder"
+        "cannot authenticate to {hosts}: the servers refused the credentials; check those given to the builder"
     )]
     AuthFailed {
         /// The servers, as in the connect string.

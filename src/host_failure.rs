@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A server of the connect string that gave no session, and why. See [`Error::NotConnected`](crate::Error::NotConnected).
+/// A server of the connect string that gave no session, and why. See
+/// [`Error::NotConnected`](crate::Error::NotConnected).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostFailure {

@@ -82,19 +82,24 @@
 //!
 //! None is on by default.
 //!
-//! - `blocking`: the same types for threads, without `async`, as `zk_recipes::blocking`.
-//! - `testing`: real servers for your own tests, as `zk_recipes::testing`.
-//! - `tls`, `sasl-digest-md5`, `sasl-gssapi`: those of the `zookeeper-client` crate, with their options on the
-//!   [`ClientBuilder`].
-
+//! | feature | adds |
+//! |---|---|
+//! | `blocking` | the same types for threads, without `async`: `zk_recipes::blocking` |
+//! | `testing` | real servers for your own tests: `zk_recipes::testing` |
+//! | `tls` | encrypted connections: `ClientBuilder::tls` |
+//! | `sasl-digest-md5` | authentication by SASL with a password: `ClientBuilder::sasl` |
+//! | `sasl-gssapi` | authentication by SASL with Kerberos: `ClientBuilder::sasl`. Needs a GSSAPI library of the system, and clang to build |
 //!
 //! # Versions
 //!
 //! Types of [`zookeeper_client`] and of tokio are part of this crate's API: [`Acl`], [`AuthId`], [`CreateMode`],
 //! [`Permission`], the results of [`Transaction::commit`], what [`Client::zookeeper`] returns, and the receivers and
 //! instants of tokio. A new major version of one of them is therefore a new major version of this crate. The version of
-//! `zookeeper-client` is fixed, because how it serves a connection is relied on; use it as `zk_recipes::zookeeper_client`.
+//! `zookeeper-client` is fixed, because how it serves a connection is relied on; use it as
+//! `zk_recipes::zookeeper_client`.
 
+// Shows on docs.rs which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
 

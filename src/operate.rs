@@ -1,8 +1,9 @@
 //! For operators: asking a holder for its lock, and taking it away.
 //!
 //! These functions need the path of a lock, not its lock object, and work with locks of any kind, also those of
-//! Curator. To see who holds and who waits, see [`InterProcessMutex::participants`](crate::InterProcessMutex::participants)
-//! and its likes. The [guide](crate::guide::operations) has more.
+//! Curator. To list holders and waiters, call
+//! [`InterProcessMutex::participants`](crate::InterProcessMutex::participants), or the same method of another lock. The
+//! [guide](crate::guide::operations) has more.
 //!
 //! ```no_run
 //! # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {

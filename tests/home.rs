@@ -19,6 +19,9 @@ use support::kinds::*;
 use support::runtime::*;
 use support::*;
 
+const SESSION: Duration = Duration::from_secs(4);
+const LONGER_THAN_A_SESSION: Duration = Duration::from_secs(6);
+
 /// A runtime that runs only while it is waited for.
 fn caller() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -94,15 +97,11 @@ fn a_client_outlives_the_runtime_that_it_was_made_on() {
 #[tokio::test]
 async fn work_that_blocks_keeps_its_lock() {
     let server = TestingServer::start().await.unwrap();
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(4))
-        .connect(&server.connect_string())
-        .await
-        .unwrap();
+    let client = Client::builder().session_timeout(SESSION).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let guard = mutex(&client).acquire().await.unwrap();
     let state = guard.watch_state();
-    std::thread::sleep(Duration::from_secs(10));
+    std::thread::sleep(LONGER_THAN_A_SESSION);
     assert!(guard.is_valid());
     assert_eq!(*state.borrow(), zk_recipes::LockState::Held);
     assert_eq!(session_id(&client).await, session);
@@ -116,7 +115,7 @@ fn work_that_blocks_while_it_is_cut_off_hears_of_the_loss_before_the_next_is_let
     let next = elsewhere.block_on(connect(&server));
     let caller = caller();
     caller.block_on(async {
-        let builder = Client::builder().session_timeout(Duration::from_secs(4));
+        let builder = Client::builder().session_timeout(SESSION);
         let client = builder.connect(&proxy.connect_string()).await.unwrap();
         let guard = std::sync::Arc::new(mutex(&client).acquire().await.unwrap());
         let (lost, is_lost) = mpsc::channel();
@@ -133,7 +132,7 @@ fn work_that_blocks_while_it_is_cut_off_hears_of_the_loss_before_the_next_is_let
             (Instant::now(), guard)
         });
         proxy.set_traffic(Traffic::black_hole());
-        std::thread::sleep(Duration::from_secs(10));
+        std::thread::sleep(LONGER_THAN_A_SESSION);
         assert_eq!(guard.loss(), Some(LossReason::Expired));
         let (granted, _next) = granted.await.unwrap();
         assert!(is_lost.recv_timeout(BOUND).unwrap() < granted);
@@ -240,13 +239,13 @@ fn a_borrowed_state_of_one_client_costs_others_nothing() {
     let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
     let one = block_on(connect_through(&proxy));
     let held_by_one = block_on(InterProcessMutex::new(&one, "/locks/b").unwrap().acquire()).unwrap();
-    let builder = Client::builder().session_timeout(Duration::from_secs(4));
+    let builder = Client::builder().session_timeout(SESSION);
     let other = block_on(builder.connect(&server.connect_string())).unwrap();
     let guard = block_on(mutex(&other).acquire()).unwrap();
     let (state, lock_state) = (one.watch_connection(), held_by_one.watch_state());
     let borrowed = (state.borrow(), lock_state.borrow());
     proxy.cut();
-    std::thread::sleep(Duration::from_secs(8));
+    std::thread::sleep(LONGER_THAN_A_SESSION);
     drop(borrowed);
     assert_eq!(guard.loss(), None);
 }

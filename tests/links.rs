@@ -1,18 +1,24 @@
-//! The relative links of the Markdown files lead to files that exist.
+//! What the Markdown files name exists: the files that they link to, other files, and what their commands run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The Markdown files in these folders; where the crate is unpacked without one of them, not those.
+/// Where there are Markdown files besides the guide.
 const FOLDERS: [&str; 3] = ["", "docs", "fuzz"];
+
+/// The packages that commands name, and their folders.
+const PACKAGES: [(&str, &str); 5] = [
+    ("zk-recipes-benches", "benches"),
+    ("zk-recipes-fencing", "examples/fencing"),
+    ("zk-recipes-model", "tests/thorough/model"),
+    ("zk-recipes-security", "tests/security"),
+    ("zk-recipes-thorough", "tests/thorough"),
+];
 
 #[test]
 fn relative_links_lead_to_files() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files: Vec<_> = FOLDERS.iter().flat_map(|folder| markdown(&root.join(folder))).collect();
-    assert!(files.contains(&root.join("README.md")), "{files:?}");
     let mut broken = Vec::new();
-    for file in files {
+    for file in FOLDERS.into_iter().flat_map(markdown) {
         let folder = file.parent().unwrap();
         for target in links(&fs::read_to_string(&file).unwrap()) {
             let path = target.split('#').next().unwrap();
@@ -27,7 +33,7 @@ fn relative_links_lead_to_files() {
 /// The chapters of the guide are shown on docs.rs, where there are no files: they link to items and to sites only.
 #[test]
 fn the_guide_links_to_no_files() {
-    for file in markdown(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide")) {
+    for file in markdown("src/guide") {
         for target in links(&fs::read_to_string(&file).unwrap()) {
             let is_file = !target.contains(':') && target.contains(['.', '/']);
             assert!(!is_file, "{}: {target}", file.display());
@@ -35,13 +41,121 @@ fn the_guide_links_to_no_files() {
     }
 }
 
-fn markdown(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
+/// Paths are those of files at the root or in `src`; plain names are those of files anywhere.
+#[test]
+fn files_that_are_named_exist() {
+    let all = files_below(&root());
+    let is_file = |name: &str| {
+        [root(), root().join("src")].iter().any(|folder| folder.join(name).exists())
+            || !name.contains('/') && all.iter().any(|file| file.ends_with(name))
+    };
+    let mut missing = Vec::new();
+    for (file, code) in documents().into_iter().flat_map(|file| codes(&file)) {
+        let is_name = code.ends_with(".rs") && !code.contains(['*', ' ', '{']);
+        // In upstream's sources.
+        if is_name && !file.ends_with("docs/upstream.md") && !is_file(&code) {
+            missing.push(format!("{}: {code}", file.display()));
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn commands_name_programs_that_exist() {
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for (file, code) in documents().into_iter().flat_map(|file| codes(&file)) {
+        let Some(at) = ["cargo test", "cargo run", "cargo bench"].iter().find_map(|verb| code.find(verb))
+        else {
+            continue;
+        };
+        checked += 1;
+        let words: Vec<_> = code[at..].split_whitespace().take_while(|word| *word != "#").collect();
+        if let Err(what) = what_it_names_exists(&words) {
+            wrong.push(format!("{}: {}: no {what}", file.display(), words.join(" ")));
+        }
+    }
+    assert!(checked > 20 && wrong.is_empty(), "{checked} checked: {wrong:#?}");
+}
+
+/// Answers with what does not exist.
+fn what_it_names_exists(command: &[&str]) -> Result<(), String> {
+    let after = |option: &str| {
+        let at = command.iter().position(|word| *word == option)?;
+        command.get(at + 1).copied()
+    };
+    let package = match after("-p") {
+        None => "",
+        Some(name) => {
+            PACKAGES.iter().find(|(package, _)| *package == name).ok_or(format!("package {name}"))?.1
+        }
+    };
+    let folder_of = |programs: &str| root().join(if package.is_empty() { programs } else { package });
+    for (option, programs) in [("--test", "tests"), ("--example", "examples"), ("--bench", "benches")] {
+        let Some(program) = after(option) else { continue };
+        let program = folder_of(programs).join(program);
+        let files = [program.with_extension("rs"), program.join("main.rs")];
+        let main = files.iter().find(|file| file.exists()).ok_or(format!("{}", program.display()))?;
+        for test in command.iter().skip_while(|word| **word != "--").filter(|word| word.contains("::")) {
+            let (module, name) = test.split_once("::").expect("it has a ::");
+            let text = fs::read_to_string(main.with_file_name(format!("{module}.rs"))).map_err(|_| module)?;
+            if !text.contains(&format!("fn {name}")) {
+                return Err(name.to_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Markdown files.
+fn documents() -> Vec<PathBuf> {
+    FOLDERS.into_iter().chain(["src/guide"]).flat_map(markdown).collect()
+}
+
+/// The Markdown files in a folder of the repository.
+fn markdown(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join(folder)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+    let files: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
+    assert!(!files.is_empty(), "no Markdown in {folder}");
+    files
+}
+
+/// The sources, without what is built from them.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.is_dir() {
+            files.push(path);
+        } else if !path.ends_with("target") {
+            files.extend(files_below(&path));
+        }
+    }
+    files
 }
 
 /// What stands between `](` and `)`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// What a file shows as code: each line of a block, and what stands between backticks, also over a line break.
+fn codes(file: &Path) -> Vec<(PathBuf, String)> {
+    let text = fs::read_to_string(file).unwrap();
+    let mut codes = Vec::new();
+    for (index, part) in text.split("```").enumerate() {
+        if index % 2 == 1 {
+            codes.extend(part.lines().skip(1).map(str::to_owned));
+        } else {
+            let spans = part.split("\n\n").flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
+            codes.extend(spans.map(|span| span.split_whitespace().collect::<Vec<_>>().join(" ")));
+        }
+    }
+    codes.into_iter().map(|code| (file.to_owned(), code)).collect()
 }

@@ -40,7 +40,7 @@ impl LockGuard {
         self.inner.members()
     }
 
-    /// Splits the guard into those of its members, which can be released one by one. See
+    /// Splits the guard of several permits into a guard of each. Any other guard stays as it is. See
     /// [`LockGuard::into_permits`](crate::LockGuard::into_permits).
     pub fn into_permits(self) -> Vec<Self> {
         self.inner.into_permits().into_iter().map(Self::from).collect()

@@ -142,8 +142,8 @@ impl MultiLock {
         self.inner.is_acquired_in_this_process()
     }
 
-    /// Returns whether this owner holds each of the locks through this object. With [`Owner::current`], that is the current
-    /// thread. Does not block.
+    /// Returns whether this owner holds each of the locks through this object. With [`Owner::current`], that is the
+    /// current thread. Does not block.
     pub fn is_owned_by(&self, owner: &Owner) -> bool {
         self.inner.is_owned_by(owner)
     }

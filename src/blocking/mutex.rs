@@ -70,8 +70,8 @@ impl InterProcessMutex {
         Ok(wait(self.inner.try_acquire())?.map(LockGuard::from))
     }
 
-    /// Acquires the lock, blocking the thread for at most `within`. Returns `None` if that time elapsed in the
-    /// queue. The blocking version of [`InterProcessMutex::try_acquire_for`](crate::InterProcessMutex::try_acquire_for).
+    /// Acquires the lock, blocking the thread for at most `within`. Returns `None` if that time elapsed in the queue.
+    /// The blocking version of [`InterProcessMutex::try_acquire_for`](crate::InterProcessMutex::try_acquire_for).
     ///
     /// # Errors
     /// Same as the async method, and:
@@ -108,7 +108,8 @@ impl InterProcessMutex {
         wait(self.inner.is_locked())
     }
 
-    /// Returns the holder of the lock, in any process. The blocking version of [`InterProcessMutex::holder`](crate::InterProcessMutex::holder).
+    /// Returns the holder of the lock, in any process. The blocking version of
+    /// [`InterProcessMutex::holder`](crate::InterProcessMutex::holder).
     ///
     /// # Errors
     /// Same as [`participants`](Self::participants).
@@ -116,7 +117,8 @@ impl InterProcessMutex {
         wait(self.inner.holder())
     }
 
-    /// Returns whether the path exists. The blocking version of [`InterProcessMutex::path_exists`](crate::InterProcessMutex::path_exists).
+    /// Returns whether the path exists. The blocking version of
+    /// [`InterProcessMutex::path_exists`](crate::InterProcessMutex::path_exists).
     ///
     /// # Errors
     /// Same as [`participants`](Self::participants).

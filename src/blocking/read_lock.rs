@@ -86,7 +86,8 @@ impl ReadLock {
         wait(self.inner.is_locked())
     }
 
-    /// Returns the holder of the lock, in any process. The blocking version of [`ReadLock::holder`](crate::ReadLock::holder).
+    /// Returns the holder of the lock, in any process. The blocking version of
+    /// [`ReadLock::holder`](crate::ReadLock::holder).
     ///
     /// # Errors
     /// Same as [`participants`](Self::participants).
@@ -94,7 +95,8 @@ impl ReadLock {
         wait(self.inner.holder())
     }
 
-    /// Returns whether the path exists. The blocking version of [`ReadLock::path_exists`](crate::ReadLock::path_exists).
+    /// Returns whether the path exists. The blocking version of
+    /// [`ReadLock::path_exists`](crate::ReadLock::path_exists).
     ///
     /// # Errors
     /// Same as [`participants`](Self::participants).

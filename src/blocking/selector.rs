@@ -141,7 +141,8 @@ impl LeaderSelector {
         wait(self.inner.participants())
     }
 
-    /// Returns the leader, in any process. The blocking version of [`LeaderSelector::leader`](crate::LeaderSelector::leader).
+    /// Returns the leader, in any process. The blocking version of
+    /// [`LeaderSelector::leader`](crate::LeaderSelector::leader).
     ///
     /// # Errors
     /// Same as [`participants`](Self::participants).

@@ -86,7 +86,8 @@ impl WriteLock {
         wait(self.inner.is_locked())
     }
 
-    /// Returns the holder of the lock, in any process. The blocking version of [`WriteLock::holder`](crate::WriteLock::holder).
+    /// Returns the holder of the lock, in any process. The blocking version of
+    /// [`WriteLock::holder`](crate::WriteLock::holder).
     ///
     /// # Errors
     /// Same as [`participants`](Self::participants).
@@ -94,7 +95,8 @@ impl WriteLock {
         wait(self.inner.holder())
     }
 
-    /// Returns whether the path exists. The blocking version of [`WriteLock::path_exists`](crate::WriteLock::path_exists).
+    /// Returns whether the path exists. The blocking version of
+    /// [`WriteLock::path_exists`](crate::WriteLock::path_exists).
     ///
     /// # Errors
     /// Same as [`participants`](Self::participants).

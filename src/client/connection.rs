@@ -157,7 +157,7 @@ impl Drop for Service {
 /// Connects, and returns the future that serves the connection.
 ///
 /// # Errors
-/// As [`zk::Connector::connect`].
+/// Same as [`zk::Connector::connect`].
 ///
 /// # Cancel safety
 /// No connection is left behind.

@@ -83,7 +83,7 @@ impl Dialer {
     /// Connects to one of the servers, for the given session or for a new one.
     ///
     /// # Errors
-    /// As [`zk::Connector::connect`].
+    /// Same as [`zk::Connector::connect`].
     pub(super) async fn dial(
         &self,
         host: &str,

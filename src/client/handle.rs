@@ -62,7 +62,7 @@ impl Client {
     /// Connects with default settings. See [`ClientBuilder::connect`].
     ///
     /// # Errors
-    /// As [`ClientBuilder::connect`].
+    /// Same as [`ClientBuilder::connect`].
     ///
     /// # Cancel safety
     /// No client is left behind.
@@ -78,7 +78,7 @@ impl Client {
     /// Returns a client immediately, and connects it in the background. See [`ClientBuilder::connect_lazily`].
     ///
     /// # Errors
-    /// As [`ClientBuilder::connect_lazily`].
+    /// Same as [`ClientBuilder::connect_lazily`].
     pub fn connect_lazily(connect_string: &str) -> Result<Self> {
         Self::builder().connect_lazily(connect_string)
     }
@@ -86,7 +86,7 @@ impl Client {
     /// Creates a client on a session that the caller owns. See [`ClientBuilder::from_zookeeper`].
     ///
     /// # Errors
-    /// As [`ClientBuilder::from_zookeeper`].
+    /// Same as [`ClientBuilder::from_zookeeper`].
     pub fn from_zookeeper(zookeeper: zk::Client) -> Result<Self> {
         Self::builder().from_zookeeper(zookeeper)
     }
@@ -132,7 +132,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// As [`zookeeper`](Self::zookeeper).
+    /// Same as [`zookeeper`](Self::zookeeper).
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -144,12 +144,13 @@ impl Client {
     /// connect string, but not the namespace. Reads through it see everything that this client has been told, and
     /// so everything written under a lock before that lock was granted to this client.
     ///
-    /// Call this again each time: a handle is good for one connection. After that connection is lost, its requests
-    /// fail with [`ConnectionLoss`](zk::Error::ConnectionLoss), even when this client has reconnected, and you must
-    /// not await a watch that was set through it: `zookeeper-client` panics. For one-shot watches that outlast a
+    /// Call this again each time: a handle is good for one connection. After that connection is lost, its requests fail
+    /// with [`ConnectionLoss`](zk::Error::ConnectionLoss), even when this client has reconnected, and you must not
+    /// await a watch that was set through it: `zookeeper-client` panics. For one-shot watches that outlast a
     /// connection, create a `zookeeper-client` of your own and share its session with this library by
-    /// [`from_zookeeper`](Self::from_zookeeper). Its handle is then the one that you gave, and survives reconnects;
-    /// its persistent watches do not, so set those again. After a reconnect, `sync` before you read through it: the new server may lag behind.
+    /// [`from_zookeeper`](Self::from_zookeeper). Its handle is then the one that you gave, and survives reconnects; its
+    /// persistent watches do not, so set those again. After a reconnect, `sync` before you read through it: the new
+    /// server may lag behind.
     ///
     /// The session cannot end while you keep the connection: drop it before [`close`](Self::close).
     ///

@@ -2,7 +2,8 @@
 //!
 //! - [Losing a lock](losing_a_lock): what a lock guarantees, how its holder learns in time that it is lost, and how to
 //!   protect what you write under it. Read this one first.
-//! - [Leaders](leaders): which of the three types to take, a job that runs once, and how long nobody leads when a leader dies.
+//! - [Leaders](leaders): which of the three types to take, a job that runs once, and how long nobody leads when a
+//!   leader dies.
 //! - [From Curator](from_curator): each class and method, its counterpart, and what differs.
 //! - [From Redisson, Redis or a database row](from_redisson): each call and its counterpart, and fencing tokens in SQL.
 //! - [With kazoo and others](kazoo): the names that kazoo's locks need on a shared path.

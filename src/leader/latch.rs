@@ -22,8 +22,8 @@ use crate::queue::LATCH;
 /// both directions, and with the `latch-` locks of `zookeeper-client`.
 ///
 /// To check now and then whether it leads, use [`has_leadership`](Self::has_leadership); to wait until it does,
-/// [`await_leadership`](Self::await_leadership); to follow its state, [`watch_state`](Self::watch_state). If the leader is to
-/// run one piece of work, a [`LeaderSelector`](crate::LeaderSelector) takes less code.
+/// [`await_leadership`](Self::await_leadership); to follow its state, [`watch_state`](Self::watch_state). If the leader
+/// is to run one piece of work, a [`LeaderSelector`](crate::LeaderSelector) takes less code.
 ///
 /// This is a handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
 ///
@@ -62,7 +62,7 @@ pub struct LeaderLatch {
     handle: Handle,
 }
 
-/// Whether those who [watch](LeaderLatch::watch_state) a latch are notified when it is closed.
+/// Whether [watchers](LeaderLatch::watch_state) of a latch are notified when it is closed.
 ///
 /// Corresponds to Curator's `LeaderLatch.CloseMode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

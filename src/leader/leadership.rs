@@ -26,8 +26,8 @@ const TO_BE_DROPPED: Duration = Duration::from_secs(1);
 /// ends when it is [resigned](Self::resign), when the candidate is closed or dropped, when another process asks
 /// for the leadership with [`operate::ask`](crate::operate::ask) or `transfer`, or when it is lost.
 ///
-/// Leadership is lost like a lock, and the loss shows in time: before the servers can let another candidate lead.
-/// The [guide](crate::guide::losing_a_lock) explains how, and what to do about writes that are under way at that moment.
+/// Leadership is lost like a lock, and the loss shows in time: before the servers can let another candidate lead. The
+/// [guide](crate::guide::losing_a_lock) explains how, and what to do about writes that are under way at that moment.
 ///
 /// ```no_run
 /// # async fn example(latch: zk_recipes::LeaderLatch) -> zk_recipes::Result<()> {

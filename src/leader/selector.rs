@@ -24,11 +24,11 @@ use crate::queue::MUTEX;
 /// A candidate for the leadership among all processes that use the same path, which runs a piece of work while it
 /// leads. It leads for exactly as long as the work runs: when the work ends, the next candidate leads.
 ///
-/// If the leadership is lost, the work is dropped at the point where it awaits, so it never runs concurrently with
-/// the work of the next leader, as far as [locks can guarantee](crate::guide::losing_a_lock) that. If the leadership is to end
-/// before the work does, through [`interrupt_leadership`](Self::interrupt_leadership), [`close`](Self::close) or a
-/// request from outside, the work is asked to end and given time for it: see [`Leadership::resign`]. The leader's
-/// node is deleted after the work has ended. If the work fails or panics, that shows in [`watch_state`](Self::watch_state).
+/// If the leadership is lost, the work is dropped at the point where it awaits, so it never runs concurrently with the
+/// work of the next leader, as far as [locks can guarantee](crate::guide::losing_a_lock) that. If the leadership is to
+/// end before the work does, through [`interrupt_leadership`](Self::interrupt_leadership), [`close`](Self::close) or a
+/// request from outside, the work is asked to end and given time for it: see [`Leadership::resign`]. The leader's node
+/// is deleted after the work has ended. If the work fails or panics, that shows in [`watch_state`](Self::watch_state).
 ///
 /// Candidates lead in the order of their arrival. Compatible with Curator's `LeaderSelector` on the same path, in
 /// both directions.
@@ -117,9 +117,9 @@ impl LeaderSelector {
     /// Starts a candidate that leads once, and then once more for each [`requeue`](Self::requeue); otherwise like
     /// [`start`](Self::start).
     ///
-    /// The outcome of its work shows in [`watch_state`](Self::watch_state). [`Idle`](LeaderState::Idle) means that the work is
-    /// done. [`Failed`](LeaderState::Failed) means that it failed ([`Error::WorkFailed`]), or that it was dropped
-    /// before it was done because the leadership was lost or interrupted ([`Error::WorkStopped`]).
+    /// The outcome of its work shows in [`watch_state`](Self::watch_state). [`Idle`](LeaderState::Idle) means that the
+    /// work is done. [`Failed`](LeaderState::Failed) means that it failed ([`Error::WorkFailed`]), or that it was
+    /// dropped before it was done because the leadership was lost or interrupted ([`Error::WorkStopped`]).
     /// [`close`](Self::close) returns the same errors.
     ///
     /// Corresponds to Curator's `LeaderSelector` without `autoRequeue`.

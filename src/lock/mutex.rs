@@ -33,11 +33,11 @@ use crate::queue::{Kind, MUTEX};
 ///
 /// # Requests
 ///
-/// An acquire is one create, provided that the lock is uncontended and that no other client has entered the queue
-/// since this client last did; otherwise a list is sent directly behind the create. A release is one delete. A
-/// re-entrant acquire makes no request. Within a client, a release wakes the next waiter immediately. Each
-/// waiter watches its own node; of each client, only the first waiter in the queue watches others: its predecessor
-/// and, if there is one, the contender before that. Curator needs two round trips to acquire the lock and one to release it.
+/// An acquire is one create, provided that the lock is uncontended and that no other client has entered the queue since
+/// this client last did; otherwise a list is sent directly behind the create. A release is one delete. A re-entrant
+/// acquire makes no request. Within a client, a release wakes the next waiter immediately. Each waiter watches its own
+/// node; of each client, only the first waiter in the queue watches others: its predecessor and, if there is one, the
+/// contender before that. Curator needs two round trips to acquire the lock and one to release it.
 ///
 /// From the second acquire on, and as long as the client has a lock object for the path, the path itself is
 /// watched, to notice that it is removed and created again.
@@ -116,8 +116,8 @@ impl InterProcessMutex {
 
     /// Acquires the lock, waiting until it is available.
     ///
-    /// The owner is the current tokio task; outside of a task, the thread. Under another executor, all futures that run on
-    /// one thread are therefore one owner and re-enter each other's locks; give each an [`Owner`] there, with
+    /// The owner is the current tokio task; outside of a task, the thread. Under another executor, all futures that run
+    /// on one thread are therefore one owner and re-enter each other's locks; give each an [`Owner`] there, with
     /// [`owned_by`](Self::owned_by).
     ///
     /// If the owner acquires the lock through another call or ticket while this call waits, this call
@@ -194,7 +194,8 @@ impl InterProcessMutex {
         self.lock.enqueue().await
     }
 
-    /// Returns the holder and all waiters in queue order, the holder first. Empty if the path [does not exist](Self::path_exists).
+    /// Returns the holder and all waiters in queue order, the holder first. Empty if the path [does not
+    /// exist](Self::path_exists).
     ///
     /// The list includes contenders of Curator, go-zookeeper and kazoo. It does not include contenders of
     /// another kind of recipe, which must not use this path. It reflects everything that was done before

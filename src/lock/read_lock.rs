@@ -44,8 +44,8 @@ impl ReadLock {
 
     /// Acquires the lock, waiting until no writer holds it or is ahead in the queue.
     ///
-    /// An owner that holds the [`WriteLock`](crate::WriteLock) gets this one immediately. When it then releases the write lock, it
-    /// continues as a reader, without a gap for another writer.
+    /// An owner that holds the [`WriteLock`](crate::WriteLock) gets this one immediately. When it then releases the
+    /// write lock, it continues as a reader, without a gap for another writer.
     ///
     /// # Errors
     /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
@@ -72,8 +72,8 @@ impl ReadLock {
     /// [`InterProcessMutex::try_acquire_for`](crate::InterProcessMutex::try_acquire_for).
     ///
     /// # Errors
-    /// Same as [`acquire`](Self::acquire), and [`Error::NotConnected`](crate::Error::NotConnected) if the queue was not reached within this
-    /// time.
+    /// Same as [`acquire`](Self::acquire), and [`Error::NotConnected`](crate::Error::NotConnected) if the queue was not
+    /// reached within this time.
     ///
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).
@@ -81,7 +81,8 @@ impl ReadLock {
         self.lock.try_acquire(Wait::at_most(within)).await
     }
 
-    /// Enters the queue, and returns a [`Ticket`] for the place in it. See [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
+    /// Enters the queue, and returns a [`Ticket`] for the place in it. See
+    /// [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
     ///
     /// # Errors
     /// Same as [`acquire`](Self::acquire).
@@ -115,7 +116,8 @@ impl ReadLock {
         self.lock.is_locked().await
     }
 
-    /// Returns the first of the readers that hold the lock, in any process. `None` if there is none or the path does not exist.
+    /// Returns the first of the readers that hold the lock, in any process. `None` if there is none or the path does
+    /// not exist.
     ///
     /// # Errors
     /// Same as [`InterProcessMutex::participants`](crate::InterProcessMutex::participants).

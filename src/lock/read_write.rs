@@ -23,7 +23,8 @@ use crate::queue::{Kind, READ_WRITE};
 /// # Requests
 ///
 /// Those of an [`InterProcessMutex`](crate::InterProcessMutex#requests): one round trip if the lock is available
-/// immediately, and one delete for a release. Acquiring the read lock as a writer is one transaction. Curator needs two round trips, and wakes all waiting readers for each writer.
+/// immediately, and one delete for a release. Acquiring the read lock as a writer is one transaction. Curator needs two
+/// round trips, and wakes all waiting readers for each writer.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, ReadWriteLock};

@@ -47,7 +47,8 @@ impl WriteLock {
     /// An owner that holds the [`ReadLock`](crate::ReadLock) cannot acquire this one: release the read lock first.
     ///
     /// # Errors
-    /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire); [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) also if the owner holds the read lock.
+    /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire);
+    /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) also if the owner holds the read lock.
     ///
     /// # Cancel safety
     /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
@@ -71,8 +72,8 @@ impl WriteLock {
     /// [`InterProcessMutex::try_acquire_for`](crate::InterProcessMutex::try_acquire_for).
     ///
     /// # Errors
-    /// Same as [`acquire`](Self::acquire), and [`Error::NotConnected`](crate::Error::NotConnected) if the queue was not reached within this
-    /// time.
+    /// Same as [`acquire`](Self::acquire), and [`Error::NotConnected`](crate::Error::NotConnected) if the queue was not
+    /// reached within this time.
     ///
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).
@@ -80,7 +81,8 @@ impl WriteLock {
         self.lock.try_acquire(Wait::at_most(within)).await
     }
 
-    /// Enters the queue, and returns a [`Ticket`] for the place in it. See [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
+    /// Enters the queue, and returns a [`Ticket`] for the place in it. See
+    /// [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
     ///
     /// # Errors
     /// Same as [`acquire`](Self::acquire).

@@ -11,8 +11,8 @@ use crate::client::Watcher;
 
 /// What is known of a queue right before a create, and what is asked of it along with the create.
 ///
-/// The watch on the parent is to be polled before the create, and the list behind it: the first poll sends. So the
-/// list already shows the node.
+/// Poll the watch on the parent before the create, and the list after it: the first poll sends. So the list already
+/// shows the node.
 #[derive(Debug)]
 pub(crate) struct Prefetching {
     path: Arc<str>,

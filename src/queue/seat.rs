@@ -158,7 +158,7 @@ impl Seat {
     /// Looks where it stands, and re-enters the queue if its node or its session is gone.
     ///
     /// # Cancel safety
-    /// As [`wait`](Self::wait).
+    /// Same as [`wait`](Self::wait).
     pub(crate) async fn look(&mut self) -> Result<()> {
         self.go_on(Step::Look).await
     }
@@ -178,7 +178,7 @@ impl Seat {
     /// Waits until no operation is in progress.
     ///
     /// # Cancel safety
-    /// As [`wait`](Self::wait).
+    /// Same as [`wait`](Self::wait).
     pub(crate) async fn arrive(&mut self) -> Result<()> {
         poll_fn(|context| self.poll(context)).await
     }
@@ -211,7 +211,7 @@ impl Seat {
         }
     }
 
-    /// As [`place`](Self::place).
+    /// Same as [`place`](Self::place).
     pub(crate) fn place_mut(&mut self) -> Option<&mut Place> {
         match &mut self.state {
             State::Resting(place) => Some(place),

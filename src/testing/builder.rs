@@ -113,7 +113,7 @@ impl TestingClusterBuilder {
     ///
     /// # Errors
     ///
-    /// As [`TestingServerBuilder::start`]. A size of zero is `InvalidInput`.
+    /// Same as [`TestingServerBuilder::start`]. A size of zero is `InvalidInput`.
     pub async fn start(self) -> io::Result<TestingCluster> {
         let mut attempt = 1;
         loop {

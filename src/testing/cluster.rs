@@ -85,7 +85,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// As [`TestingClusterBuilder::start`].
+    /// Same as [`TestingClusterBuilder::start`].
     pub async fn start(size: usize) -> io::Result<Self> {
         Self::builder(size).start().await
     }
@@ -158,7 +158,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// As [`TestingServer::stop`].
+    /// Same as [`TestingServer::stop`].
     pub async fn stop(&mut self, index: usize) -> io::Result<()> {
         self.servers[index].stop().await
     }
@@ -167,7 +167,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// As [`TestingServer::kill`].
+    /// Same as [`TestingServer::kill`].
     pub async fn kill(&mut self, index: usize) -> io::Result<()> {
         self.servers[index].kill().await
     }
@@ -179,7 +179,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// As [`TestingServer::restart`].
+    /// Same as [`TestingServer::restart`].
     pub async fn restart(&mut self, index: usize) -> io::Result<()> {
         self.servers[index].restart_until(Ready::Answering).await?;
         if self.is_majority(self.responsive()) {
@@ -192,7 +192,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// As [`TestingServer::pause`].
+    /// Same as [`TestingServer::pause`].
     pub fn pause(&self, index: usize) -> io::Result<()> {
         self.servers[index].pause()
     }
@@ -201,7 +201,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// As [`TestingServer::resume`].
+    /// Same as [`TestingServer::resume`].
     pub fn resume(&self, index: usize) -> io::Result<()> {
         self.servers[index].resume()
     }

@@ -71,7 +71,7 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// As [`TestingServerBuilder::start`].
+    /// Same as [`TestingServerBuilder::start`].
     pub async fn start() -> io::Result<Self> {
         Self::builder().start().await
     }
@@ -265,7 +265,7 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// As [`stop`](Self::stop) and [`TestingServerBuilder::start`].
+    /// Same as [`stop`](Self::stop) and [`TestingServerBuilder::start`].
     pub async fn restart(&mut self) -> io::Result<()> {
         self.restart_until(Ready::Serving).await
     }
@@ -324,7 +324,7 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// As [`four_letter_word`](Self::four_letter_word), and `InvalidData` while a cluster has no quorum.
+    /// Same as [`four_letter_word`](Self::four_letter_word), and `InvalidData` while a cluster has no quorum.
     pub async fn packets_received(&self) -> io::Result<u64> {
         four_letter::packets_received(&self.four_letter_word("srvr").await?)
     }
@@ -336,7 +336,8 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// As [`four_letter_word`](Self::four_letter_word), and `NotFound` if the session has no connection to this server.
+    /// Same as [`four_letter_word`](Self::four_letter_word), and `NotFound` if the session has no connection to this
+    /// server.
     pub async fn session_packets(&self, session_id: i64) -> io::Result<u64> {
         four_letter::session_packets(&self.four_letter_word("cons").await?, session_id)
     }
@@ -361,7 +362,7 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// As [`four_letter_word`](Self::four_letter_word), and `InvalidData` while a cluster has no quorum.
+    /// Same as [`four_letter_word`](Self::four_letter_word), and `InvalidData` while a cluster has no quorum.
     pub async fn watch_count(&self) -> io::Result<u64> {
         four_letter::watch_count(&self.four_letter_word("mntr").await?)
     }

@@ -199,31 +199,35 @@ async fn a_panic_of_the_task_that_serves_a_client_closes_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_back_as_soon_as_a_server_is_however_long_that_was_away() {
     let server = TestingServer::start().await.unwrap();
-    for (endpoints, outage) in [(1, 300), (1, 3600), (1, 6500), (3, 2600), (3, 6500)] {
-        let proxies = join_all((0..endpoints).map(|_| FaultProxy::start(&server))).await;
-        let proxies: Vec<FaultProxy> = proxies.into_iter().map(Result::unwrap).collect();
-        let hosts = proxies.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",");
-        let client = Client::connect(&hosts).await.unwrap();
-        let path = format!("/late/{endpoints}-{outage}");
-        let guard = InterProcessMutex::new(&client, &path).unwrap().acquire().await.unwrap();
-        for proxy in &proxies {
-            proxy.refuse_connections(true).unwrap();
-            proxy.cut();
-        }
-        becomes(&client, |state| !state.is_connected()).await;
-        sleep(ms(outage)).await;
-        for proxy in &proxies {
-            proxy.refuse_connections(false).unwrap();
-        }
-        let back = Instant::now();
-        becomes(&client, ConnectionState::is_connected).await;
-        let late = back.elapsed();
-        println!("{endpoints} servers away for {outage} ms: connected {late:?} after their return");
-        // 200 ms, and more for a busy machine.
-        assert!(late < ms(1000), "{late:?} after {outage} ms");
-        assert!(guard.is_valid(), "{:?}", guard.loss());
-        guard.release().await.unwrap();
+    let outages = [(1, 300), (1, 3600), (1, 6500), (3, 2600), (3, 6500)];
+    join_all(outages.map(|(endpoints, outage)| it_is_back_soon(&server, endpoints, outage))).await;
+}
+
+/// After so many milliseconds without any of so many servers.
+async fn it_is_back_soon(server: &TestingServer, endpoints: usize, outage: u64) {
+    let proxies = join_all((0..endpoints).map(|_| FaultProxy::start(server))).await;
+    let proxies: Vec<FaultProxy> = proxies.into_iter().map(Result::unwrap).collect();
+    let hosts = proxies.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",");
+    let client = Client::connect(&hosts).await.unwrap();
+    let path = format!("/late/{endpoints}-{outage}");
+    let guard = InterProcessMutex::new(&client, &path).unwrap().acquire().await.unwrap();
+    for proxy in &proxies {
+        proxy.refuse_connections(true).unwrap();
+        proxy.cut();
     }
+    becomes(&client, |state| !state.is_connected()).await;
+    sleep(ms(outage)).await;
+    for proxy in &proxies {
+        proxy.refuse_connections(false).unwrap();
+    }
+    let back = Instant::now();
+    becomes(&client, ConnectionState::is_connected).await;
+    let late = back.elapsed();
+    println!("{endpoints} servers away for {outage} ms: connected {late:?} after their return");
+    // 200 ms, and more for a busy machine.
+    assert!(late < ms(1000), "{late:?} after {outage} ms");
+    assert!(guard.is_valid(), "{:?}", guard.loss());
+    guard.release().await.unwrap();
 }
 
 /// A server that takes connections and says nothing costs no more than a part of what is left of the session.

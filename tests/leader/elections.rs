@@ -521,8 +521,10 @@ async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
 
 #[tokio::test]
 async fn a_change_of_the_leader_costs_few_requests() {
-    let server = TestingServer::start().await.unwrap();
-    let session = Duration::from_secs(60);
+    // So long that none of them sends a request to keep it.
+    let session = Duration::from_secs(600);
+    let server = TestingServer::builder().session_timeout_bounds(Duration::from_secs(1), session);
+    let server = server.start().await.unwrap();
     let [one, two, three] = [(); 3].map(|()| Client::builder().session_timeout(session));
     let connect =
         async |builder: zk_recipes::ClientBuilder| builder.connect(&server.connect_string()).await.unwrap();

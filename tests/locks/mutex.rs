@@ -1,5 +1,6 @@
 //! `InterProcessMutex` on the shared servers: exclusion, order, re-entrance, queue, bad input, other recipes.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -309,6 +310,26 @@ async fn participants_are_listed_in_order() {
     drop(tickets);
     sandbox.assert_nothing_left().await;
     assert_eq!(observer.participants().await, Ok(Vec::new()));
+}
+
+/// Also its own: a ticket is ahead of its owner as of anyone else.
+#[tokio::test]
+async fn an_owner_waits_behind_its_own_ticket() {
+    let sandbox = Sandbox::new();
+    let mutex = mutex(&sandbox.client().await);
+    let ticket = mutex.enqueue().await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let mut acquiring = pin!(mutex.acquire());
+    assert!((&mut acquiring).now_or_never().is_none());
+    let both = async || (mutex.participants().await.unwrap().len() == 2).then_some(());
+    tokio::select! {
+        biased;
+        _ = &mut acquiring => panic!("nobody awaits the ticket"),
+        () = eventually("it is behind the ticket", both) => {}
+    }
+    drop(ticket);
+    within(acquiring).await.unwrap().release().await.unwrap();
+    sandbox.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -195,9 +195,9 @@ impl ClientBuilder {
 
     /// Authenticates each session of this client. Call it once for each identity.
     ///
-    /// This protects nothing by itself: the nodes stay open to everyone, and the client logs a warning. Restrict
-    /// them with [`creator_only`](Self::creator_only) or [`acl`](Self::acl). Without [TLS](crate::guide::operations#security)
-    /// the credentials are sent in the clear.
+    /// This protects nothing by itself: the nodes stay open to everyone, and the client logs a warning. Restrict them
+    /// with [`creator_only`](Self::creator_only) or [`acl`](Self::acl). Without
+    /// [TLS](crate::guide::operations#security) the credentials are sent in the clear.
     pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
         self.is_authenticated = true;
         self.connector = self.connector.with_auth(scheme, credentials.as_ref());

@@ -159,7 +159,7 @@ impl Session {
     /// later one could then overtake an earlier one. [`ready`](Self::ready) waits.
     ///
     /// # Errors
-    /// As [`Connectivity::usable`].
+    /// Same as [`Connectivity::usable`].
     fn connected(&self) -> Result<Arc<Connection>, zk::Error> {
         self.connectivity.borrow().usable().cloned()
     }

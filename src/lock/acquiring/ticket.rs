@@ -15,6 +15,12 @@ use crate::queue::Caller;
 /// and not awaited, no one holds the lock. If its node is deleted meanwhile, the next waiter gets its turn, and
 /// the ticket moves to the end of the queue when it is awaited.
 ///
+/// Until it is granted, a ticket is ahead of its own owner as of everyone else: a `try_acquire` of that owner returns
+/// `None`.
+///
+/// While a ticket is ahead in the queue, a `try_acquire` of its own owner returns `None`, as anyone else's would. An
+/// `acquire` of that owner waits until the ticket is awaited or dropped.
+///
 /// ```no_run
 /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
 /// let ticket = mutex.enqueue().await?;
@@ -73,6 +79,7 @@ impl Ticket {
     /// From then on, each change in the queue costs a request of this client, and of every other client that
     /// follows its position. The channel closes when the wait ends; if the wait was given up or failed, without
     /// showing a zero.
+    ///
     /// ```no_run
     /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
     /// let ticket = mutex.enqueue().await?;

@@ -283,8 +283,8 @@ impl LockGuard {
         self.nodes().try_for_each(|node| node.extend(max_hold))
     }
 
-    /// Waits until another client asks for the lock, with [`operate::ask`](crate::operate::ask) or Curator's `Revoker`. A
-    /// request for any member of a multi-lock counts. The holder decides whether to give the lock back.
+    /// Waits until another client asks for the lock, with [`operate::ask`](crate::operate::ask) or Curator's `Revoker`.
+    /// A request for any member of a multi-lock counts. The holder decides whether to give the lock back.
     ///
     /// Requests that were made before this call count as well. Like [`lost`](Self::lost), this sets a watch on the
     /// lock's node.

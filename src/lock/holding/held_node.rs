@@ -263,7 +263,7 @@ impl HeldNode {
     /// Deletes the node and waits for the confirmation.
     ///
     /// # Errors
-    /// As [`LockGuard::release`](crate::lock::LockGuard::release).
+    /// Same as [`LockGuard::release`](crate::lock::LockGuard::release).
     ///
     /// # Cancel safety
     /// The node is deleted in any case.

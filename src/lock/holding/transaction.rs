@@ -32,8 +32,8 @@ use crate::failure::Failure;
 ///     .await;
 /// match done {
 ///     Ok(_) => println!("done, while the lock was held"),
-///     Err(Error::LockLost { reason, .. }) => println!("not done, for the lock is gone: {reason}"),
-///     Err(Error::OperationFailed { index, source, .. }) => println!("not done, for number {index}: {source}"),
+///     Err(Error::LockLost { reason, .. }) => println!("not done: the lock is gone: {reason}"),
+///     Err(Error::OperationFailed { index, source, .. }) => println!("not done: operation {index} failed: {source}"),
 ///     Err(Error::OutcomeUnknown { .. }) => println!("done or not: look before doing it again"),
 ///     Err(error) => return Err(error),
 /// }

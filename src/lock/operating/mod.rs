@@ -1,4 +1,4 @@
-//! For operators: who takes part in a lock, how to ask for it, and how to take it back.
+//! For operators: lists the participants of a lock, asks for it, and takes it away.
 
 pub(crate) mod participant;
 pub(super) mod revoke;

@@ -114,8 +114,8 @@ impl Participant {
         self.is_holder
     }
 
-    /// Returns whether the contender was asked to give the lock back, by [`operate::ask`](crate::operate::ask) or Curator's
-    /// `Revoker`: its node has been written to since it was created. Never shows for a
+    /// Returns whether the contender was asked to give the lock back, by [`operate::ask`](crate::operate::ask) or
+    /// Curator's `Revoker`: its node has been written to since it was created. Never shows for a
     /// [`LeaderLatch`](crate::LeaderLatch) that was asked by this library, which asks it in another way.
     pub fn is_revoke_requested(&self) -> bool {
         self.is_revoke_requested

@@ -1,4 +1,4 @@
-//! The rule of who holds and whom a waiter watches, as a pure function over an ordered queue.
+//! The rule for which contenders hold and which one a waiter watches, as a pure function over an ordered queue.
 
 use super::name::Kind;
 use super::order::Queued;

@@ -60,7 +60,7 @@ pub(crate) fn run(which: &str) -> ExitCode {
 
 /// Writes the package. Answers where.
 fn prepare() -> PathBuf {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
     let Some(folder) = option_env!("CARGO_TARGET_TMPDIR") else {
         panic!("this is for the test, not for what it has built");
     };

@@ -1,6 +1,6 @@
 //! A thousand at once. A program of their own, since they leave the machine little time for others.
 
-#[path = "../support/mod.rs"]
+#[path = "../../support/mod.rs"]
 mod support;
 
 mod herds;
