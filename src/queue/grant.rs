@@ -37,8 +37,7 @@ impl Grant {
     /// Same as [`EphemeralNode::remove`].
     ///
     /// # Cancel safety
-<<<<<<< HEAD
-    /// As [`EphemeralNode::remove`].
+    /// Same as [`EphemeralNode::remove`].
     pub(crate) async fn remove(self, transaction: Option<DeleteTogether>) -> Result<bool> {
         self.node.remove_with(transaction, self.slot).await
     }
@@ -47,10 +46,5 @@ impl Grant {
     pub(crate) fn drop_together(grants: impl IntoIterator<Item = Self>) {
         let parts = |grant: Self| (grant.node, grant.slot);
         EphemeralNode::abandon_together(grants.into_iter().map(parts).collect());
-=======
-    /// Same as [`EphemeralNode::remove`].
-    pub(crate) async fn remove(self) -> Result<bool> {
-        self.node.remove(self.slot).await
->>>>>>> 82bc4b2
     }
 }

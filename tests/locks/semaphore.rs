@@ -1,6 +1,7 @@
 //! `Semaphore`, `SharedCount` and `SemaphoreMutex`: the count, the order, what stays behind, what is sent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::support::room::Room;
