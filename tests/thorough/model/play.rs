@@ -4,7 +4,7 @@ use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
@@ -16,8 +16,9 @@ use super::permits;
 use super::properties::{Queue, TO_BE_SEEN};
 use super::seen::Seen;
 
-/// Of a mutant: it may have someone retry for ever.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// In one game of a mutant, which may have someone retry for ever. A bound in time would depend on what else the machine
+/// does.
+const MOST_STATES: usize = 4_000_000;
 
 /// What the checker asks of states and of actions.
 trait State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {}
@@ -105,7 +106,7 @@ fn what_is_wrong<M>(model: M, game: &impl Display) -> Option<String>
 where
     M: Model<State: State, Action: State> + Send + Sync + 'static,
 {
-    let checker = model.checker().threads(threads()).timeout(PATIENCE);
+    let checker = model.checker().threads(threads()).target_state_count(MOST_STATES);
     let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let noticed = checker.discoveries().into_keys().next()?;
     Some(format!("{noticed} ({game})"))
