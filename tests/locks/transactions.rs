@@ -261,8 +261,8 @@ async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
     for kind in KINDS {
         let guard = kind.limited(&client, BOUND).acquire().await.unwrap();
         // Over at this moment, whatever runs or does not.
-        let until = Instant::now() + Duration::from_millis(100);
         assert!(guard.extend(Duration::from_millis(100)).is_ok());
+        let until = Instant::now() + Duration::from_millis(100);
         while Instant::now() < until {
             std::hint::spin_loop();
         }

@@ -215,8 +215,8 @@ impl ClientBuilder {
     }
 
     /// Restricts the nodes that this client creates, parents included, to clients with the same authentication.
-    /// Every identity given with [`auth`](Self::auth), [`sasl`](Self::sasl) or a certificate gets all permissions;
-    /// everyone else gets none.
+    /// Every identity given with [`auth`](Self::auth), `sasl` or a certificate gets all permissions; everyone else gets
+    /// none.
     ///
     /// Everyone who takes part in a lock or an election must authenticate as the same user. Others cannot list the
     /// path, enter the queue or delete anything in it; their calls fail with an error that says that they lack a
