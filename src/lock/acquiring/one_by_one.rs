@@ -102,7 +102,9 @@ impl OneByOne {
             match next {
                 Ok(Some(guard)) => taken.push(guard),
                 Ok(None) => {
-                    let failed = give_back(taken, wait).await;
+                    let mut failed = give_back(taken, wait).await;
+                    // What was lost needs no release.
+                    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
                     return Error::all(failed).map_or(Ok(Round::Unavailable), Err);
                 }
                 Err(error) => {
@@ -164,8 +166,5 @@ async fn any_lost(taken: &[LockGuard]) -> Result<()> {
 
 /// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.
 async fn give_back(taken: Vec<LockGuard>, wait: Wait) -> Vec<Error> {
-    let mut failed = wait.finish(release_all(taken)).await.unwrap_or_default();
-    // What was lost needs no release.
-    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
-    failed
+    wait.finish(release_all(taken)).await.unwrap_or_default()
 }

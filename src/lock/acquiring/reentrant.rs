@@ -124,10 +124,14 @@ impl Reentrant {
                     return Ok(None);
                 };
                 // In a task, so that the writer does not have to wait until the caller polls this.
-                let (tell, told) = oneshot::channel();
+                let (mut tell, told) = oneshot::channel();
                 let (lock, owner) = (self.clone(), owner.clone());
                 self.client.spawn(async move {
-                    let _ = tell.send(lock.downgrade(&owner, writing).await);
+                    tokio::select! {
+                        biased;
+                        () = tell.closed() => {}
+                        reading = lock.downgrade(&owner, writing) => drop(tell.send(reading)),
+                    }
                 });
                 told.await.unwrap_or(Err(Error::Closed)).map(Some)
             }
