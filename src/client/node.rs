@@ -4,6 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use futures_util::future::{OptionFuture, join};
 use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
@@ -90,6 +91,20 @@ pub(crate) enum CreateOutcome {
     Unknown(zk::Error),
 }
 
+/// The outcome of a create of a node along with its parent.
+#[derive(Debug)]
+pub(crate) enum Founding {
+    /// Both were created, so the node is the first one below its parent.
+    Founded,
+    ParentExists,
+    /// The parent of the parent does not exist.
+    AncestorMissing,
+    /// The servers do not do it like this.
+    Refused,
+    /// The reply was lost, and the node may exist. [`EphemeralNode::settle`] finds out.
+    Unknown(zk::Error),
+}
+
 /// Returns the id with which the name of a protected node begins.
 pub(super) fn id_of(name: &str) -> Option<&str> {
     const LENGTH: usize = "_c_".len() + uuid::fmt::Hyphenated::LENGTH + "-".len();
@@ -163,6 +178,55 @@ impl EphemeralNode {
             Err(error) => error,
         };
         self.not_created(error)
+    }
+
+    /// Creates the node and its parent, a container, in one transaction. With `ancestors`, the creates of those are sent
+    /// ahead of it. The requests are sent at the first poll.
+    ///
+    /// # Errors
+    /// The reason why the node does not exist.
+    ///
+    /// # Cancel safety
+    /// The node may exist; dropping `self` removes it.
+    pub(crate) async fn found(&mut self, ancestors: bool) -> Result<Founding, zk::Error> {
+        self.state = State::Unknown;
+        let acl = self.client.acl_of(&self.parent);
+        let create = self.to_create();
+        let parent = Write::Create { path: &self.parent, data: &[], mode: CreateMode::Container, acl: &acl };
+        if !self.client.fits([size::of_write(&parent), size::of_write(&create.to_write())]) {
+            self.state = State::Gone;
+            return Ok(Founding::Refused);
+        }
+        let sent_ahead =
+            ancestors.then(|| parents::send_ancestors(&self.client, &self.session, &self.parent));
+        // `join` polls in this order, and the first poll sends.
+        let founding = self.session.found(&self.parent, &acl, &create);
+        let (_, founded) = join(OptionFuture::from(sent_ahead), founding).await;
+        let error = match founded {
+            Ok(created) => {
+                self.exists(&created.path, created.czxid);
+                return Ok(Founding::Founded);
+            }
+            Err(error) => error,
+        };
+        let founding = match error {
+            zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NodeExists } => {
+                Founding::ParentExists
+            }
+            zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode } => {
+                Founding::AncestorMissing
+            }
+            error => match zk::Error::from(error) {
+                error if Failure::of(&error) == Failure::Unknown => return Ok(Founding::Unknown(error)),
+                error if Failure::of(&error) == Failure::Refused => Founding::Refused,
+                error => {
+                    self.state = State::Gone;
+                    return Err(error);
+                }
+            },
+        };
+        self.state = State::Gone;
+        Ok(founding)
     }
 
     /// Creates nodes of one session in one transaction: all or none, and none if the guard, a path that must exist,

@@ -12,6 +12,7 @@ mod internals;
 mod leases;
 mod losses;
 mod multi_waiter;
+mod new_paths;
 mod permit_waiter;
 mod place;
 mod position;

@@ -12,6 +12,7 @@ mod holding;
 mod losses;
 mod multi_lock;
 mod mutex;
+mod new_paths;
 mod read_write;
 mod release_together;
 mod semaphore;

@@ -8,6 +8,7 @@ mod watcher;
 mod writes;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -37,6 +38,8 @@ pub(crate) struct Session {
     id: i64,
     validity: Arc<Validity>,
     connectivity: watch::Sender<Connectivity>,
+    /// Whether its servers do not tell when the nodes that a transaction creates were created.
+    tells_no_dates: AtomicBool,
 }
 
 impl Session {
@@ -46,6 +49,7 @@ impl Session {
             id,
             validity: Arc::new(validity),
             connectivity: watch::Sender::new(Connectivity::Down(0)),
+            tells_no_dates: AtomicBool::new(false),
         }
     }
 

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::{BoxFuture, OptionFuture, join, ready};
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use super::super::clock::Moment;
@@ -83,6 +84,31 @@ impl Session {
             _ => None,
         });
         Ok(Some(created.collect()))
+    }
+
+    /// Creates a container, which must not exist, and the first node in it: both or none. They are sent at the first
+    /// poll.
+    pub(crate) async fn found(
+        &self,
+        parent: &str,
+        acl: &[Acl],
+        node: &NewNode<'_>,
+    ) -> Result<Created, zk::MultiWriteError> {
+        let container = Write::Create { path: parent, data: &[], mode: CreateMode::Container, acl };
+        let writes = [container, node.to_write()];
+        // Its number is known, and a read behind a write costs no time.
+        let first = format!("{}{:010}", node.path, 0);
+        let dating = self.tells_no_dates.load(Ordering::Relaxed).then(|| self.stat(&first));
+        let (results, dated) = join(self.commit(&writes), OptionFuture::from(dating)).await;
+        let Some(zk::MultiWriteResult::Create { path, stat }) = results?.pop() else {
+            return Err(zk::MultiWriteError::RequestFailed { source: zk::Error::ConnectionLoss });
+        };
+        let is_told = !stat.is_invalid();
+        self.tells_no_dates.store(!is_told, Ordering::Relaxed);
+        let dated = dated.and_then(Result::ok).flatten();
+        let dated = dated.filter(|stat| path == first && stat.ephemeral_owner == self.id);
+        let czxid = if is_told { Some(stat.czxid) } else { dated.map(|stat| stat.czxid) };
+        Ok(Created { path, czxid })
     }
 
     /// Carries out writes in one transaction: all or none. They are sent at the first poll.

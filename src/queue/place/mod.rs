@@ -1,6 +1,7 @@
 //! A place in a queue: drives a contender over a session.
 
 mod drive;
+mod found;
 mod own_node;
 mod requests;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use self::found::Way;
 use super::admission::OnTheWay;
 use super::blocker::BlockerWatch;
 use super::caller::Caller;
@@ -57,6 +59,9 @@ pub(crate) struct Place {
     losses: Losses,
     /// Whether it has found its parents missing since it was last in its queue.
     has_made_parents: bool,
+    way: Way,
+    /// Whether the servers have refused to create the queue along with the node.
+    cannot_found: bool,
     /// Whether it has waited in its queue.
     has_waited: bool,
     /// Receives the number of contenders ahead of us.
@@ -121,6 +126,8 @@ impl Place {
             failures: Failures::default(),
             losses: Losses::default(),
             has_made_parents: false,
+            way: Way::Forecast,
+            cannot_found: false,
             has_waited: false,
             positions: None,
             caller: Caller::asking(),

@@ -24,6 +24,10 @@ pub(crate) enum What {
     Create {
         id: String,
     },
+    /// The same along with the parent, which must not exist.
+    Found {
+        id: String,
+    },
     CreateReader {
         name: String,
         writer: String,
@@ -64,6 +68,9 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Answer {
     Created(String),
+    Founded(String),
+    /// What is to be created exists.
+    Exists,
     Done,
     /// What is asked about, or needed, does not exist.
     Missing,
@@ -122,6 +129,8 @@ pub(crate) struct SharedLocalQueue {
 pub(crate) struct Client {
     pub(crate) id: ClientId,
     pub(crate) names: &'static Names,
+    /// Whether its tasks try to create the parent along with their nodes.
+    pub(crate) founds: bool,
     /// How many sessions are known to be over.
     pub(crate) epoch: usize,
     /// At the server.
@@ -146,6 +155,7 @@ impl Client {
         Self {
             id,
             names,
+            founds: false,
             epoch: 0,
             has_expired: false,
             connection: Connection(1),

@@ -32,6 +32,8 @@ pub(crate) enum Ground {
     Create,
     /// A list.
     List,
+    /// The creation of the parent along with the node.
+    Founding,
     /// A watch that told of the end of the blocker.
     BlockerGone,
     /// The local queue.
@@ -150,6 +152,11 @@ impl Client {
                     continue;
                 }
                 Action::Create => self.create(task),
+                Action::MakeParents if self.founds => {
+                    self.tasks[task].enters = false;
+                    action = self.on(task, Event::ParentsMade);
+                    continue;
+                }
                 Action::MakeParents => vec![What::MakeParent],
                 Action::Settle => {
                     let node = self.tasks[task].node.as_ref().expect("a create is in doubt");
@@ -220,6 +227,9 @@ impl Client {
         let id = format!("{}{task}{}-", self.id, tasks.creates);
         tasks.node = Some(Node { id: id.clone(), name: None, under: None, watch: None });
         tasks.minder = None;
+        if self.founds && !self.tasks[task].enters {
+            return vec![What::Found { id }];
+        }
         let prefetch = self.with(epoch, |local, now| local.prefetch(now));
         let parent_watch = prefetch.parent_watch.then_some(What::Watch(Path::Parent));
         let list = prefetch.list.then_some(What::List);

@@ -95,7 +95,7 @@ impl World {
             return true;
         }
         match ground {
-            Ground::List => true,
+            Ground::List | Ground::Founding => true,
             // With the parent, it is gone for whoever has heard that.
             Ground::Create => {
                 let is_of_the_parent = |node: &Node| {

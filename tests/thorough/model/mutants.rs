@@ -30,6 +30,7 @@ const DRIVER: &str = "tests/thorough/model/driver.rs";
 const ANSWERS: &str = "tests/thorough/model/answers.rs";
 const SIGNS: &str = "src/client/signs.rs";
 const LAG: &str = "tests/thorough/model/lag.rs";
+const ZOOKEEPER: &str = "tests/thorough/model/zookeeper.rs";
 const FAULTS: &str = "tests/thorough/model/faults.rs";
 
 pub(crate) const MUTANTS: &[Mutant] = &[
@@ -84,6 +85,20 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "} else if [[is_clear]] && own_is_there {",
         "true",
     ),
+    mutant(
+        "a node in a queue that existed is the first one of it",
+        ZOOKEEPER,
+        "if [[self.has_parent()]] {",
+        "false",
+    )
+    .shows_in(|game| game.founds),
+    mutant(
+        "what a founder knows is of the present parent",
+        ANSWERS,
+        "[[*ground = Ground::Founding;]]",
+        "*ground = Ground::Founding; at = self.with(epoch, |local, now| local.moment(now));",
+    )
+    .shows_in(|game| game.founds && game.faults.wipe > 0),
     mutant(
         "a create grants in a queue that is not known",
         CONTENDER,
@@ -277,7 +292,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "a node whose delete was refused counts as gone",
         FAULTS,
         "[[client.refused.push(request);]]",
-        "client.inbox.extend(Client::message(&request)); client.refused.push(request);",
+        "client.inbox.extend(crate::client::Client::message(&request)); client.refused.push(request);",
     )
     .shows_in(|game| game.faults.refuse > 0 && game.faults.late > 0),
     mutant("a transaction without an answer counts as done", PASSING, "if [[is_decided]] {", "true")

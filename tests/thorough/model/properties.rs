@@ -17,6 +17,7 @@ pub(crate) type Queue = Checked<World>;
 
 const BY_CREATE: &str = "grants by a create alone";
 const BY_LIST: &str = "grants by a list";
+const BY_FOUNDING: &str = "grants by the creation of the parent";
 const BY_BLOCKER: &str = "grants by the blocker's end alone";
 const BY_LOCAL_QUEUE: &str = "grants by the local queue alone";
 const EARLY_LOOK: &str = "looks before the last blocker's end";
@@ -26,13 +27,24 @@ const GIVEN_BACK: &str = "readers given back after a loss";
 const LATE_WRITE: &str = "transactions done after their holder has gone";
 
 /// What the model is for.
-pub(crate) const TO_BE_SEEN: [&str; 9] =
-    [BY_CREATE, BY_LIST, BY_BLOCKER, BY_LOCAL_QUEUE, EARLY_LOOK, DOWNGRADE, REFUSAL, GIVEN_BACK, LATE_WRITE];
+pub(crate) const TO_BE_SEEN: [&str; 10] = [
+    BY_CREATE,
+    BY_LIST,
+    BY_FOUNDING,
+    BY_BLOCKER,
+    BY_LOCAL_QUEUE,
+    EARLY_LOOK,
+    DOWNGRADE,
+    REFUSAL,
+    GIVEN_BACK,
+    LATE_WRITE,
+];
 
 fn note(seen: &Seen, shown: Shown) {
     seen.note(match shown.granted {
         Some(Ground::Create) => BY_CREATE,
         Some(Ground::List) => BY_LIST,
+        Some(Ground::Founding) => BY_FOUNDING,
         Some(Ground::BlockerGone) => BY_BLOCKER,
         Some(Ground::LocalQueue) => BY_LOCAL_QUEUE,
         None if shown.is_refused => REFUSAL,

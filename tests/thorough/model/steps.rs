@@ -268,5 +268,8 @@ fn is_delete_of_a_holder(request: &Request) -> bool {
 
 /// Whether it is a write that a server may do late.
 pub(crate) fn can_be_late(request: &Request) -> bool {
-    matches!(request.what, What::Create { .. } | What::CreateReader { .. } | What::Commit { .. })
+    matches!(
+        request.what,
+        What::Create { .. } | What::Found { .. } | What::CreateReader { .. } | What::Commit { .. }
+    )
 }

@@ -26,6 +26,8 @@ pub(crate) struct Task {
     pub(crate) reader: Option<(Node, Rank)>,
     pub(crate) blocker: Option<BlockerWatch>,
     pub(crate) wake: bool,
+    /// It has seen the parent exist, and does not try to create it with its next node.
+    pub(crate) enters: bool,
     /// How many nodes it has tried to create.
     pub(crate) creates: u8,
     /// It is a ticket that nobody has awaited yet.
@@ -101,6 +103,7 @@ impl Task {
             reader: None,
             blocker: None,
             wake: false,
+            enters: false,
             creates: 0,
             is_ticket: false,
             minder: None,

@@ -46,6 +46,12 @@ impl World {
             faults: game.faults,
             breach: None,
         };
+        for client in &mut world.clients {
+            client.founds = game.founds;
+        }
+        if game.is_new {
+            world.server = ZooKeeper::without_parent();
+        }
         if game.is_known {
             world.server.watch(0, &Path::Parent);
             world.clients[0].know_up_to(game.first_number - 1);
@@ -170,7 +176,7 @@ impl World {
     /// Does what a request asks for.
     pub(crate) fn serve(&mut self, client: ClientId, request: &Request, shown: &mut Shown) -> Option<Answer> {
         let owner = Owner::Task { client, task: request.task };
-        if let What::Create { id } = &request.what {
+        if let What::Create { id } | What::Found { id } = &request.what {
             self.clients[client].tasks[request.task].created_under(id, self.server.parents);
         }
         if request.what.is_read() {
@@ -187,6 +193,11 @@ impl World {
                 let kind = self.clients[client].tasks[request.task].kind;
                 let prefix = format!("{id}{}", self.clients[client].names.marker(kind));
                 server.create(&prefix, kind, owner).map_or(Answer::Missing, Answer::Created)
+            }
+            What::Found { id } => {
+                let kind = self.clients[client].tasks[request.task].kind;
+                let prefix = format!("{id}{}", self.clients[client].names.marker(kind));
+                server.found(&prefix, kind, owner).map_or(Answer::Exists, Answer::Founded)
             }
             What::CreateReader { name, writer } => {
                 if server.create_reader(name, writer) {

@@ -84,6 +84,10 @@ impl ZooKeeper {
         }
     }
 
+    pub(crate) fn without_parent() -> Self {
+        Self { next_number: None, ..Self::new(0) }
+    }
+
     /// Does what another server has done before.
     pub(crate) fn follow(&mut self, transaction: Transaction) -> Vec<Fired> {
         let fired = match transaction {
@@ -132,6 +136,15 @@ impl ZooKeeper {
         let name = format!("{prefix}{number:010}");
         self.add(Child { name: name.clone(), kind, owner, czxid, place: czxid });
         Some(name)
+    }
+
+    /// Creates the parent, if it does not exist, and its first child. Answers its name.
+    pub(crate) fn found(&mut self, prefix: &str, kind: Kind, owner: Owner) -> Option<String> {
+        if self.has_parent() {
+            return None;
+        }
+        self.make_parent();
+        self.create(prefix, kind, owner)
     }
 
     /// Creates the reader that a writer goes on as, in the writer's place, if the writer exists.

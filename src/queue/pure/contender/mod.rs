@@ -100,6 +100,12 @@ impl Contender {
                     None => Action::List,
                 }
             }
+            // A list would show our node alone: whoever comes to this parent has a higher number.
+            Event::Founded { own, rank, at } => {
+                let children = vec![own.name.clone()];
+                self.own = Some(Own { node: own, rank, watched: None });
+                self.look(children, at, local, unrecognized)
+            }
             Event::Settled(Some((own, rank))) => {
                 self.own = Some(Own { node: own, rank, watched: None });
                 Action::List

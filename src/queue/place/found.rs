@@ -1,0 +1,110 @@
+//! How a place creates its queue along with its node, where the queue does not exist.
+
+use zookeeper_client as zk;
+
+use super::super::new_paths::Forecast;
+use super::super::pure::contender::Event;
+use super::Place;
+use crate::client::Founding;
+use crate::error::{Error, Result};
+
+/// How the next create is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As the queue is likely to be.
+    Forecast,
+    /// Into a queue that exists.
+    Enter,
+    /// Along with the queue and its ancestors.
+    FoundAll,
+}
+
+impl Place {
+    /// Returns what is known about the queue if the next create is to find out whether it exists.
+    pub(super) fn forecast(&self) -> Option<Forecast> {
+        (self.way == Way::Forecast).then(|| self.internals.forecast())
+    }
+
+    /// Whether the next create is sent along with that of the queue.
+    pub(super) fn founds(&self, forecast: Option<Forecast>) -> bool {
+        self.way == Way::FoundAll || forecast == Some(Forecast::New) && !self.cannot_found
+    }
+
+    /// Records whether the queue did exist, if that was not known.
+    pub(super) fn learn(&self, forecast: Option<Forecast>, was_new: bool) {
+        if let Some(forecast) = forecast {
+            self.internals.learn(forecast, was_new);
+        }
+    }
+
+    /// Creates our node, which was not sent yet, along with the queue. Where the queue exists, the next create is sent
+    /// into it.
+    pub(super) async fn found(&mut self, forecast: Option<Forecast>) -> Result<Event> {
+        let internals = &self.internals;
+        let Some(node) = &mut self.node else { return Ok(Event::Start) };
+        let session = node.session().clone();
+        // What is learnt is of the parent that this creates, if that was known before at all.
+        let at = self.local.moment();
+        self.entry.sent(None);
+        let founding = async {
+            self.caller.sends();
+            node.found(self.way == Way::FoundAll).await
+        };
+        let founded = internals.client().attempt(&session, founding).await;
+        let founded = founded.unwrap_or(Ok(Founding::Unknown(zk::Error::ConnectionLoss)));
+        match founded.map_err(|source| internals.error("create a node in", source))? {
+            Founding::Founded => {
+                self.learn(forecast, true);
+                self.founded().await?;
+                Ok(match self.arrive(Some(at)) {
+                    Some((own, rank)) => Event::Founded { own, rank, at },
+                    None => Event::Settled(None),
+                })
+            }
+            Founding::ParentExists => {
+                self.learn(forecast, false);
+                self.way = Way::Enter;
+                Ok(Event::ParentsMade)
+            }
+            Founding::AncestorMissing if self.way == Way::Forecast => {
+                self.learn(forecast, true);
+                self.way = Way::FoundAll;
+                Ok(Event::ParentsMade)
+            }
+            Founding::AncestorMissing | Founding::Refused => {
+                self.cannot_found = true;
+                if std::mem::replace(&mut self.way, Way::Enter) == Way::Forecast {
+                    // The queue may exist: the right to create it is needed nevertheless.
+                    self.learn(forecast, false);
+                    return Ok(Event::ParentsMade);
+                }
+                // Creating the parents by themselves shows what is wrong.
+                self.has_made_parents = false;
+                Ok(Event::ParentMissing)
+            }
+            Founding::Unknown(source) => {
+                let error = internals.error("create a node in", source);
+                self.failures.pause_after(error, internals.client().retry_policy()).await?;
+                Ok(Event::CreateUnknown)
+            }
+        }
+    }
+
+    /// Fetches the transaction that created our node, where the servers do not tell it along with the create. Forgets a
+    /// node that is gone already.
+    async fn founded(&mut self) -> Result<()> {
+        let Some(node) = self.node.as_mut().filter(|node| node.czxid().is_none()) else { return Ok(()) };
+        let session = node.session().clone();
+        match self.internals.client().attempt_one(&session, node.date()).await {
+            Ok(()) => Ok(()),
+            Err(zk::Error::NoNode) => {
+                self.node.take().into_iter().for_each(|node| node.forget());
+                self.losses.pause(self.internals.path()).await
+            }
+            Err(source) => {
+                let error = self.internals.error("date a node in", source);
+                Err(error) as Result<(), Error>
+            }
+        }
+    }
+}
