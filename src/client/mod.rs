@@ -48,7 +48,7 @@ pub use self::handle::Client;
 pub(crate) use self::home::{Home, sleep_until};
 pub use self::keep_alive::KeepAlive;
 pub(crate) use self::latest::Latest;
-pub(crate) use self::node::{CreateOutcome, EphemeralNode, Founding, NodeForm, OwnWatch};
+pub(crate) use self::node::{CreateOutcome, EphemeralNode, NodeForm, OwnWatch, WithParent};
 pub(crate) use self::node_data::{REVOKE_REQUEST, is_revoke_request, validate as validate_node_data};
 pub(crate) use self::path::validate as validate_path;
 pub(crate) use self::presence::Presence;

@@ -93,9 +93,9 @@ pub(crate) enum CreateOutcome {
 
 /// The outcome of a create of a node along with its parent.
 #[derive(Debug)]
-pub(crate) enum Founding {
+pub(crate) enum WithParent {
     /// Both were created, so the node is the first one below its parent.
-    Founded,
+    Created,
     ParentExists,
     /// The parent of the parent does not exist.
     AncestorMissing,
@@ -188,37 +188,37 @@ impl EphemeralNode {
     ///
     /// # Cancel safety
     /// The node may exist; dropping `self` removes it.
-    pub(crate) async fn found(&mut self, ancestors: bool) -> Result<Founding, zk::Error> {
+    pub(crate) async fn create_with_parent(&mut self, ancestors: bool) -> Result<WithParent, zk::Error> {
         self.state = State::Unknown;
         let acl = self.client.acl_of(&self.parent);
         let create = self.to_create();
         let parent = Write::Create { path: &self.parent, data: &[], mode: CreateMode::Container, acl: &acl };
         if !self.client.fits([size::of_write(&parent), size::of_write(&create.to_write())]) {
             self.state = State::Gone;
-            return Ok(Founding::Refused);
+            return Ok(WithParent::Refused);
         }
         let sent_ahead =
             ancestors.then(|| parents::send_ancestors(&self.client, &self.session, &self.parent));
         // `join` polls in this order, and the first poll sends.
-        let founding = self.session.found(&self.parent, &acl, &create);
-        let (_, founded) = join(OptionFuture::from(sent_ahead), founding).await;
-        let error = match founded {
+        let creating = self.session.create_with_parent(&self.parent, &acl, &create);
+        let (_, created) = join(OptionFuture::from(sent_ahead), creating).await;
+        let error = match created {
             Ok(created) => {
                 self.exists(&created.path, created.czxid);
-                return Ok(Founding::Founded);
+                return Ok(WithParent::Created);
             }
             Err(error) => error,
         };
-        let founding = match error {
+        let outcome = match error {
             zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NodeExists } => {
-                Founding::ParentExists
+                WithParent::ParentExists
             }
             zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode } => {
-                Founding::AncestorMissing
+                WithParent::AncestorMissing
             }
             error => match zk::Error::from(error) {
-                error if Failure::of(&error) == Failure::Unknown => return Ok(Founding::Unknown(error)),
-                error if Failure::of(&error) == Failure::Refused => Founding::Refused,
+                error if Failure::of(&error) == Failure::Unknown => return Ok(WithParent::Unknown(error)),
+                error if Failure::of(&error) == Failure::Refused => WithParent::Refused,
                 error => {
                     self.state = State::Gone;
                     return Err(error);
@@ -226,7 +226,7 @@ impl EphemeralNode {
             },
         };
         self.state = State::Gone;
-        Ok(founding)
+        Ok(outcome)
     }
 
     /// Creates nodes of one session in one transaction: all or none, and none if the guard, a path that must exist,

@@ -60,9 +60,9 @@ impl Scene {
         let mut requests = self.proxy.take_requests();
         requests.retain(|request| *request != Request::Confirm);
         if !self.tells_dates
-            && let Some(founding) = requests.iter().position(|request| *request == Request::Multi)
+            && let Some(transaction) = requests.iter().position(|request| *request == Request::Multi)
         {
-            let behind = requests.split_off(founding);
+            let behind = requests.split_off(transaction);
             requests.extend(behind.into_iter().filter(|request| *request != Request::Exists));
         }
         self.assert_holds(&guard).await;

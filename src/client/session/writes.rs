@@ -88,7 +88,7 @@ impl Session {
 
     /// Creates a container, which must not exist, and the first node in it: both or none. They are sent at the first
     /// poll.
-    pub(crate) async fn found(
+    pub(crate) async fn create_with_parent(
         &self,
         parent: &str,
         acl: &[Acl],

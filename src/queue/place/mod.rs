@@ -1,7 +1,7 @@
 //! A place in a queue: drives a contender over a session.
 
 mod drive;
-mod found;
+mod new_queue;
 mod own_node;
 mod requests;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use self::found::Way;
+use self::new_queue::Way;
 use super::admission::OnTheWay;
 use super::blocker::BlockerWatch;
 use super::caller::Caller;
@@ -61,7 +61,7 @@ pub(crate) struct Place {
     has_made_parents: bool,
     way: Way,
     /// Whether the servers have refused to create the queue along with the node.
-    cannot_found: bool,
+    cannot_create_queue: bool,
     /// Whether it has waited in its queue.
     has_waited: bool,
     /// Receives the number of contenders ahead of us.
@@ -127,7 +127,7 @@ impl Place {
             losses: Losses::default(),
             has_made_parents: false,
             way: Way::Forecast,
-            cannot_found: false,
+            cannot_create_queue: false,
             has_waited: false,
             positions: None,
             caller: Caller::asking(),

@@ -12,7 +12,7 @@ use super::super::pure::local_queue::{Moment, Rank};
 use super::super::pure::order::Queued;
 use super::super::{front, position};
 use super::Place;
-use super::found::Way;
+use super::new_queue::Way;
 use crate::client::{CreateOutcome, EphemeralNode, Session, Watcher};
 use crate::error::{Error, Result};
 
@@ -35,8 +35,8 @@ impl Place {
         };
         let session = node.session().clone();
         let forecast = self.forecast();
-        if self.founds(forecast) {
-            return self.found(forecast).await;
+        if self.creates_queue(forecast) {
+            return self.create_with_queue(forecast).await;
         }
         let Some(node) = &mut self.node else { return Ok(Event::Start) };
         let along = Prefetching::of(internals.path(), &self.local);
@@ -98,9 +98,9 @@ impl Place {
             // Something removes them as often as they are created.
             self.losses.pause(self.internals.path()).await?;
         }
-        if !self.cannot_found {
+        if !self.cannot_create_queue {
             // The next create makes them as well.
-            self.way = Way::FoundAll;
+            self.way = Way::WithQueue;
             return Ok(Event::ParentsMade);
         }
         if let Some(node) = &self.node {

@@ -58,13 +58,13 @@ impl Client {
         ground: &mut Ground,
     ) -> Option<Event> {
         let epoch = self.tasks[task].epoch;
-        let (mut parent_watch, mut name, mut children, mut founded) = (None, None, None, false);
+        let (mut parent_watch, mut name, mut children, mut with_parent) = (None, None, None, false);
         for (what, answer) in slots {
             match answer {
                 Some(Answer::Watched(watch)) => parent_watch = Some(watch),
                 Some(Answer::Created(created)) => name = Some(created),
                 Some(Answer::Listed(listed)) => children = Some(listed),
-                Some(Answer::Founded(created)) => (name, founded) = (Some(created), true),
+                Some(Answer::CreatedWithParent(created)) => (name, with_parent) = (Some(created), true),
                 Some(Answer::Exists) => {
                     self.tasks[task].node = None;
                     self.tasks[task].enters = true;
@@ -87,10 +87,10 @@ impl Client {
             *ground = Ground::Create;
         }
         self.tasks[task].node.as_mut().expect("it was created").name = name;
-        if founded {
-            *ground = Ground::Founding;
+        if with_parent {
+            *ground = Ground::NewParent;
             let (own, rank) = self.arrive(task, Some(at))?;
-            return Some(Event::Founded { own, rank, at });
+            return Some(Event::CreatedWithQueue { own, rank, at });
         }
         let (own, rank) = self.arrive(task, Some(at))?;
         Some(Event::Created { own, rank, children, at })

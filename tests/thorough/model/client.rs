@@ -25,7 +25,7 @@ pub(crate) enum What {
         id: String,
     },
     /// The same along with the parent, which must not exist.
-    Found {
+    CreateWithParent {
         id: String,
     },
     CreateReader {
@@ -68,7 +68,7 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Answer {
     Created(String),
-    Founded(String),
+    CreatedWithParent(String),
     /// What is to be created exists.
     Exists,
     Done,
@@ -130,7 +130,7 @@ pub(crate) struct Client {
     pub(crate) id: ClientId,
     pub(crate) names: &'static Names,
     /// Whether its tasks try to create the parent along with their nodes.
-    pub(crate) founds: bool,
+    pub(crate) creates_parent: bool,
     /// How many sessions are known to be over.
     pub(crate) epoch: usize,
     /// At the server.
@@ -155,7 +155,7 @@ impl Client {
         Self {
             id,
             names,
-            founds: false,
+            creates_parent: false,
             epoch: 0,
             has_expired: false,
             connection: Connection(1),

@@ -33,7 +33,7 @@ pub(crate) enum Ground {
     /// A list.
     List,
     /// The creation of the parent along with the node.
-    Founding,
+    NewParent,
     /// A watch that told of the end of the blocker.
     BlockerGone,
     /// The local queue.
@@ -152,7 +152,7 @@ impl Client {
                     continue;
                 }
                 Action::Create => self.create(task),
-                Action::MakeParents if self.founds => {
+                Action::MakeParents if self.creates_parent => {
                     self.tasks[task].enters = false;
                     action = self.on(task, Event::ParentsMade);
                     continue;
@@ -227,8 +227,8 @@ impl Client {
         let id = format!("{}{task}{}-", self.id, tasks.creates);
         tasks.node = Some(Node { id: id.clone(), name: None, under: None, watch: None });
         tasks.minder = None;
-        if self.founds && !self.tasks[task].enters {
-            return vec![What::Found { id }];
+        if self.creates_parent && !self.tasks[task].enters {
+            return vec![What::CreateWithParent { id }];
         }
         let prefetch = self.with(epoch, |local, now| local.prefetch(now));
         let parent_watch = prefetch.parent_watch.then_some(What::Watch(Path::Parent));

@@ -48,7 +48,7 @@ pub(crate) struct Game {
     /// Whether there is no parent at first.
     pub(crate) is_new: bool,
     /// Whether contenders try to create the parent along with their nodes.
-    pub(crate) founds: bool,
+    pub(crate) creates_parent: bool,
     /// Whether contenders may read their own nodes, which a watch takes.
     pub(crate) may_read_own: bool,
     /// Whether the first task has a ticket, which is awaited at some time or never.
@@ -116,8 +116,8 @@ impl fmt::Display for Game {
         if self.is_known {
             write!(f, ", in a known queue")?;
         }
-        if self.founds {
-            write!(f, ", founding {} queue", if self.is_new { "a new" } else { "an old" })?;
+        if self.creates_parent {
+            write!(f, ", creating the parent, which is {}", if self.is_new { "new" } else { "there" })?;
         }
         match self.first_number {
             0 => Ok(()),
@@ -207,22 +207,22 @@ pub(crate) const GAMES: &[Game] = &[
     from_the_second_number(mutex(&[&[X, X, X]], &[], WIPE)),
     from_the_second_number(read_write(&[&[S, SS]], &[Exclusive], WIPE)),
     in_a_known_queue(read_write(&[&[S, SS]], &[], WIPE)),
-    founding(mutex(&[&[X]], &[OTHER], NONE)),
-    founding(mutex(&[&[X], &[X]], &[Exclusive], NONE)),
-    founding(mutex(&[&[X, X]], &[Exclusive], CANCEL)),
-    founding_late(mutex(&[&[X, X]], &[Exclusive], NONE)),
-    founding(mutex(&[&[X, X], &[X]], &[], NONE)),
-    founding(mutex(&[&[X], &[X]], &[], EXPIRE)),
-    founding(mutex(&[&[X], &[X]], &[], Faults { reconnect: 1, late: 1, ..NONE })),
-    founding(mutex(&[&[X, X]], &[], Faults { reconnect: 1, late: 1, ..NONE })),
-    founding(mutex(&[&[X, X]], &[Exclusive], Faults { rob: 1, reap: 1, ..NONE })),
-    founding(mutex(&[&[XX]], &[Exclusive], Faults { reap: 1, ..NONE })),
-    founding(mutex(&[&[X], &[X]], &[], WIPE)),
-    founding(mutex(&[&[X, X]], &[Exclusive], WIPE)),
-    founding(mutex(&[&[X], &[X]], &[], LAG)),
-    founding(mutex(&[&[XX, X]], &[Exclusive], Faults { reap: 1, wipe: 1, ..NONE })),
-    founding(read_write(&[&[X, S]], &[Shared], NONE)),
-    founding(read_write(&[&[X, S]], &[], DOWNGRADE)),
+    with_a_new_parent(mutex(&[&[X]], &[OTHER], NONE)),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[Exclusive], NONE)),
+    with_a_new_parent(mutex(&[&[X, X]], &[Exclusive], CANCEL)),
+    with_an_old_parent(mutex(&[&[X, X]], &[Exclusive], NONE)),
+    with_a_new_parent(mutex(&[&[X, X], &[X]], &[], NONE)),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[], EXPIRE)),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[], Faults { reconnect: 1, late: 1, ..NONE })),
+    with_a_new_parent(mutex(&[&[X, X]], &[], Faults { reconnect: 1, late: 1, ..NONE })),
+    with_a_new_parent(mutex(&[&[X, X]], &[Exclusive], Faults { rob: 1, reap: 1, ..NONE })),
+    with_a_new_parent(mutex(&[&[XX]], &[Exclusive], Faults { reap: 1, ..NONE })),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[], WIPE)),
+    with_a_new_parent(mutex(&[&[X, X]], &[Exclusive], WIPE)),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[], LAG)),
+    with_a_new_parent(mutex(&[&[XX, X]], &[Exclusive], Faults { reap: 1, wipe: 1, ..NONE })),
+    with_a_new_parent(read_write(&[&[X, S]], &[Shared], NONE)),
+    with_a_new_parent(read_write(&[&[X, S]], &[], DOWNGRADE)),
     mutex(&[&[X, X]], &[Exclusive], LAG),
     mutex(&[&[X], &[X]], &[], LAG),
     mutex(&[&[XX]], &[Exclusive], Faults { wipe: 1, lag: 1, ..NONE }),
@@ -270,7 +270,7 @@ const fn game(
         first_number: 0,
         is_known: false,
         is_new: false,
-        founds: false,
+        creates_parent: false,
         may_read_own: true,
         has_ticket: false,
         faults,
@@ -294,12 +294,12 @@ const fn in_a_known_queue(game: Game) -> Game {
     Game { is_known: true, ..from_the_second_number(game) }
 }
 
-const fn founding(game: Game) -> Game {
-    Game { is_new: true, founds: true, ..game }
+const fn with_a_new_parent(game: Game) -> Game {
+    Game { is_new: true, creates_parent: true, ..game }
 }
 
-const fn founding_late(game: Game) -> Game {
-    Game { is_new: false, ..founding(game) }
+const fn with_an_old_parent(game: Game) -> Game {
+    Game { is_new: false, ..with_a_new_parent(game) }
 }
 
 const fn at_the_end_of_numbers(game: Game) -> Game {

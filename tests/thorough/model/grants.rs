@@ -95,7 +95,7 @@ impl World {
             return true;
         }
         match ground {
-            Ground::List | Ground::Founding => true,
+            Ground::List | Ground::NewParent => true,
             // With the parent, it is gone for whoever has heard that.
             Ground::Create => {
                 let is_of_the_parent = |node: &Node| {

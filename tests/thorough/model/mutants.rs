@@ -91,14 +91,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "if [[self.has_parent()]] {",
         "false",
     )
-    .shows_in(|game| game.founds),
+    .shows_in(|game| game.creates_parent),
     mutant(
-        "what a founder knows is of the present parent",
+        "what is learnt with a parent is of the present one",
         ANSWERS,
-        "[[*ground = Ground::Founding;]]",
-        "*ground = Ground::Founding; at = self.with(epoch, |local, now| local.moment(now));",
+        "[[*ground = Ground::NewParent;]]",
+        "*ground = Ground::NewParent; at = self.with(epoch, |local, now| local.moment(now));",
     )
-    .shows_in(|game| game.founds && game.faults.wipe > 0),
+    .shows_in(|game| game.creates_parent && game.faults.reap > 0 && game.faults.wipe > 0),
     mutant(
         "a create grants in a queue that is not known",
         CONTENDER,

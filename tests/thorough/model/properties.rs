@@ -17,7 +17,7 @@ pub(crate) type Queue = Checked<World>;
 
 const BY_CREATE: &str = "grants by a create alone";
 const BY_LIST: &str = "grants by a list";
-const BY_FOUNDING: &str = "grants by the creation of the parent";
+const BY_NEW_PARENT: &str = "grants by the creation of the parent";
 const BY_BLOCKER: &str = "grants by the blocker's end alone";
 const BY_LOCAL_QUEUE: &str = "grants by the local queue alone";
 const EARLY_LOOK: &str = "looks before the last blocker's end";
@@ -30,7 +30,7 @@ const LATE_WRITE: &str = "transactions done after their holder has gone";
 pub(crate) const TO_BE_SEEN: [&str; 10] = [
     BY_CREATE,
     BY_LIST,
-    BY_FOUNDING,
+    BY_NEW_PARENT,
     BY_BLOCKER,
     BY_LOCAL_QUEUE,
     EARLY_LOOK,
@@ -44,7 +44,7 @@ fn note(seen: &Seen, shown: Shown) {
     seen.note(match shown.granted {
         Some(Ground::Create) => BY_CREATE,
         Some(Ground::List) => BY_LIST,
-        Some(Ground::Founding) => BY_FOUNDING,
+        Some(Ground::NewParent) => BY_NEW_PARENT,
         Some(Ground::BlockerGone) => BY_BLOCKER,
         Some(Ground::LocalQueue) => BY_LOCAL_QUEUE,
         None if shown.is_refused => REFUSAL,

@@ -270,6 +270,6 @@ fn is_delete_of_a_holder(request: &Request) -> bool {
 pub(crate) fn can_be_late(request: &Request) -> bool {
     matches!(
         request.what,
-        What::Create { .. } | What::Found { .. } | What::CreateReader { .. } | What::Commit { .. }
+        What::Create { .. } | What::CreateWithParent { .. } | What::CreateReader { .. } | What::Commit { .. }
     )
 }

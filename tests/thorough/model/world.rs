@@ -47,7 +47,7 @@ impl World {
             breach: None,
         };
         for client in &mut world.clients {
-            client.founds = game.founds;
+            client.creates_parent = game.creates_parent;
         }
         if game.is_new {
             world.server = ZooKeeper::without_parent();
@@ -176,7 +176,7 @@ impl World {
     /// Does what a request asks for.
     pub(crate) fn serve(&mut self, client: ClientId, request: &Request, shown: &mut Shown) -> Option<Answer> {
         let owner = Owner::Task { client, task: request.task };
-        if let What::Create { id } | What::Found { id } = &request.what {
+        if let What::Create { id } | What::CreateWithParent { id } = &request.what {
             self.clients[client].tasks[request.task].created_under(id, self.server.parents);
         }
         if request.what.is_read() {
@@ -194,10 +194,12 @@ impl World {
                 let prefix = format!("{id}{}", self.clients[client].names.marker(kind));
                 server.create(&prefix, kind, owner).map_or(Answer::Missing, Answer::Created)
             }
-            What::Found { id } => {
+            What::CreateWithParent { id } => {
                 let kind = self.clients[client].tasks[request.task].kind;
                 let prefix = format!("{id}{}", self.clients[client].names.marker(kind));
-                server.found(&prefix, kind, owner).map_or(Answer::Exists, Answer::Founded)
+                server
+                    .create_with_parent(&prefix, kind, owner)
+                    .map_or(Answer::Exists, Answer::CreatedWithParent)
             }
             What::CreateReader { name, writer } => {
                 if server.create_reader(name, writer) {

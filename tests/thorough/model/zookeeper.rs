@@ -139,7 +139,7 @@ impl ZooKeeper {
     }
 
     /// Creates the parent, if it does not exist, and its first child. Answers its name.
-    pub(crate) fn found(&mut self, prefix: &str, kind: Kind, owner: Owner) -> Option<String> {
+    pub(crate) fn create_with_parent(&mut self, prefix: &str, kind: Kind, owner: Owner) -> Option<String> {
         if self.has_parent() {
             return None;
         }

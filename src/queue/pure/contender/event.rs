@@ -16,7 +16,7 @@ pub(crate) enum Event {
     Created { own: Queued, rank: Rank, children: Option<Vec<String>>, at: Moment },
     /// Our node was created in one transaction with the parent of the queue, which did not exist. It is in the local
     /// queue.
-    Founded { own: Queued, rank: Rank, at: Moment },
+    CreatedWithQueue { own: Queued, rank: Rank, at: Moment },
     /// The reply to the create was lost.
     CreateUnknown,
     /// The parent of the queue does not exist.

@@ -101,7 +101,7 @@ impl Contender {
                 }
             }
             // A list would show our node alone: whoever comes to this parent has a higher number.
-            Event::Founded { own, rank, at } => {
+            Event::CreatedWithQueue { own, rank, at } => {
                 let children = vec![own.name.clone()];
                 self.own = Some(Own { node: own, rank, watched: None });
                 self.look(children, at, local, unrecognized)

@@ -5,8 +5,8 @@ use zookeeper_client as zk;
 use super::super::new_paths::Forecast;
 use super::super::pure::contender::Event;
 use super::Place;
-use crate::client::Founding;
-use crate::error::{Error, Result};
+use crate::client::WithParent;
+use crate::error::Result;
 
 /// How the next create is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum Way {
     /// Into a queue that exists.
     Enter,
     /// Along with the queue and its ancestors.
-    FoundAll,
+    WithQueue,
 }
 
 impl Place {
@@ -26,8 +26,8 @@ impl Place {
     }
 
     /// Whether the next create is sent along with that of the queue.
-    pub(super) fn founds(&self, forecast: Option<Forecast>) -> bool {
-        self.way == Way::FoundAll || forecast == Some(Forecast::New) && !self.cannot_found
+    pub(super) fn creates_queue(&self, forecast: Option<Forecast>) -> bool {
+        self.way == Way::WithQueue || forecast == Some(Forecast::New) && !self.cannot_create_queue
     }
 
     /// Records whether the queue did exist, if that was not known.
@@ -39,40 +39,40 @@ impl Place {
 
     /// Creates our node, which was not sent yet, along with the queue. Where the queue exists, the next create is sent
     /// into it.
-    pub(super) async fn found(&mut self, forecast: Option<Forecast>) -> Result<Event> {
+    pub(super) async fn create_with_queue(&mut self, forecast: Option<Forecast>) -> Result<Event> {
         let internals = &self.internals;
         let Some(node) = &mut self.node else { return Ok(Event::Start) };
         let session = node.session().clone();
-        // What is learnt is of the parent that this creates, if that was known before at all.
+        // Taken before the create: by the time of the reply, the queue may be another one of the same path.
         let at = self.local.moment();
         self.entry.sent(None);
-        let founding = async {
+        let creating = async {
             self.caller.sends();
-            node.found(self.way == Way::FoundAll).await
+            node.create_with_parent(self.way == Way::WithQueue).await
         };
-        let founded = internals.client().attempt(&session, founding).await;
-        let founded = founded.unwrap_or(Ok(Founding::Unknown(zk::Error::ConnectionLoss)));
-        match founded.map_err(|source| internals.error("create a node in", source))? {
-            Founding::Founded => {
+        let created = internals.client().attempt(&session, creating).await;
+        let created = created.unwrap_or(Ok(WithParent::Unknown(zk::Error::ConnectionLoss)));
+        match created.map_err(|source| internals.error("create a node in", source))? {
+            WithParent::Created => {
                 self.learn(forecast, true);
-                self.founded().await?;
+                self.date_own().await?;
                 Ok(match self.arrive(Some(at)) {
-                    Some((own, rank)) => Event::Founded { own, rank, at },
+                    Some((own, rank)) => Event::CreatedWithQueue { own, rank, at },
                     None => Event::Settled(None),
                 })
             }
-            Founding::ParentExists => {
+            WithParent::ParentExists => {
                 self.learn(forecast, false);
                 self.way = Way::Enter;
                 Ok(Event::ParentsMade)
             }
-            Founding::AncestorMissing if self.way == Way::Forecast => {
+            WithParent::AncestorMissing if self.way == Way::Forecast => {
                 self.learn(forecast, true);
-                self.way = Way::FoundAll;
+                self.way = Way::WithQueue;
                 Ok(Event::ParentsMade)
             }
-            Founding::AncestorMissing | Founding::Refused => {
-                self.cannot_found = true;
+            WithParent::AncestorMissing | WithParent::Refused => {
+                self.cannot_create_queue = true;
                 if std::mem::replace(&mut self.way, Way::Enter) == Way::Forecast {
                     // The queue may exist: the right to create it is needed nevertheless.
                     self.learn(forecast, false);
@@ -82,7 +82,7 @@ impl Place {
                 self.has_made_parents = false;
                 Ok(Event::ParentMissing)
             }
-            Founding::Unknown(source) => {
+            WithParent::Unknown(source) => {
                 let error = internals.error("create a node in", source);
                 self.failures.pause_after(error, internals.client().retry_policy()).await?;
                 Ok(Event::CreateUnknown)
@@ -92,7 +92,7 @@ impl Place {
 
     /// Fetches the transaction that created our node, where the servers do not tell it along with the create. Forgets a
     /// node that is gone already.
-    async fn founded(&mut self) -> Result<()> {
+    async fn date_own(&mut self) -> Result<()> {
         let Some(node) = self.node.as_mut().filter(|node| node.czxid().is_none()) else { return Ok(()) };
         let session = node.session().clone();
         match self.internals.client().attempt_one(&session, node.date()).await {
@@ -101,10 +101,7 @@ impl Place {
                 self.node.take().into_iter().for_each(|node| node.forget());
                 self.losses.pause(self.internals.path()).await
             }
-            Err(source) => {
-                let error = self.internals.error("date a node in", source);
-                Err(error) as Result<(), Error>
-            }
+            Err(source) => Err(self.internals.error("date a node in", source)),
         }
     }
 }
