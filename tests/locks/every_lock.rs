@@ -281,6 +281,17 @@ impl Scene {
         Self { server, zookeeper, clients }
     }
 
+    /// With sessions that outlast a restart of the server, however busy the machine is.
+    async fn with_long_sessions() -> Self {
+        let long = Duration::from_secs(120);
+        let server = TestingServer::builder().session_timeout_bounds(Duration::from_secs(1), long);
+        let server = server.start().await.unwrap();
+        let hosts = server.connect_string();
+        let clients = join_all((0..5).map(|_| builder().session_timeout(long).connect(&hosts))).await;
+        let clients = clients.into_iter().map(Result::unwrap).collect::<Vec<_>>().try_into().unwrap();
+        Self { zookeeper: bystander(&server).await, server, clients }
+    }
+
     /// The nodes by which the lock is held or waited for, and their sessions.
     async fn nodes(&self, kind: Kind) -> Vec<(String, i64)> {
         let mut nodes = ephemerals_below(&self.zookeeper, &kind.root()).await;
@@ -850,7 +861,7 @@ async fn granted_in_reverse(
 
 #[tokio::test]
 async fn a_waiter_keeps_its_place_over_a_restart_of_the_server() {
-    let mut scene = Scene::start().await;
+    let mut scene = Scene::with_long_sessions().await;
     let clients = scene.clients.clone();
     let [holder, second, third, ..] = &clients;
     let mut waiting = Vec::new();

@@ -129,8 +129,8 @@ impl Reentrant {
                 self.client.spawn(async move {
                     tokio::select! {
                         biased;
-                        () = tell.closed() => {}
                         reading = lock.downgrade(&owner, writing) => drop(tell.send(reading)),
+                        () = tell.closed() => {}
                     }
                 });
                 told.await.unwrap_or(Err(Error::Closed)).map(Some)
