@@ -277,7 +277,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "a node whose delete was refused counts as gone",
         FAULTS,
         "[[client.refused.push(request);]]",
-        "client.inbox.extend(Client::message(&request)); client.refused.push(request);",
+        "client.inbox.extend(crate::client::Client::message(&request)); client.refused.push(request);",
     )
     .shows_in(|game| game.faults.refuse > 0 && game.faults.late > 0),
     mutant("a transaction without an answer counts as done", PASSING, "if [[is_decided]] {", "true")
