@@ -106,7 +106,8 @@ async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<
         Wait::Until { within, .. } if !caller.has_reached() => Err(lock.client().not_connected(within)),
         _ => Ok(()),
     };
-    let Some(entry) = wait.bound(lock.enter(owner, caller.clone())).await else {
+    // Boxed, so that waiters do not carry its size.
+    let Some(entry) = wait.bound(Box::pin(lock.enter(owner, caller.clone()))).await else {
         return timed_out().map(|()| None);
     };
     let mut waiter = match entry? {

@@ -158,7 +158,8 @@ impl Reentrant {
                 // A lost hold does not end the wait.
                 Err(Error::LockLost { .. }) => return Ok(None),
                 // Nor does an outage: the writer is lost if its session does not outlive it.
-                Err(error) if error.is_retryable() => sleep_until(Instant::now() + PAUSE).await,
+                // Boxed, because it is rare.
+                Err(error) if error.is_retryable() => Box::pin(sleep_until(Instant::now() + PAUSE)).await,
                 entered => return entered,
             }
         }
