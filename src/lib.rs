@@ -46,6 +46,7 @@
 //! | one process that leads until told otherwise | [`LeaderLatch`] |
 //! | to see who leads, without standing for election | [`LeaderObserver`] |
 //! | to ask holders for a lock, or to take it away | [`operate`] |
+//! | more locks than one ensemble carries | [`Ensembles`] |
 //!
 //! All of them work on a [`Client`], which is one session. An acquire returns a [`LockGuard`], an election a
 //! [`Leadership`]: both have a fencing token, a validity, `lost`, `run` and `transaction`.
@@ -75,7 +76,7 @@
 //! - [Leaders](guide::leaders)
 //! - [From Curator](guide::from_curator), [from Redisson, Redis or a database row](guide::from_redisson),
 //!   [with kazoo and others](guide::kazoo)
-//! - [Cost and tuning](guide::cost), [operations](guide::operations), [testing](guide::testing)
+//! - [Cost and tuning](guide::cost), [scale](guide::scale), [operations](guide::operations), [testing](guide::testing)
 //! - [What is missing](guide::missing)
 //!
 //! # Features
@@ -106,6 +107,7 @@
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod client;
+mod ensembles;
 mod error;
 mod failure;
 pub mod guide;
@@ -122,6 +124,7 @@ pub use zookeeper_client;
 pub use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 pub use self::client::{Client, ClientBuilder, ConnectionState, KeepAlive, RetryPolicy};
+pub use self::ensembles::Ensembles;
 pub use self::error::{Error, LossReason, Result, WorkError};
 pub use self::host_failure::{ConnectFailure, HostFailure};
 pub use self::leader::{

@@ -181,8 +181,9 @@ fn a_waker_of_one_client_that_panics_costs_others_nothing() {
     let gone = Arc::new(Gone(AtomicUsize::new(0)));
     let waker = Waker::from(gone.clone());
     let zookeeper = block_on(one.zookeeper()).unwrap();
-    let mut asked = pin!(zookeeper.get_data("/zookeeper"));
     server.pause().unwrap();
+    // The call sends it.
+    let mut asked = pin!(zookeeper.get_data("/zookeeper"));
     assert!(asked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     server.resume().unwrap();
     elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
@@ -209,9 +210,10 @@ fn the_last_drop_in_a_waker_blocks_nobody() {
     let other = block_on(connect(&server));
     drop(block_on(mutex(&other).acquire()).unwrap());
     let zookeeper = block_on(one.zookeeper()).unwrap();
-    let mut asked = pin!(zookeeper.get_data("/zookeeper"));
     let waker = Waker::from(Arc::new(Last(std::sync::Mutex::new(Some(one)))));
     server.pause().unwrap();
+    // The call sends it.
+    let mut asked = pin!(zookeeper.get_data("/zookeeper"));
     assert!(asked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     server.resume().unwrap();
     let begun = Instant::now();

@@ -129,6 +129,12 @@ fn all(effort: &Effort) -> Vec<Case> {
             Operation::Reenter,
             Goal::Nanoseconds(200.0),
         ),
+        timed(
+            "linger",
+            "Acquire and release a mutex that lingers",
+            Operation::Linger,
+            Goal::Nanoseconds(1000.0),
+        ),
     ];
     let memory = Load::Park { waiters: PARKED };
     cases.push(Case::new("memory", "Memory of one parked waiter", memory, Some(Goal::Bytes(8192.0))));

@@ -17,8 +17,8 @@ use crate::Result;
 
 /// How many connections a latency is measured on in turns: that of one may be better than that of another throughout.
 pub(crate) const CONNECTIONS: usize = 4;
-/// What one sample of [`Operation::Reenter`] is the mean of.
-pub(crate) const REENTRIES: u32 = 1000;
+/// What one sample of [`Operation::Reenter`] or [`Operation::Linger`] is the mean of.
+pub(crate) const REPETITIONS: u32 = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
@@ -54,10 +54,12 @@ pub(crate) enum Operation {
     MultiRelease,
     /// Acquires and releases a mutex that it holds.
     Reenter,
+    /// Acquires and releases a mutex that lingers.
+    Linger,
 }
 
 impl Operation {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Acquire,
         Self::AcquireNew,
         Self::AcquireFresh,
@@ -66,6 +68,7 @@ impl Operation {
         Self::Multi,
         Self::MultiRelease,
         Self::Reenter,
+        Self::Linger,
     ];
 
     fn name(self) -> &'static str {
@@ -78,6 +81,7 @@ impl Operation {
             Self::Multi => "multi",
             Self::MultiRelease => "multi-release",
             Self::Reenter => "reenter",
+            Self::Linger => "linger",
         }
     }
 }

@@ -82,9 +82,12 @@ fn take_part(program: &Path, participant: &str) -> Command {
 
 /// How somebody takes part in a case; `None` if it does not.
 pub(crate) fn part_of(name: &str, load: Load) -> Option<Load> {
-    use Operation::{Acquire, AcquireNew, Cycle, Reenter};
+    use Operation::{Acquire, AcquireNew, Cycle, Linger, Reenter};
     let is_plain = matches!(load, Load::Timed { operation: Acquire | AcquireNew | Cycle, .. });
     let takes_part = match (name, load) {
+        (name, Load::Timed { operation: Linger, .. }) => {
+            matches!(name, OURS | OURS_ON_THE_RUNTIME | OURS_BLOCKING)
+        }
         (OURS | BEFORE, _) | (OURS_ON_THE_RUNTIME, Load::Timed { .. } | Load::Contend { .. }) => true,
         (OURS_BLOCKING, Load::Timed { .. }) => true,
         (FLOOR, Load::Timed { operation, .. }) => operation != Reenter,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use tokio::runtime::{Builder, Runtime};
 use zk_recipes::testing::TestingServer;
-use zk_recipes::{Client, InterProcessMutex, LockGuard, Owner, ReadWriteLock};
+use zk_recipes::{Client, InterProcessMutex, LockGuard, LockOptions, Owner, ReadWriteLock};
 
 pub(crate) fn bench(criterion: &mut Criterion) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -17,6 +17,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     });
     look(criterion, &runtime, &client);
     enter_again(criterion, &runtime, &client);
+    linger(criterion, &runtime, &client);
     let_go(criterion, &runtime, &client);
     runtime.block_on(client.close());
 }
@@ -90,6 +91,26 @@ async fn acquire_again(mutex: &InterProcessMutex, rounds: u64) -> Duration {
     let elapsed = start.elapsed();
     first.release().await.expect("it is held");
     elapsed
+}
+
+/// By a node that stays.
+fn linger(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
+    criterion.bench_function("linger/acquire, release: in a task", |bencher| {
+        let options = LockOptions::new().linger(Duration::from_secs(60));
+        let mutex = mutex(client, "/linger").with_options(options).expect("good options");
+        bencher.iter_custom(|rounds| {
+            let mutex = mutex.clone();
+            let task = runtime.spawn(async move {
+                let start = Instant::now();
+                for _ in 0..rounds {
+                    let guard = black_box(&mutex).acquire().await.expect("nobody else is there");
+                    guard.release().await.expect("it is held");
+                }
+                start.elapsed()
+            });
+            runtime.block_on(task).expect("no panic")
+        });
+    });
 }
 
 /// What the caller pays for the last guard: the delete is sent, and its answer is waited for by others.

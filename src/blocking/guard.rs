@@ -28,6 +28,12 @@ impl LockGuard {
         self.inner.fencing_token()
     }
 
+    /// Returns how often the lock was granted before by the same node. Does not block. See
+    /// [`LockGuard::turn`](crate::LockGuard::turn).
+    pub fn turn(&self) -> u64 {
+        self.inner.turn()
+    }
+
     /// Returns the full path of the node by which the lock is held, including the namespace. For a multi-lock,
     /// this is the node of its first member.
     pub fn node_path(&self) -> &str {

@@ -1,5 +1,6 @@
 //! Several nodes that are deleted in one transaction.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -7,14 +8,18 @@ use futures_util::future::{BoxFuture, Shared};
 use zookeeper_client as zk;
 
 use super::node::EphemeralNode;
-use super::session::Session;
+use super::session::{BeforeSending, Session};
 use super::size;
 use super::write::Write;
 use crate::failure::Failure;
 
 /// A transaction that has been sent. Each of its nodes awaits it, and is deleted by itself if the outcome does not tell
 /// that it is gone.
-pub(crate) type DeleteTogether = Shared<BoxFuture<'static, DeletedTogether>>;
+#[derive(Clone, Debug)]
+pub(crate) struct DeleteTogether {
+    pub(super) outcome: Shared<BoxFuture<'static, DeletedTogether>>,
+    pub(super) before: BeforeSending,
+}
 
 /// The outcome for each of the nodes.
 #[derive(Clone, Debug)]
@@ -27,8 +32,15 @@ pub(crate) enum DeletedTogether {
 }
 
 /// Transactions that have been sent, one for each session.
+#[derive(Debug, Default)]
+pub(crate) struct Deletes(Vec<Sent>);
+
 #[derive(Debug)]
-pub(crate) struct Deletes(Vec<(Arc<Session>, DeleteTogether)>);
+struct Sent {
+    session: Arc<Session>,
+    paths: HashSet<String>,
+    transaction: DeleteTogether,
+}
 
 impl Deletes {
     /// Deletes in one transaction the nodes that are of one session, if there are several of them. The transactions have
@@ -46,12 +58,12 @@ impl Deletes {
 
     /// Returns the transaction that deletes this node, if it is one of the nodes.
     pub(crate) fn of(&self, node: &EphemeralNode) -> Option<DeleteTogether> {
-        let (_, transaction) = self.0.iter().find(|(session, _)| Arc::ptr_eq(session, node.session()))?;
-        node.name().map(|_| transaction.clone())
+        let sent = self.0.iter().find(|sent| Arc::ptr_eq(&sent.session, node.session()))?;
+        sent.paths.contains(&node.path()).then(|| sent.transaction.clone())
     }
 }
 
-fn send(nodes: &[&EphemeralNode]) -> Option<(Arc<Session>, DeleteTogether)> {
+fn send(nodes: &[&EphemeralNode]) -> Option<Sent> {
     let (client, session) = match nodes {
         [first, _, ..] => (first.client(), first.session()),
         _ => return None,
@@ -61,6 +73,8 @@ fn send(nodes: &[&EphemeralNode]) -> Option<(Arc<Session>, DeleteTogether)> {
     if !client.fits(sizes) {
         return None;
     }
+    let in_transaction = paths.iter().cloned().collect();
+    let before = session.before_sending();
     let deleted = session.send_deletes(paths).map(|reply| match reply {
         Ok(()) => DeletedTogether::All,
         Err(zk::MultiWriteError::OperationFailed { .. }) => DeletedTogether::None,
@@ -70,5 +84,6 @@ fn send(nodes: &[&EphemeralNode]) -> Option<(Arc<Session>, DeleteTogether)> {
             error => DeletedTogether::Failed(error),
         },
     });
-    Some((session.clone(), deleted.boxed().shared()))
+    let transaction = DeleteTogether { outcome: deleted.boxed().shared(), before };
+    Some(Sent { session: session.clone(), paths: in_transaction, transaction })
 }

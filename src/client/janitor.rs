@@ -34,11 +34,8 @@ pub(crate) struct Janitor {
 
 enum Job {
     Finish(BoxFuture<'static, ()>),
-    Sweep { session: Arc<Session>, parent: Arc<str>, lost: Lost },
+    Sweep { session: Arc<Session>, lost: Lost },
 }
-
-/// The epoch of a session, and a path whose children are swept.
-type Place = (u64, Arc<str>);
 
 impl Janitor {
     /// Starts a janitor on the current runtime.
@@ -66,7 +63,7 @@ impl Janitor {
     ) {
         let (alone, of_it) = (session.clone(), path.clone());
         let sent = async move {
-            match transaction.await {
+            match transaction.outcome.await {
                 DeletedTogether::All => Ok(()),
                 DeletedTogether::None => alone.delete(&of_it).await,
                 DeletedTogether::Failed(error) => Err(error),
@@ -98,14 +95,14 @@ impl Janitor {
 
     /// Deletes the node of this session in `parent` whose name begins with this id. Its create was sent, with an
     /// unknown outcome.
-    pub(crate) fn sweep(&self, session: Arc<Session>, parent: Arc<str>, id: String) {
-        self.post(Job::Sweep { session, parent, lost: Lost::new(id) });
+    pub(crate) fn sweep(&self, session: Arc<Session>, parent: Arc<str>, id: &str) {
+        self.post(Job::Sweep { session, lost: Lost::new(parent, id) });
     }
 
     /// Deletes a node like [`sweep`](Self::sweep), after a search that has not found it.
-    pub(crate) fn sweep_late(&self, session: Arc<Session>, parent: Arc<str>, id: String) {
-        let lost = Lost::not_found(id, &session);
-        self.post(Job::Sweep { session, parent, lost });
+    pub(crate) fn sweep_late(&self, session: Arc<Session>, parent: Arc<str>, id: &str) {
+        let lost = Lost::new(parent, id).not_found(&session);
+        self.post(Job::Sweep { session, lost });
     }
 
     /// Continues for a limited time with what a caller has begun.
@@ -122,22 +119,22 @@ impl Janitor {
 }
 
 async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
-    // Each sweeper returns its key when it ends.
-    let mut running: FuturesUnordered<BoxFuture<'static, Option<Place>>> = FuturesUnordered::new();
-    let mut sweepers: HashMap<Place, mpsc::UnboundedSender<Lost>> = HashMap::new();
+    // Each sweeper returns the epoch of its session when it ends.
+    let mut running: FuturesUnordered<BoxFuture<'static, Option<u64>>> = FuturesUnordered::new();
+    let mut sweepers: HashMap<u64, mpsc::UnboundedSender<Lost>> = HashMap::new();
     let mut open = true;
     while open || !running.is_empty() {
         tokio::select! {
             job = posted.recv(), if open => match job {
                 Some(Job::Finish(work)) => running.push(work.map(|()| None).boxed()),
-                Some(Job::Sweep { session, parent, lost }) => {
-                    let sweeper = match sweepers.entry((session.epoch(), parent.clone())) {
+                Some(Job::Sweep { session, lost }) => {
+                    let epoch = session.epoch();
+                    let sweeper = match sweepers.entry(epoch) {
                         Entry::Occupied(known) => known.into_mut(),
                         Entry::Vacant(place) => {
                             let (sweeper, posted) = mpsc::unbounded_channel();
-                            let ended = Some(place.key().clone());
-                            let sweep = sweeper::sweep(session, parent, posted);
-                            running.push(sweep.map(|()| ended).boxed());
+                            let sweep = sweeper::sweep(session, posted);
+                            running.push(sweep.map(move |()| Some(epoch)).boxed());
                             place.insert(sweeper)
                         }
                     };
@@ -148,8 +145,8 @@ async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
                 None => open = false,
             },
             Some(ended) = running.next() => {
-                if let Some(sweeper) = ended {
-                    sweepers.remove(&sweeper);
+                if let Some(epoch) = ended {
+                    sweepers.remove(&epoch);
                 }
             }
         }

@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use futures_util::future::{OptionFuture, join, join_all, try_join_all};
 use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
@@ -77,15 +79,38 @@ enum State {
     Gone,
 }
 
+/// What nodes that are created together depend on.
+#[derive(Debug)]
+pub(crate) enum Guard {
+    /// A node of this path exists.
+    Exists(String),
+    /// The last of them gets this number.
+    LastHas(i32),
+}
+
 /// The outcome of a create.
 #[derive(Debug)]
 pub(crate) enum CreateOutcome {
     Created,
     ParentMissing,
-    /// The node that the create was conditional on does not exist.
+    /// What the create was conditional on is not so.
     GuardMissing,
     /// The servers do not accept a request of that size. Nothing was sent.
     TooLarge,
+    /// The reply was lost, and the node may exist. [`EphemeralNode::settle`] finds out.
+    Unknown(zk::Error),
+}
+
+/// The outcome of a create of a node along with its parent.
+#[derive(Debug)]
+pub(crate) enum WithParent {
+    /// Both were created, so the node is the first one below its parent.
+    Created,
+    ParentExists,
+    /// The parent of the parent does not exist.
+    AncestorMissing,
+    /// The servers do not do it like this.
+    Refused,
     /// The reply was lost, and the node may exist. [`EphemeralNode::settle`] finds out.
     Unknown(zk::Error),
 }
@@ -165,23 +190,72 @@ impl EphemeralNode {
         self.not_created(error)
     }
 
-    /// Creates nodes of one session in one transaction: all or none, and none if the guard, a path that must exist,
-    /// does not. The request is sent at the first poll.
+    /// Creates the node and its parent, a container, in one transaction. With `ancestors`, the creates of those are sent
+    /// ahead of it. The requests are sent at the first poll.
+    ///
+    /// # Errors
+    /// The reason why the node does not exist.
+    ///
+    /// # Cancel safety
+    /// The node may exist; dropping `self` removes it.
+    pub(crate) async fn create_with_parent(&mut self, ancestors: bool) -> Result<WithParent, zk::Error> {
+        self.state = State::Unknown;
+        let acl = self.client.acl_of(&self.parent);
+        let create = self.to_create();
+        let parent = Write::Create { path: &self.parent, data: &[], mode: CreateMode::Container, acl: &acl };
+        if !self.client.fits([size::of_write(&parent), size::of_write(&create.to_write())]) {
+            self.state = State::Gone;
+            return Ok(WithParent::Refused);
+        }
+        let sent_ahead =
+            ancestors.then(|| parents::send_ancestors(&self.client, &self.session, &self.parent));
+        // `join` polls in this order, and the first poll sends.
+        let creating = self.session.create_with_parent(&self.parent, &acl, &create);
+        let (_, created) = join(OptionFuture::from(sent_ahead), creating).await;
+        let error = match created {
+            Ok(created) => {
+                self.exists(&created.path, created.czxid);
+                return Ok(WithParent::Created);
+            }
+            Err(error) => error,
+        };
+        let outcome = match error {
+            zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NodeExists } => {
+                WithParent::ParentExists
+            }
+            zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode } => {
+                WithParent::AncestorMissing
+            }
+            error => match zk::Error::from(error) {
+                error if Failure::of(&error) == Failure::Unknown => return Ok(WithParent::Unknown(error)),
+                error if Failure::of(&error) == Failure::Refused => WithParent::Refused,
+                error => {
+                    self.state = State::Gone;
+                    return Err(error);
+                }
+            },
+        };
+        self.state = State::Gone;
+        Ok(outcome)
+    }
+
+    /// Creates nodes of one session in one transaction: all or none, and none if what the guard says is not so. The
+    /// request is sent at the first poll.
     ///
     /// # Errors
     /// The reason why the nodes do not exist.
     ///
     /// # Cancel safety
-    /// The client completes the create in the background, and removes the nodes.
+    /// The client completes the create in the background, and removes the nodes in this order.
     pub(crate) async fn create_together(
         client: &Client,
         mut nodes: Vec<Self>,
         session: &Arc<Session>,
-        guard: Option<String>,
+        guard: Option<Guard>,
     ) -> (Vec<Self>, Result<CreateOutcome, zk::Error>) {
         let session = session.clone();
         let creating = async move {
-            let outcome = Self::try_create_together(&mut nodes, &session, guard.as_deref()).await;
+            let outcome = Self::try_create_together(&mut nodes, &session, guard).await;
             (nodes, outcome)
         };
         client.see_through(creating).await
@@ -190,13 +264,21 @@ impl EphemeralNode {
     async fn try_create_together(
         nodes: &mut [Self],
         session: &Session,
-        guard: Option<&str>,
+        guard: Option<Guard>,
     ) -> Result<CreateOutcome, zk::Error> {
         for node in &mut *nodes {
             node.state = State::Unknown;
         }
         let to_create: Vec<_> = nodes.iter().map(Self::to_create).collect();
-        let guarding = guard.map(|path| Write::Check { path, version: None });
+        // A check comes right behind the create of the node that it looks for.
+        let guard = guard.and_then(|guard| match guard {
+            Guard::Exists(path) => Some((0, path)),
+            Guard::LastHas(number) => {
+                Some((to_create.len(), format!("{}{number:010}", to_create.last()?.path)))
+            }
+        });
+        let guard = guard.as_ref().map(|(index, path)| (*index, &**path));
+        let guarding = guard.map(|(_, path)| Write::Check { path, version: None });
         let writes = guarding.into_iter().chain(to_create.iter().map(NewNode::to_write));
         let sizes = writes.map(|write| size::of_write(&write));
         if nodes.first().is_some_and(|node| !node.client.fits(sizes)) {
@@ -269,21 +351,79 @@ impl EphemeralNode {
     /// # Cancel safety
     /// Dropping `self` removes the node if it exists.
     pub(crate) async fn settle(&mut self) -> Result<(), zk::Error> {
-        let is_ours = |name: &str| name.starts_with(&self.id);
-        let Some(name) = self.session.own_nodes(&self.parent, is_ours).await?.pop() else {
+        let known = self.path();
+        let is_ours = |path: &str| path.starts_with(&known);
+        let Some(path) = self.session.own_nodes(&self.parent, is_ours).await?.pop() else {
             self.state = State::Gone;
-            let (session, parent, id) = (self.session.clone(), self.parent.clone(), self.id.clone());
-            self.client.janitor().sweep_late(session, parent, id);
+            self.client.janitor().sweep_late(self.session.clone(), self.parent.clone(), &self.id);
             return Ok(());
         };
-        let stat = self.session.stat(&format!("{}/{name}", self.parent)).await?;
-        self.state = match stat {
-            Some(stat) if stat.ephemeral_owner == self.session.id() => {
-                State::Exists { name, czxid: Some(stat.czxid) }
-            }
+        match self.session.stat(&path).await? {
+            Some(stat) if stat.ephemeral_owner == self.session.id() => self.exists(&path, Some(stat.czxid)),
             // It was deleted, and perhaps created again by another client.
-            Some(_) | None => State::Gone,
-        };
+            Some(_) | None => self.state = State::Gone,
+        }
+        Ok(())
+    }
+
+    /// Makes one attempt to delete nodes of one session that may exist: one search for all whose create has an unknown
+    /// outcome, and one transaction. Where that is refused, the deletes are sent in this order.
+    ///
+    /// # Errors
+    /// Nodes may still exist. Another attempt takes up where this has ended.
+    ///
+    /// # Cancel safety
+    /// Same as with an error.
+    pub(crate) async fn delete_together(nodes: &mut [Self]) -> Result<(), zk::Error> {
+        Self::settle_together(nodes).await?;
+        let deletes = Deletes::send(&*nodes);
+        if let Some(transaction) = nodes.iter().find_map(|node| deletes.of(node)) {
+            match transaction.outcome.await {
+                DeletedTogether::All => {
+                    nodes.iter_mut().for_each(|node| node.state = State::Gone);
+                    return Ok(());
+                }
+                DeletedTogether::None => {}
+                DeletedTogether::Failed(error) => return Err(error),
+            }
+        }
+        let existing = nodes.iter_mut().filter(|node| node.name().is_some());
+        let deleting = existing.map(|node| {
+            let sent = node.session.send_delete(&node.path());
+            async move {
+                match sent.await {
+                    Ok(()) | Err(zk::Error::NoNode) => node.state = State::Gone,
+                    Err(error) => return Err(error),
+                }
+                Ok(())
+            }
+        });
+        // Collected first: all are sent, in this order.
+        let deleting: Vec<_> = deleting.collect();
+        join_all(deleting).await.into_iter().collect()
+    }
+
+    /// Finds out which of the nodes exist whose create has an unknown outcome: one search for each parent.
+    async fn settle_together(nodes: &mut [Self]) -> Result<(), zk::Error> {
+        let lost = || nodes.iter().filter(|node| matches!(node.state, State::Unknown));
+        let Some(session) = lost().next().map(|node| node.session.clone()) else { return Ok(()) };
+        let ids: HashSet<_> = lost().map(|node| &*node.id).collect();
+        let parents: HashSet<_> = lost().map(|node| &*node.parent).collect();
+        let is_wanted =
+            |path: &str| path.rsplit('/').next().and_then(id_of).is_some_and(|id| ids.contains(id));
+        let found =
+            try_join_all(parents.into_iter().map(|parent| session.own_nodes(parent, is_wanted))).await?;
+        let found = found.concat();
+        let found: HashMap<_, _> =
+            found.iter().filter_map(|path| Some((id_of(path.rsplit('/').next()?)?, &**path))).collect();
+        for node in nodes.iter_mut().filter(|node| matches!(node.state, State::Unknown)) {
+            if let Some(path) = found.get(&*node.id) {
+                node.exists(path, None);
+            } else {
+                node.state = State::Gone;
+                node.client.janitor().sweep_late(node.session.clone(), node.parent.clone(), &node.id);
+            }
+        }
         Ok(())
     }
 
@@ -366,10 +506,12 @@ impl EphemeralNode {
         let mut in_doubt = false;
         let mut until_sent = Some(until_sent);
         loop {
+            let sent_before = transaction.as_ref().map(|transaction| transaction.before);
+            let before = sent_before.unwrap_or_else(|| self.session.before_sending());
             let deleted = match transaction.take() {
                 Some(transaction) => {
                     drop(until_sent.take());
-                    let attempted = self.client.attempt(&self.session, transaction).await;
+                    let attempted = self.client.attempt(&self.session, transaction.outcome).await;
                     match attempted.unwrap_or(DeletedTogether::Failed(zk::Error::ConnectionLoss)) {
                         DeletedTogether::All => Ok(()),
                         DeletedTogether::None => continue,
@@ -399,7 +541,7 @@ impl EphemeralNode {
                     // If an earlier attempt is in doubt, it has deleted the node.
                     return Ok(in_doubt);
                 }
-                Failure::Unknown => in_doubt = true,
+                Failure::Unknown => in_doubt |= self.session.may_have_sent(before),
                 Failure::Refused | Failure::Postponed => {}
             }
             let error = Error::ZooKeeper { operation: "delete", path: path.clone(), source: error };
@@ -437,7 +579,7 @@ impl Drop for EphemeralNode {
         let janitor = self.client.janitor();
         match &self.state {
             State::Unsent | State::Gone => {}
-            State::Unknown => janitor.sweep(self.session.clone(), self.parent.clone(), self.id.clone()),
+            State::Unknown => janitor.sweep(self.session.clone(), self.parent.clone(), &self.id),
             State::Exists { .. } => {
                 let until_gone = (self.watch.take(), self.kept.take());
                 janitor.delete(self.session.clone(), self.path(), until_gone);

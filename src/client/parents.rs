@@ -12,21 +12,39 @@ use super::session::Session;
 /// # Errors
 /// The highest ancestor that is missing and could not be created, and why.
 pub(crate) async fn make(client: &Client, session: &Session, path: &str) -> Result<(), (String, zk::Error)> {
-    let mut ancestors: Vec<&str> = std::iter::successors(Some(path), |path| path::parent(path)).collect();
-    ancestors.reverse();
+    let ancestors = down_to(path);
     loop {
-        // The requests are sent in this order, so each finds its parent created.
-        let outcomes = join_all(ancestors.iter().map(|path| {
-            let acl = client.acl_of(path);
-            async move { session.create_container(path, &acl).await }
-        }))
-        .await;
+        let outcomes = create_all(client, session, &ancestors).await;
         match outcome_of(&ancestors, outcomes) {
             Making::Done => return Ok(()),
             Making::Vanished => {}
             Making::Failed(path, source) => return Err((path.to_owned(), source)),
         }
     }
+}
+
+/// Sends the creates of all ancestors of `path` at the first poll. Those that exist, or may not be created, do not matter:
+/// whatever is sent behind them shows whether the parent of `path` is there.
+pub(crate) async fn send_ancestors(client: &Client, session: &Session, path: &str) {
+    if let Some(parent) = path::parent(path) {
+        create_all(client, session, &down_to(parent)).await;
+    }
+}
+
+/// Returns the ancestors of `path`, the highest first, and `path` itself.
+fn down_to(path: &str) -> Vec<&str> {
+    let mut ancestors: Vec<&str> = std::iter::successors(Some(path), |path| path::parent(path)).collect();
+    ancestors.reverse();
+    ancestors
+}
+
+async fn create_all(client: &Client, session: &Session, paths: &[&str]) -> Vec<Result<(), zk::Error>> {
+    // The requests are sent in this order, so each finds its parent created.
+    join_all(paths.iter().map(|path| {
+        let acl = client.acl_of(path);
+        async move { session.create_container(path, &acl).await }
+    }))
+    .await
 }
 
 enum Making<'a> {

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 /// | call | difference |
 /// |---|---|
 /// | an acquire that waits in its queue | no outage ends it while its session lives; once the session has ended, the policy applies |
-/// | `try_acquire_for` | its own timeout ends it as well: with `NotConnected` if it never entered the queue, else with `None` |
+/// | `try_acquire_for` | its own timeout ends it as well: with `NotConnected` if it waited for the servers only, else with `None` |
 /// | `release`, `resign` | ends when the lock can no longer be known to be held, with [`Error::LockLost`](crate::Error::LockLost), whatever the policy allows; the node is removed in the background in any case |
 /// | [`commit`](crate::Transaction::commit) | one attempt: [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown) |
 /// | [`Client::connect`](crate::Client::connect) | one attempt, and no client if it fails; [`connect_lazily`](crate::Client::connect_lazily) returns a client in any case |

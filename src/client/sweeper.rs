@@ -1,10 +1,10 @@
-//! Removes nodes whose create has an unknown outcome: all those of one parent and one session together.
+//! Removes nodes whose create has an unknown outcome: all those of one session together.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use zookeeper_client as zk;
@@ -25,11 +25,15 @@ const VERY_LATE: Duration = Duration::from_secs(45);
 /// The divisor of the session timeout that gives how long a late sweep waits for others to join it.
 const GATHERING: u32 = 8;
 
+/// In more queues than this, one list of all nodes of the session is less work than a list for each queue.
+const MANY_PARENTS: usize = 8;
+
 /// A node that may exist, or may come to exist.
 #[derive(Debug)]
 pub(super) struct Lost {
+    parent: Arc<str>,
     /// The prefix of its name.
-    id: String,
+    id: Arc<str>,
     /// When to search for it.
     at: Instant,
     look: Look,
@@ -45,36 +49,35 @@ enum Look {
 
 impl Lost {
     /// A node whose create was sent.
-    pub(super) fn new(id: String) -> Self {
-        Self { id, at: Instant::now(), look: Look::First }
+    pub(super) fn new(parent: Arc<str>, id: &str) -> Self {
+        Self { parent, id: id.into(), at: Instant::now(), look: Look::First }
     }
 
     /// A node that was searched for and not found. Its create may still be on its way: a server that the client has
     /// left forwards it for as long as it keeps the connection, which is the session timeout. The create takes
     /// effect if the client has asked that same server again to resume the session.
-    pub(super) fn not_found(id: String, session: &Session) -> Self {
-        Self { id, at: Instant::now() + session.timeout() * LATE, look: Look::Late }
+    pub(super) fn not_found(self, session: &Session) -> Self {
+        Self { at: Instant::now() + session.timeout() * LATE, look: Look::Late, ..self }
     }
 
     /// Returns the next search after one without a result; `None` if that was the last.
-    fn next(&self, session: &Session) -> Option<Self> {
+    fn next(self, session: &Session) -> Option<Self> {
         match self.look {
-            Look::First => Some(Self::not_found(self.id.clone(), session)),
-            Look::Late => {
-                Some(Self { id: self.id.clone(), at: Instant::now() + VERY_LATE, look: Look::Last })
-            }
+            Look::First => Some(self.not_found(session)),
+            Look::Late => Some(Self { at: Instant::now() + VERY_LATE, look: Look::Last, ..self }),
             Look::Last => None,
         }
+    }
+
+    /// When it is searched for, unless an earlier search takes it along.
+    fn due(&self, session_timeout: Duration) -> Instant {
+        if self.look == Look::First { self.at } else { self.at + session_timeout / GATHERING }
     }
 }
 
 /// Sweeps until there is nothing left to search for, or the session is over. One search serves everything that was
 /// posted by then, so its cost does not depend on how many creates were lost.
-pub(super) async fn sweep(
-    session: Arc<Session>,
-    parent: Arc<str>,
-    mut posted: mpsc::UnboundedReceiver<Lost>,
-) {
+pub(super) async fn sweep(session: Arc<Session>, mut posted: mpsc::UnboundedReceiver<Lost>) {
     let mut lost = Vec::new();
     let mut pauses = Pauses::new();
     loop {
@@ -89,7 +92,7 @@ pub(super) async fn sweep(
         lost = rest;
         if !due.is_empty() {
             session.ready().await;
-            match look_for(&session, &parent, due).await {
+            match look_for(&session, due).await {
                 Outcome::Done(missing) => {
                     lost.extend(missing);
                     pauses = Pauses::new();
@@ -110,13 +113,6 @@ pub(super) async fn sweep(
     }
 }
 
-impl Lost {
-    /// When it is searched for, unless an earlier search takes it along.
-    fn due(&self, session_timeout: Duration) -> Instant {
-        if self.look == Look::First { self.at } else { self.at + session_timeout / GATHERING }
-    }
-}
-
 /// The outcome of a search.
 enum Outcome {
     /// Whatever was found has been removed, or cannot be. These nodes were not found, and must be searched for
@@ -126,28 +122,49 @@ enum Outcome {
     Again(Vec<Lost>),
 }
 
-async fn look_for(session: &Session, parent: &str, due: Vec<Lost>) -> Outcome {
-    let ids: HashSet<&str> = due.iter().map(|lost| &*lost.id).collect();
-    let found = session.own_nodes(parent, |name| id_of(name).is_some_and(|id| ids.contains(id))).await;
-    let found = match found {
+async fn look_for(session: &Session, due: Vec<Lost>) -> Outcome {
+    let found = match find(session, &due).await {
         Ok(found) => found,
-        Err(error) if needs_another_attempt(session, parent, Err(error.clone())) => {
+        Err(error) if needs_another_attempt(session, "the nodes of a session", Err(error.clone())) => {
             return Outcome::Again(due);
         }
         Err(_) => return Outcome::Done(Vec::new()),
     };
-    let removed = join_all(found.iter().map(|name| remove(session, parent, name))).await;
+    let removed = join_all(found.iter().map(|path| remove(session, path))).await;
     if removed.contains(&false) {
         return Outcome::Again(due);
     }
-    let found: HashSet<&str> = found.iter().filter_map(|name| id_of(name)).collect();
-    let missing = due.iter().filter(|lost| !found.contains(&*lost.id));
+    let found: HashSet<_> = found.iter().filter_map(|path| parent_and_id(path)).collect();
+    let missing = due.into_iter().filter(|lost| !found.contains(&(&*lost.parent, &*lost.id)));
     Outcome::Done(missing.filter_map(|lost| lost.next(session)).collect())
 }
 
+/// Returns the paths of those that exist.
+async fn find(session: &Session, due: &[Lost]) -> Result<Vec<String>, zk::Error> {
+    let wanted: HashSet<_> = due.iter().map(|lost| (&*lost.parent, &*lost.id)).collect();
+    let is_wanted = |path: &str| parent_and_id(path).is_some_and(|node| wanted.contains(&node));
+    let parents: HashSet<_> = due.iter().map(|lost| &*lost.parent).collect();
+    if parents.len() > MANY_PARENTS
+        && let Some(mut all) = session.own_paths("/").await?
+    {
+        all.retain(|path| is_wanted(path));
+        return Ok(all);
+    }
+    let searches = parents.into_iter().map(|parent| session.own_nodes(parent, &is_wanted));
+    let mut found = try_join_all(searches).await?.concat();
+    // They are deleted in the order in which they were given up: leases before the node at the gate that guards them.
+    let order: HashMap<_, _> = due.iter().zip(0..).map(|(lost, index)| (&*lost.id, index)).collect();
+    found.sort_by_key(|path| parent_and_id(path).and_then(|(_, id)| order.get(id).copied()));
+    Ok(found)
+}
+
+fn parent_and_id(path: &str) -> Option<(&str, &str)> {
+    let (parent, name) = path.rsplit_once('/')?;
+    Some((parent, id_of(name)?))
+}
+
 /// Returns whether the node needs no further attempt.
-async fn remove(session: &Session, parent: &str, name: &str) -> bool {
-    let path = format!("{parent}/{name}");
-    let outcome: Result<(), zk::Error> = session.delete(&path).await;
-    !needs_another_attempt(session, &path, outcome)
+async fn remove(session: &Session, path: &str) -> bool {
+    let outcome: Result<(), zk::Error> = session.delete(path).await;
+    !needs_another_attempt(session, path, outcome)
 }

@@ -89,9 +89,10 @@ use crate::error::Result;
 ///
 /// # Cost
 ///
-/// The first acquire of a key creates its node, which takes two more round trips; so does the first acquire after
-/// the servers have removed the node. What the client knows of a queue saves requests, and lasts as long as a lock
-/// object, a holder or a waiter exists: if you acquire one key again and again, keep its lock.
+/// The first acquire of a key creates its node, and so does the first acquire after the servers have removed the node.
+/// For a mutex or a read/write lock, that takes one more round trip for the first two keys, and none once the client has
+/// learnt that keys are mostly new; for a semaphore it takes two. What the client knows of a queue saves requests, and
+/// lasts as long as a lock object, a holder or a waiter exists: if you acquire one key again and again, keep its lock.
 #[derive(Clone, Debug)]
 #[must_use = "locks do nothing until they are acquired"]
 pub struct Locks {

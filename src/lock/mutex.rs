@@ -39,6 +39,8 @@ use crate::queue::{Kind, MUTEX};
 /// node; of each client, only the first waiter in the queue watches others: its predecessor and, if there is one, the
 /// contender before that. Curator needs two round trips to acquire the lock and one to release it.
 ///
+/// With [`LockOptions::linger`], a client acquires the lock again without a request, as long as no one else has come.
+///
 /// From the second acquire on, and as long as the client has a lock object for the path, the path itself is
 /// watched, to notice that it is removed and created again.
 ///
@@ -89,10 +91,10 @@ impl InterProcessMutex {
     /// has no maximum hold time, and its node data is the client's identity.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time is zero, or the
-    ///   node data is not allowed (see [`LockOptions::node_data`](crate::LockOptions::node_data)).
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time or the time to linger is
+    ///   zero, or the node data is not allowed (see [`LockOptions::node_data`](crate::LockOptions::node_data)).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
-        Ok(Self { lock: self.lock.with_options(options)? })
+        Ok(Self { lock: self.lock.with_options_of_mutex(options)? })
     }
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task.

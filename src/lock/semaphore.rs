@@ -37,11 +37,12 @@ use crate::shared_count::SharedCount;
 ///
 /// # Requests
 ///
-/// An acquire of any number of permits takes two round trips if they are available immediately: one creates a node
-/// at the gate and lists the free permits; one transaction creates all lease nodes, provided that the node at the
-/// gate still exists. With servers before 3.8.2 it takes three. The removal of the node at the gate is not
-/// awaited. A release is one delete. A failed try is the first of the two round trips and a delete. Curator needs
-/// five round trips for each lease.
+/// If this client was the last one at the gate, an acquire of any number of permits takes one round trip: one transaction
+/// creates the node at the gate and all lease nodes, provided that no other client was there in between, and a list shows
+/// that the permits were free. Otherwise it takes two: one creates the node at the gate and lists the leases; one
+/// transaction creates the lease nodes, provided that the node at the gate still exists. With servers before 3.8.2,
+/// the second way takes three. The removal of the node at the gate is not awaited. A release is one delete. A failed
+/// try is a create, a list and a delete. Curator needs five round trips for each lease.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, Semaphore};

@@ -20,12 +20,12 @@ use crate::lock::operating::participant::Participant;
 /// It is a [`Semaphore`] with one permit. Fair: first come, first served. Compatible with Curator's
 /// `InterProcessSemaphoreMutex` on the same path, in both directions. Where you do not need that,
 /// [`InterProcessMutex`](crate::InterProcessMutex) with an [owner](crate::Owner) for each acquire does the same
-/// with less than half of the requests.
+/// with half of the requests.
 ///
 /// # Requests
 ///
-/// An acquire takes two round trips if the lock is available immediately; a release is one delete. Curator needs
-/// five round trips and one.
+/// An acquire takes one round trip if the lock is available immediately and this client was the last one that acquired
+/// it, otherwise two; a release is one delete. Curator needs five round trips and one.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, SemaphoreMutex};

@@ -253,6 +253,12 @@ impl Admission {
         kept.map_or_else(VecDeque::new, |kept| std::mem::take(&mut *kept.lock()))
     }
 
+    /// Whether anyone of this client waits in the queue, or is on its way into it.
+    pub(super) fn has_callers(&self) -> bool {
+        let state = self.0.lock();
+        state.seats > 0 || !state.waiting.is_empty()
+    }
+
     /// Records that a place is occupied.
     pub(super) fn seated(self: &Arc<Self>) -> Seated {
         self.0.lock().seats += 1;

@@ -7,7 +7,7 @@ use zookeeper_client as zk;
 use super::internals::LockInternals;
 use super::pure::order::is_past_the_last_number;
 use super::shared_local_queue::LocalSlot;
-use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm, Session};
+use crate::client::{CreateOutcome, EphemeralNode, Failures, Guard, NodeForm, Session};
 use crate::error::Result;
 
 /// The outcome of a downgrade.
@@ -44,8 +44,8 @@ pub(crate) async fn downgrade(
     let mut failures = Failures::default();
     loop {
         let node = EphemeralNode::new(internals.client(), session.clone(), internals.path(), form.clone());
-        let creating =
-            EphemeralNode::create_together(internals.client(), vec![node], session, Some(writer.to_owned()));
+        let guard = Some(Guard::Exists(writer.to_owned()));
+        let creating = EphemeralNode::create_together(internals.client(), vec![node], session, guard);
         let attempted = internals.client().attempt(session, creating).await;
         let (nodes, created) = attempted.unwrap_or((Vec::new(), Err(zk::Error::ConnectionLoss)));
         let source = match created {

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use zookeeper_client as zk;
 
 use super::admission::Admission;
+use super::new_paths::{Forecast, NewPaths};
 use super::pure::contender::Contender;
 use super::pure::name::{Kind, LEASES, LEASES_CHILD, Names};
 use super::pure::order::{Contenders, Queued, in_order_of_creation};
@@ -33,6 +34,7 @@ pub(crate) struct LockInternals {
     local: Mutex<Option<Arc<SharedLocalQueue>>>,
     admission: Arc<Admission>,
     companion: Mutex<Weak<dyn Any + Send + Sync>>,
+    new_paths: Arc<NewPaths>,
     registry: Arc<Registry>,
 }
 
@@ -65,6 +67,7 @@ impl LockInternals {
             local: Mutex::default(),
             admission: Arc::default(),
             companion: Mutex::new(Weak::<()>::new()),
+            new_paths: client.extension(),
             registry: registry.clone(),
         });
         here.retain(|(known, _)| *known != names);
@@ -142,8 +145,32 @@ impl LockInternals {
         made
     }
 
+    /// Returns whether the path is likely to exist.
+    pub(super) fn forecast(&self) -> Forecast {
+        let local = self.local.lock().clone();
+        if local.is_some_and(|local| local.has_members()) {
+            return Forecast::Used;
+        }
+        self.new_paths.forecast(&self.path)
+    }
+
+    /// Records whether the path did exist.
+    pub(super) fn learn(&self, forecast: Forecast, was_new: bool) {
+        self.new_paths.learn(&self.path, forecast, was_new);
+    }
+
+    /// Records that the path exists, because there is a node below it.
+    pub(super) fn exists_now(&self) {
+        self.new_paths.is_used(&self.path);
+    }
+
     pub(super) fn admission(&self) -> &Arc<Admission> {
         &self.admission
+    }
+
+    /// Whether anyone of this client waits in the queue, or is on its way into it.
+    pub(crate) fn has_callers(&self) -> bool {
+        self.admission.has_callers()
     }
 
     /// Returns the local queue of our contenders in that session.

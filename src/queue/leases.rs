@@ -1,5 +1,6 @@
 //! The two queues of a semaphore: the gate, and the leases behind it.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::join;
@@ -13,8 +14,10 @@ use super::pure::connection::Connection;
 use super::pure::name::{Kind, LEASES, MUTEX};
 use super::pure::permits::{self, Count};
 use super::seat::Seat;
-use crate::client::{Client, NodeForm, Session, Watcher};
+use super::shared_local_queue::Guess;
+use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Guard, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
+use crate::failure::Failure;
 use crate::shared_count::SharedCount;
 
 /// The number of permits.
@@ -33,6 +36,33 @@ pub(crate) struct Leases {
     gate: Arc<LockInternals>,
     leases: Arc<LockInternals>,
     limit: Limit,
+}
+
+/// A contender that has entered the queue at the gate.
+#[derive(Debug)]
+pub(super) struct Entered {
+    /// The leases that were created along with it. To be kept only if the count proves that they are free. Dropped
+    /// before the seat, so that the next contender at the gate does not count them.
+    pub(super) leases: Vec<EphemeralNode>,
+    pub(super) seat: Seat,
+    /// The count that was made right behind the create, if its reply came.
+    pub(super) count: Option<Count>,
+}
+
+/// Makes one attempt to delete nodes of this session that may have been created.
+///
+/// # Errors
+/// Some of them may still exist.
+pub(super) async fn undo(
+    queue: &LockInternals,
+    session: &Session,
+    nodes: &mut [EphemeralNode],
+) -> Result<()> {
+    match queue.client().attempt_one(session, EphemeralNode::delete_together(nodes)).await {
+        // They end with the session, or have.
+        Err(error) if Failure::of(&error) == Failure::SessionOver => Ok(()),
+        undone => undone.map_err(|source| queue.error("delete unneeded leases in", source)),
+    }
 }
 
 impl Leases {
@@ -79,8 +109,93 @@ impl Leases {
         self.client().ensure_fits("permits", leases.chain([gate]))
     }
 
-    /// Enters the queue at the gate. Returns the place, and the leases as counted right behind the create.
+    /// Enters the queue at the gate, and creates the leases in the same transaction if that is likely to succeed.
+    ///
+    /// # Cancel safety
+    /// Nothing stays in any queue.
     pub(super) async fn enter(
+        &self,
+        form: NodeForm,
+        lease: NodeForm,
+        wanted: u32,
+        caller: Caller,
+        on_the_way: OnTheWay,
+    ) -> Result<Entered> {
+        let session = self.client().session_under_policy().await?;
+        if let Some(guess) = self.gate.local_queue(&session).guess(wanted)
+            && let Some(entered) =
+                self.enter_with_leases(session, guess, &form, lease, wanted, &caller).await?
+        {
+            return Ok(entered);
+        }
+        let (seat, count) = self.enter_gate(form, caller, on_the_way).await?;
+        Ok(Entered { leases: Vec::new(), seat, count })
+    }
+
+    /// Enters the queue at the gate, and creates the leases, in one transaction that fails if the gate is not as
+    /// guessed. Returns `None` if nothing was created, or nothing of it is left.
+    async fn enter_with_leases(
+        &self,
+        session: Arc<Session>,
+        guess: Guess,
+        form: &NodeForm,
+        lease: NodeForm,
+        wanted: u32,
+        caller: &Caller,
+    ) -> Result<Option<Entered>> {
+        let client = self.client();
+        let asked_on = Connection(session.connection());
+        let node = |queue: &LockInternals, form: &NodeForm| {
+            EphemeralNode::new(client, session.clone(), queue.path(), form.clone())
+        };
+        // The gate's comes last: they are given up in this order, and the next contender at the gate must not count
+        // leases that were not kept.
+        let mut nodes: Vec<_> = (0..wanted).map(|_| node(&self.leases, &lease)).collect();
+        nodes.push(node(&self.gate, form));
+        let guard = Some(Guard::LastHas(guess.number));
+        let creating = EphemeralNode::create_together(client, nodes, &session, guard);
+        let enter = async {
+            let (mut nodes, created) = creating.await;
+            let gate = match created {
+                Ok(CreateOutcome::Created) => nodes.pop(),
+                Ok(CreateOutcome::Unknown(source)) => {
+                    let mut error = self.leases.error("create leases in", source);
+                    let mut failures = Failures::default();
+                    loop {
+                        failures.pause_or(error, client.retry_policy()).await?;
+                        match undo(&self.leases, &session, &mut nodes).await {
+                            Ok(()) => return Ok(None),
+                            Err(failed) if failed.is_retryable() => error = failed,
+                            Err(refused) => return Err(refused),
+                        }
+                    }
+                }
+                // If it was not for the guess, the usual way shows what is wrong.
+                Ok(_) | Err(_) => {
+                    tracing::debug!(path = %self.path, "one more round trip, since others were at the gate");
+                    self.gate.local_queue(&session).guessed_wrong();
+                    None
+                }
+            };
+            let Some(gate) = gate else { return Ok(None) };
+            let entering = pin!(Seat::of_first(&self.gate, gate, form.clone(), caller.clone(), guess));
+            // Dropped before that.
+            let leases = nodes;
+            let seat = entering.await?;
+            if seat.is_granted() {
+                // Nobody is waited for but the servers.
+                caller.takes();
+            }
+            Ok(Some(Entered { leases, seat, count: None }))
+        };
+        // `join` polls in this order, and the first poll sends: the leases are counted when ours are among them.
+        let (entered, seen) = join(enter, self.look(&session, false)).await;
+        let count = seen.ok().map(|(leases, limit, _)| Count { leases, limit, asked_on, synced: false });
+        Ok(entered?.map(|entered| Entered { count, ..entered }))
+    }
+
+    /// Enters the queue at the gate. Returns the place, and the leases as counted right behind the create.
+    async fn enter_gate(
         &self,
         form: NodeForm,
         caller: Caller,
@@ -89,7 +204,14 @@ impl Leases {
         let session = self.client().session_under_policy().await?;
         let asked_on = Connection(session.connection());
         // Sent in this order or not at all, so that the leases are counted when we are already in the queue.
-        let enter = Seat::enter(&self.gate, session.clone(), form, caller.clone(), on_the_way);
+        let enter = async {
+            let seat = Seat::enter(&self.gate, session.clone(), form, caller.clone(), on_the_way).await?;
+            if seat.is_granted() {
+                // The gate is its own, so it waits for the servers only.
+                caller.takes();
+            }
+            Ok(seat)
+        };
         let look = async {
             match caller.has_sent() {
                 true => self.look(&session, false).await.ok(),

@@ -12,6 +12,7 @@ mod internals;
 mod leases;
 mod losses;
 mod multi_waiter;
+mod new_paths;
 mod permit_waiter;
 mod place;
 mod position;
@@ -25,7 +26,7 @@ pub(crate) use self::downgrade::{Downgrade, downgrade};
 pub(crate) use self::fixed_limit::FixedLimit;
 #[cfg(test)]
 pub(crate) use self::fixed_limit::tests::known_paths as known_limits;
-pub(crate) use self::grant::Grant;
+pub(crate) use self::grant::{Grant, Slot};
 pub(crate) use self::internals::LockInternals;
 #[cfg(test)]
 pub(crate) use self::internals::tests::known_paths as known_queues;
@@ -33,8 +34,11 @@ pub(crate) use self::leases::{Leases, Limit};
 pub(crate) use self::losses::Losses;
 pub(crate) use self::multi_waiter::MultiWaiter;
 pub(crate) use self::permit_waiter::PermitWaiter;
+pub(crate) use self::pure::linger::{
+    Action as LingerAction, Circumstances, Event as LingerEvent, Linger, is_alone,
+};
 pub(crate) use self::pure::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
 pub(crate) use self::pure::order::Queued;
-pub(crate) use self::pure::passing::Transactions;
+pub(crate) use self::pure::passing::{PassOn, Transactions};
 pub(crate) use self::pure::rule::{Verdict, verdict};
 pub(crate) use self::seat::Seat;

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join_all, join3, select_all, try_join_all};
+use futures_util::future::{OptionFuture, join3, select_all, try_join_all};
 use zookeeper_client as zk;
 
 use super::admission::Pass;
 use super::caller::Caller;
-use super::grant::Grant;
-use super::leases::Leases;
+use super::grant::{Grant, Slot};
+use super::leases::{Entered, Leases, undo};
 use super::place::Place;
 use super::pure::connection::Connection;
 use super::pure::contender::WatchState;
 use super::pure::name::Kind;
 use super::pure::permits::{Action, Count, Event, PermitContender};
 use super::seat::Seat;
-use crate::client::{CreateOutcome, EphemeralNode, Failures, Session, Watcher};
+use crate::client::{CreateOutcome, EphemeralNode, Failures, Guard, Session, Watcher};
 use crate::error::{Error, Result};
 
 /// A contender for leases. Dropping it leaves the queue, and gives back what it has taken.
@@ -26,13 +26,15 @@ pub(crate) struct PermitWaiter {
     wanted: u32,
     data: Option<Arc<[u8]>>,
     caller: Caller,
+    /// Leases that may have been created. Dropped before the seat, so that the next contender at the gate does not
+    /// count them.
+    in_doubt: Vec<EphemeralNode>,
+    /// Dropped before the seat as well.
+    taken: Option<Vec<Grant>>,
     /// The place at the gate.
     seat: Seat,
     /// The watches that fire when the last count is out of date.
     watchers: Vec<Watcher>,
-    /// Leases that may have been created.
-    in_doubt: Vec<EphemeralNode>,
-    taken: Option<Vec<Grant>>,
     /// Whether it has found the parent of the leases missing.
     has_made_parents: bool,
     /// Consecutive failures to reach the servers.
@@ -52,25 +54,34 @@ impl PermitWaiter {
     ) -> Result<Self> {
         leases.leases().ensure_recipe()?;
         let form = leases.gate().form(Kind::Exclusive, None);
-        let (seat, count) = match Seat::pass(leases.gate(), &form, &caller).await? {
-            Pass::TakeOver(mut seat) => {
-                seat.arrive().await?;
-                (seat, None)
-            }
-            Pass::Enter(on_the_way) => leases.enter(form, caller.clone(), on_the_way).await?,
-        };
+        let Entered { leases: in_doubt, seat, count } =
+            match Seat::pass(leases.gate(), &form, &caller).await? {
+                Pass::TakeOver(mut seat) => {
+                    seat.arrive().await?;
+                    Entered { leases: Vec::new(), seat, count: None }
+                }
+                Pass::Enter(on_the_way) => {
+                    let lease = leases.leases().form(Kind::Shared, data.clone());
+                    // On the heap: a waiter would keep the room for as long as it waits.
+                    Box::pin(leases.enter(form, lease, wanted, caller.clone(), on_the_way)).await?
+                }
+            };
         leases.leases().is_used_now();
-        let event = Event::Entered { passage: seat.passage(), count };
+        let passage = seat.passage();
+        let event = match in_doubt.is_empty() {
+            true => Event::Entered { passage, count },
+            false => Event::EnteredWithLeases { passage, count },
+        };
         let mut waiter = Self {
             leases: leases.clone(),
             machine: PermitContender::new(wanted),
             wanted,
             data,
             caller,
+            in_doubt,
+            taken: None,
             seat,
             watchers: Vec::new(),
-            in_doubt: Vec::new(),
-            taken: None,
             has_made_parents: false,
             failures: Failures::default(),
         };
@@ -119,7 +130,8 @@ impl PermitWaiter {
                 }
                 Action::Count { sync, watch } => self.count(sync, watch).await,
                 Action::Await => Ok(self.changed().await),
-                Action::Take => self.take().await,
+                Action::Take(count) => self.take(count).await,
+                Action::Keep(count) => self.keep(count).await,
                 Action::MakeParents => self.make_parents().await,
                 Action::Undo => self.undo().await,
                 Action::Refuse { leases, limit: permits } => {
@@ -129,13 +141,17 @@ impl PermitWaiter {
             };
             let event = match outcome {
                 Ok(event) => event,
-                Err(error) if error.ends_session() => Event::SessionOver,
+                Err(error) if error.ends_session() => {
+                    self.in_doubt.clear();
+                    Event::SessionOver
+                }
                 Err(error) => {
                     match self.seat.place_mut() {
                         Some(place) => place.pause_after(error).await?,
                         None => return Err(error),
                     }
-                    Event::Failed
+                    // It must not count its own leases as those of others.
+                    if self.in_doubt.is_empty() { Event::Failed } else { Event::TakeUnknown }
                 }
             };
             action = self.machine.on(event, self.connection());
@@ -165,7 +181,15 @@ impl PermitWaiter {
         self.seat.place().and_then(Place::node_path)
     }
 
+    /// Records that the gate is its own, unless it has waited for permits already.
+    fn waits_for_servers(&self) {
+        if !self.machine.is_patient() {
+            self.caller.takes();
+        }
+    }
+
     async fn count(&mut self, sync: bool, watch: bool) -> Result<Event> {
+        self.waits_for_servers();
         self.ready().await;
         let (session, asked_on) = (self.session()?, self.connection());
         self.watchers.clear();
@@ -203,46 +227,57 @@ impl PermitWaiter {
     }
 
     /// Creates all leases in one transaction, on condition that our node at the gate exists.
-    async fn take(&mut self) -> Result<Event> {
-        if !self.machine.is_patient() {
-            // Otherwise it has waited for others already.
-            self.caller.takes();
-        }
+    async fn take(&mut self, count: Count) -> Result<Event> {
+        self.waits_for_servers();
         self.ready().await;
         let session = self.session()?;
         let leases = self.leases.leases();
-        let error = |source| leases.error("create leases in", source);
         let Some(gate) = self.gate() else { return Ok(Event::GateGone) };
         let form = leases.form(Kind::Shared, self.data.clone());
         let node = |_| EphemeralNode::new(leases.client(), session.clone(), leases.path(), form.clone());
         let nodes = (0..self.wanted).map(node).collect();
-        let (mut nodes, created) =
-            EphemeralNode::create_together(leases.client(), nodes, &session, Some(gate)).await;
-        let failed = match created {
+        let guard = Some(Guard::Exists(gate));
+        let (nodes, created) = EphemeralNode::create_together(leases.client(), nodes, &session, guard).await;
+        match created {
             Ok(CreateOutcome::Created) => {
-                match try_join_all(nodes.iter_mut().map(EphemeralNode::date)).await {
-                    Ok(_) if session.is_over() => return Err(error(zk::Error::SessionExpired)),
-                    Ok(_) => None,
-                    // One has been deleted meanwhile, so none is kept.
-                    Err(source) => Some(source),
-                }
+                let leases = count.leases + nodes.len();
+                self.in_doubt = nodes;
+                self.keep(Count { leases, ..count }).await
             }
-            Ok(CreateOutcome::ParentMissing) => return Ok(Event::ParentMissing),
-            Ok(CreateOutcome::GuardMissing) => return Ok(Event::GateGone),
-            Ok(CreateOutcome::TooLarge) => return Err(leases.too_large("create leases in")),
-            Ok(CreateOutcome::Unknown(source)) => Some(source),
-            Err(source) => return Err(error(source)),
-        };
-        if let Some(source) = failed {
-            let error = error(source);
-            self.in_doubt = nodes;
-            self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
-            return Ok(Event::TakeUnknown);
+            Ok(CreateOutcome::ParentMissing) => Ok(Event::ParentMissing),
+            Ok(CreateOutcome::GuardMissing) => Ok(Event::GateGone),
+            Ok(CreateOutcome::TooLarge) => Err(leases.too_large("create leases in")),
+            Ok(CreateOutcome::Unknown(source)) => {
+                self.in_doubt = nodes;
+                self.is_in_doubt(source).await
+            }
+            Err(source) => Err(leases.error("create leases in", source)),
         }
-        let grant = |node: EphemeralNode| node.czxid().map(|czxid| Grant { slot: None, node, czxid });
+    }
+
+    /// Makes grants of the leases, which have been created and are among the counted ones.
+    async fn keep(&mut self, count: Count) -> Result<Event> {
+        if let Err(source) = try_join_all(self.in_doubt.iter_mut().map(EphemeralNode::date)).await {
+            // One has been deleted meanwhile, so none is kept.
+            return self.is_in_doubt(source).await;
+        }
+        let nodes = std::mem::take(&mut self.in_doubt);
+        if self.session()?.is_over() {
+            return Err(self.leases.leases().error("create leases in", zk::Error::SessionExpired));
+        }
+        let slot = self.seat.place().and_then(Place::slot);
+        let slots = slot.map(|slot| slot.takes(self.wanted, count.leases, count.limit));
+        let mut slots = slots.into_iter().flatten().map(Slot::Lease);
+        let grant = |node: EphemeralNode| Some(Grant { czxid: node.czxid()?, slot: slots.next(), node });
         self.taken = nodes.into_iter().map(grant).collect();
         self.failures.reset();
         Ok(Event::Taken)
+    }
+
+    async fn is_in_doubt(&mut self, source: zk::Error) -> Result<Event> {
+        let error = self.leases.leases().error("create leases in", source);
+        self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
+        Ok(Event::TakeUnknown)
     }
 
     async fn make_parents(&mut self) -> Result<Event> {
@@ -261,10 +296,10 @@ impl PermitWaiter {
 
     /// Deletes the leases that may have been created, since they must not count.
     async fn undo(&mut self) -> Result<Event> {
-        self.ready().await;
-        let mut nodes = std::mem::take(&mut self.in_doubt);
-        join_all(nodes.iter_mut().map(EphemeralNode::settle)).await;
-        join_all(nodes.into_iter().map(|node| node.remove(()))).await;
+        if let Some(session) = self.in_doubt.first().map(|node| node.session().clone()) {
+            undo(self.leases.leases(), &session, &mut self.in_doubt).await?;
+        }
+        self.in_doubt.clear();
         Ok(Event::Undone)
     }
 }

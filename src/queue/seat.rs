@@ -13,7 +13,8 @@ use super::grant::Grant;
 use super::internals::LockInternals;
 use super::place::Place;
 use super::pure::permits::Passage;
-use crate::client::{NodeForm, Session};
+use super::shared_local_queue::Guess;
+use crate::client::{EphemeralNode, NodeForm, Session};
 use crate::error::Result;
 
 /// The contender of one caller. Dropping it leaves the queue or hands the place over to another caller of the
@@ -126,9 +127,37 @@ impl Seat {
             async move {
                 let place = Place::enter(&queue, session, form, caller).await;
                 drop(on_the_way);
-                place.map(|place| Some(Box::new(place)))
+                place
             }
         };
+        Self::arriving(queue, form, caller, entering).await
+    }
+
+    /// Takes the place of a node that was created as guessed. See [`enter`](Self::enter).
+    ///
+    /// # Cancel safety
+    /// Nothing stays in the queue.
+    pub(crate) async fn of_first(
+        queue: &Arc<LockInternals>,
+        node: EphemeralNode,
+        form: NodeForm,
+        caller: Caller,
+        guess: Guess,
+    ) -> Result<Self> {
+        let entering = {
+            let (queue, form, caller) = (queue.clone(), form.clone(), caller.clone());
+            async move { Place::of_first(&queue, node, form, caller, guess).await }
+        };
+        Self::arriving(queue, form, caller, entering).await
+    }
+
+    async fn arriving(
+        queue: &Arc<LockInternals>,
+        form: NodeForm,
+        caller: Caller,
+        entering: impl Future<Output = Result<Place>> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let entering = async { entering.await.map(|place| Some(Box::new(place))) };
         let _counted = queue.admission().seated();
         // This operation cannot be told to leave: it is always completed.
         let (leave, _) = oneshot::channel();

@@ -6,8 +6,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::pure::connection::Connection;
-use super::pure::local_queue::{LocalQueue, Moment, Rank};
+use super::pure::local_queue::{LocalQueue, Moment, Rank, Vacancy};
 use super::pure::order::Queued;
+use super::pure::permits::Limit;
+use super::pure::stock::Stock;
 use crate::client::{Session, Watcher};
 
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct SharedLocalQueue {
 struct State {
     local: LocalQueue<Arc<Notify>>,
     parent_watch: Option<Watcher>,
+    /// What is known of the permits, if this is the gate of a semaphore.
+    stock: Stock,
     /// Whether a task [watches over](super::front) its front.
     is_watched: bool,
 }
@@ -31,6 +35,25 @@ struct State {
 pub(crate) struct LocalSlot {
     local: Arc<SharedLocalQueue>,
     rank: Rank,
+}
+
+/// A lease behind the gate of a semaphore. Dropping it records that the delete of the lease was sent.
+#[derive(Debug)]
+pub(crate) struct LeaseSlot {
+    local: Arc<SharedLocalQueue>,
+    /// The gate as the contender left it that took the lease.
+    gate: Vacancy,
+}
+
+/// What is expected of a create at the gate of a semaphore.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Guess {
+    /// The number that it gets.
+    pub(crate) number: i32,
+    /// Nobody is at the gate.
+    pub(crate) vacancy: Option<Vacancy>,
+    /// When that was so.
+    pub(crate) at: Moment,
 }
 
 impl SharedLocalQueue {
@@ -49,13 +72,33 @@ impl SharedLocalQueue {
 
     /// Calls `act` with the local queue and the current connection.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut LocalQueue<Arc<Notify>>, Connection) -> T) -> T {
+        self.with_stock(|local, _, now| act(local, now))
+    }
+
+    fn with_stock<T>(
+        &self,
+        act: impl FnOnce(&mut LocalQueue<Arc<Notify>>, &mut Stock, Connection) -> T,
+    ) -> T {
         let mut state = self.state.lock();
-        let State { local, parent_watch, .. } = &mut *state;
+        let State { local, parent_watch, stock, .. } = &mut *state;
         if parent_watch.as_mut().is_some_and(|watch| watch.seen().is_some()) {
             *parent_watch = None;
             local.parent_changed();
         }
-        act(local, self.connection())
+        act(local, stock, self.connection())
+    }
+
+    /// Whether to take permits along with the create at the gate. See [`Stock::guess`].
+    pub(crate) fn guess(&self, wanted: u32) -> Option<Guess> {
+        self.with_stock(|local, stock, now| {
+            let vacancy = local.vacancy(now);
+            Some(Guess { number: stock.guess(vacancy, wanted)?, vacancy, at: local.moment(now) })
+        })
+    }
+
+    /// Records that a guess was wrong.
+    pub(crate) fn guessed_wrong(&self) {
+        self.state.lock().stock.was_wrong();
     }
 
     /// Returns the moment of a request that is sent now.
@@ -69,6 +112,10 @@ impl SharedLocalQueue {
         let mut state = self.state.lock();
         state.parent_watch = Some(watch);
         state.local.parent_watched(on)
+    }
+
+    pub(crate) fn has_members(&self) -> bool {
+        self.state.lock().local.has_members()
     }
 
     /// Adds a contender. See [`LocalQueue::arrive`].
@@ -134,6 +181,17 @@ impl SharedLocalQueue {
 }
 
 impl LocalSlot {
+    /// Records that this contender at the gate of a semaphore has taken that many permits, and how many leases there are
+    /// now. Returns a slot for each of its leases.
+    pub(crate) fn takes(&self, permits: u32, leases: usize, limit: Limit) -> Vec<LeaseSlot> {
+        let gate = self.local.with_stock(|local, stock, now| {
+            let gate = local.vacancy_behind(self.rank, now);
+            stock.taken(gate, leases, limit);
+            gate
+        });
+        (0..permits).map(|_| LeaseSlot { local: self.local.clone(), gate }).collect()
+    }
+
     pub(crate) fn rank(&self) -> Rank {
         self.rank
     }
@@ -142,6 +200,13 @@ impl LocalSlot {
     /// removed it.
     pub(crate) fn is_in_local_queue(&self) -> bool {
         self.local.state.lock().local.is_member(self.rank)
+    }
+}
+
+impl Drop for LeaseSlot {
+    fn drop(&mut self) {
+        // The parent watch is not checked, as when a contender leaves.
+        self.local.state.lock().stock.given_back(self.gate);
     }
 }
 

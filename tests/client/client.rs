@@ -65,7 +65,7 @@ fn settings_can_be_printed_without_their_secrets() {
 
 #[tokio::test]
 async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     server.stop().await.unwrap();
     let client = Client::connect_lazily(&server.connect_string()).unwrap();
     let mut state = client.watch_connection();
@@ -96,7 +96,7 @@ async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
 
 #[tokio::test]
 async fn a_session_ends_with_the_last_handle() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
     let client = connect(&server).await;
     let guard = mutex(&client).acquire().await.unwrap();
@@ -308,7 +308,7 @@ async fn refused_credentials_are_an_error_at_once() {
 
 #[tokio::test]
 async fn the_margin_of_an_adopted_session_is_measured_by_its_own_timeout() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let session = async |timeout| {
         let connector = zk::Client::connector().with_session_timeout(timeout);
         connector.connect(&server.connect_string()).await.unwrap()
@@ -323,7 +323,7 @@ async fn the_margin_of_an_adopted_session_is_measured_by_its_own_timeout() {
 
 #[tokio::test]
 async fn an_adopted_session_is_left_to_its_owner() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
     let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
     let lock = mutex(&client);
@@ -540,7 +540,7 @@ fn refusal<T: std::fmt::Debug>(outcome: zk_recipes::Result<T>) -> (&'static str,
 #[tokio::test]
 async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
     const MIB: usize = 1 << 20;
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     // So much is done here that a session of the usual length may expire on a busy machine.
     let session = Duration::from_secs(60);
@@ -684,7 +684,7 @@ async fn with_tls_options_nothing_is_sent_in_the_clear() {
 
 #[tokio::test]
 async fn the_session_of_a_client_whose_hosts_have_a_scheme_can_be_ended() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = Client::connect(&format!("tcp://{}", server.connect_string())).await.unwrap();
     let first = session_id(&client).await;
     kill_session(&client).await.unwrap();
@@ -725,7 +725,7 @@ async fn the_error_of_a_missing_session_names_the_cause_for_each_host() {
     serving.abort();
 
     // What was known of one silence is no cause of the next.
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let client = Client::builder()
         .session_timeout(Duration::from_secs(4))
         .connection_timeout(Duration::from_secs(1))

@@ -59,7 +59,7 @@ async fn hold_many(client: &Client, count: usize, name_length: usize) -> Vec<Loc
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_has_connected_sees_the_state_that_says_so() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     for round in 0..200 {
         let client = connect(&server).await;
         assert_eq!(*client.watch_connection().borrow(), ConnectionState::Connected, "round {round}");
@@ -69,7 +69,7 @@ async fn whoever_has_connected_sees_the_state_that_says_so() {
 
 #[tokio::test]
 async fn a_lazy_client_can_be_waited_for() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     server.stop().await.unwrap();
     let builder = Client::builder().connection_timeout(ms(300));
     let client = builder.connect_lazily(&server.connect_string()).unwrap();
@@ -84,7 +84,7 @@ async fn a_lazy_client_can_be_waited_for() {
 
 #[tokio::test]
 async fn each_state_is_told_once_and_the_first_one_is_the_present_one() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let client = connect(&server).await;
     let states = states(&client);
     let latch = LeaderLatch::start(&client, "/leaders/a", LeaderOptions::new()).unwrap();
@@ -121,7 +121,7 @@ async fn each_state_is_told_once_and_the_first_one_is_the_present_one() {
 /// It breaks with its first request.
 #[tokio::test]
 async fn a_connection_that_is_lost_as_soon_as_it_is_made_is_none() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let guard = mutex(&client).acquire().await.unwrap();
@@ -173,7 +173,7 @@ impl tracing::Subscriber for Bomb {
 async fn a_panic_of_the_task_that_serves_a_client_closes_it() {
     let bomb = Bomb::default();
     let _subscriber = tracing::subscriber::set_default(bomb.clone());
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     // With a single one, `tracing` asks that of whichever thread is the first to log something whether it wants to hear it.
     let _another = tracing::Dispatch::new(bomb.clone());
@@ -198,7 +198,7 @@ async fn a_panic_of_the_task_that_serves_a_client_closes_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_back_as_soon_as_a_server_is_however_long_that_was_away() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let outages = [(1, 300), (1, 3600), (1, 6500), (3, 2600), (3, 6500)];
     join_all(outages.map(|(endpoints, outage)| it_is_back_soon(&server, endpoints, outage))).await;
 }
@@ -233,7 +233,7 @@ async fn it_is_back_soon(server: &TestingServer, endpoints: usize, outage: u64) 
 /// A server that takes connections and says nothing costs no more than a part of what is left of the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_does_not_keep_it_from_the_others() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let (silent, other) =
         (FaultProxy::start(&server).await.unwrap(), FaultProxy::start(&server).await.unwrap());
     let hosts = format!("{},{}", silent.connect_string(), other.connect_string());
@@ -254,7 +254,7 @@ async fn a_silent_server_does_not_keep_it_from_the_others() {
 
 #[tokio::test]
 async fn after_an_outage_beyond_the_session_it_does_not_wait_for_its_own_old_session() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let client = Client::builder().session_timeout(ms(4000)).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let guard = mutex(&client).acquire().await.unwrap();
@@ -276,7 +276,7 @@ async fn after_an_outage_beyond_the_session_it_does_not_wait_for_its_own_old_ses
 /// Also with more watches than fit into one packet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_holds_survive_a_cut_of_half_their_validity() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client =
         Client::builder().session_timeout(ms(15_000)).connect(&proxy.connect_string()).await.unwrap();
@@ -316,7 +316,7 @@ async fn thousands_of_holds_survive_a_cut_of_half_their_validity() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_do_not_all_list_the_queue_after_a_cut() {
     const WAITERS: usize = 200;
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let holder = mutex(&connect(&server).await).acquire().await.unwrap();
     let proxy = FaultProxy::start(&server).await.unwrap();
@@ -384,7 +384,7 @@ fn flapping_for() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cuts_without_end_cost_no_waiter_its_place() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let calm = connect(&server).await;
     let holders = (mutex(&calm).acquire().await.unwrap(), Semaphore::new(&calm, "/locks/s", 1).unwrap());
@@ -425,7 +425,7 @@ async fn cuts_without_end_cost_no_waiter_its_place() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_goes_on_under_cuts_without_end() {
     let seconds = flapping_for();
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let rounds = Arc::new(AtomicUsize::new(0));
@@ -477,7 +477,7 @@ async fn work_goes_on_under_cuts_without_end() {
 /// Or what stands before it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_up_each_time_is_not_asked_as_fast_as_it_can_be() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
     let client = connect_through(&proxy).await;
     let connections = Arc::new(AtomicUsize::new(0));
@@ -502,7 +502,7 @@ async fn a_server_that_hangs_up_each_time_is_not_asked_as_fast_as_it_can_be() {
 /// Cuts in the middle of acquires: none is stuck, or waits behind a node that somebody has forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn acquires_come_through_cuts() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(10));
@@ -531,7 +531,7 @@ async fn assert_nothing_held(zookeeper: &zk::Client, path: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_future_that_nobody_polls_does_not_keep_a_session_from_being_closed() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let lock = mutex(&client);
@@ -561,7 +561,7 @@ fn panics_of_the_clients_thread() -> Arc<AtomicUsize> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_is_closed_soon_after_a_cut_ends_its_session() {
     let panics = panics_of_the_clients_thread();
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     for _ in 0..30 {
@@ -578,7 +578,7 @@ async fn a_client_that_is_closed_soon_after_a_cut_ends_its_session() {
 /// Also if the first connection for that breaks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_was_given_up_is_ended_when_the_servers_are_back() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder().session_timeout(ms(6000)).connect(&proxy.connect_string()).await.unwrap();
     let session = session_id(&client).await;
@@ -605,7 +605,7 @@ async fn a_session_that_was_given_up_is_ended_when_the_servers_are_back() {
 fn no_runtime_that_ends_during_cuts_leaves_anybody_waiting() {
     let outer = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (server, proxy) = outer.block_on(async {
-        let server = TestingServer::start().await.unwrap();
+        let server = empty_server().await;
         let proxy = FaultProxy::start(&server).await.unwrap();
         (server, proxy)
     });

@@ -5,6 +5,7 @@ mod support;
 
 mod client;
 mod connections;
+mod ensembles;
 mod requests;
 mod retry;
 mod rights;

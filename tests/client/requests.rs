@@ -11,7 +11,7 @@ const SESSION: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn requests_per_operation_as_counted_by_the_server() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = Client::builder().session_timeout(SESSION).connect(&server.connect_string()).await.unwrap();
     let mutex = mutex(&client);
     let session = session_id(&client).await;
@@ -40,14 +40,14 @@ async fn requests_per_operation_as_counted_by_the_server() {
 
 /// The requests of one client, as a proxy before the server sees them.
 struct Observed {
-    server: TestingServer,
+    server: PooledServer,
     proxy: FaultProxy,
     mutex: InterProcessMutex,
     other: InterProcessMutex,
 }
 
 async fn observed() -> Observed {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
     let mutex = mutex(&client);
@@ -133,7 +133,7 @@ async fn a_predecessor_that_is_gone_before_it_is_watched_leaves_no_watch() {
 #[tokio::test]
 async fn a_grant_after_a_long_wait_takes_a_sign_that_the_session_lives() {
     const SESSION: Duration = Duration::from_secs(3);
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let builder = Client::builder().session_timeout(SESSION);
     let client = builder.connect(&proxy.connect_string()).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_grant_after_a_long_wait_takes_a_sign_that_the_session_lives() {
 
 #[tokio::test]
 async fn an_adopted_session_is_valid_from_its_first_answer() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = zookeeper_client::Client::connect(&proxy.connect_string()).await.unwrap();
     let mutex = mutex(&Client::from_zookeeper(zookeeper).unwrap());
@@ -313,7 +313,7 @@ async fn many_tries_time_out_in_their_create(then: impl FnOnce(&FaultProxy)) {
     /// Of one client, at a time.
     const UNDER_WAY: usize = 64;
     const SESSION: Duration = Duration::from_secs(2);
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
     let mutex = mutex(&client);

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
-use zk_recipes::testing::TestingServer;
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason, MultiLock,
     Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, SharedCount, operate,
@@ -230,7 +229,7 @@ async fn fares(
 }
 
 async fn play(outage: Outage) -> Vec<String> {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let address = server.connect_string();
     if outage == Outage::NeverConnected {
         server.stop().await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::join;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LossReason, MultiLock, Owner,
     Permission, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex,
@@ -24,7 +24,7 @@ fn all_but(missing: Permission) -> Permission {
 
 /// A server, its operator, and a client whose retries would be noticed.
 struct Scene {
-    server: TestingServer,
+    server: PooledServer,
     alice: zk::Client,
     proxy: FaultProxy,
     client: Client,
@@ -32,7 +32,7 @@ struct Scene {
 
 impl Scene {
     async fn start() -> Self {
-        let server = TestingServer::start().await.unwrap();
+        let server = empty_server().await;
         let alice = zk::Client::connector().with_auth("digest", b"alice:secret");
         let alice = alice.connect(&server.connect_string()).await.unwrap();
         let proxy = FaultProxy::start(&server).await.unwrap();
@@ -172,7 +172,7 @@ async fn an_unreadable_lease_is_a_lease_all_the_same() {
 /// Who may not read its own node cannot hear of requests, nor by its watch of the end of the node. The lock is held.
 #[tokio::test]
 async fn a_holder_that_may_not_read_its_node_holds_and_does_not_ask_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder()
@@ -250,7 +250,7 @@ async fn whoever_may_not_leave_is_told_and_others_know_it_as_the_holder() {
 /// Such a waiter watches nothing but the list by which it follows its position, so only that can fail with the connection.
 #[tokio::test]
 async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_connection() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder()

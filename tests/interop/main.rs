@@ -34,7 +34,8 @@ use crate::installed::Generation::{Current, Debian};
 
 fn main() -> ExitCode {
     let mut trials = on_each_generation! {
-        mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others, locks_by_key_are_shared;
+        mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others, locks_by_key_are_shared,
+            a_lock_that_lingers_lets_others_in;
         read_write: read_write_excludes_in_order, a_writer_becomes_a_reader, read_write_outlives_the_death_of_others;
         semaphore: semaphore_is_shared, semaphore_outlives_the_death_of_others, shared_count_is_shared;
         semaphore_mutex: semaphore_mutex_excludes_in_order;

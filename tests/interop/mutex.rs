@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::{Client, Error, InterProcessMutex, Locks};
+use zk_recipes::{Client, Error, InterProcessMutex, LockOptions, Locks};
 
 use crate::installed::Generation;
 use crate::line::{Contender, Line};
@@ -79,6 +79,45 @@ pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
     line.only_holders_are(&[]).await;
     java_a.call("release").await;
     line.is_served_in_order().await;
+}
+
+pub(crate) async fn a_lock_that_lingers_lets_others_in(generation: Generation) {
+    let stage = Stage::set(generation).await;
+    let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
+    let client = stage.client("rust").await;
+    let options = LockOptions::new().linger(Duration::from_secs(600));
+    let mutex = InterProcessMutex::new(&client, PATH).unwrap().with_options(options).unwrap();
+    let mut peers = [java.open("a", "mutex /locks/a").await, python.open("a", "mutex /locks/a").await];
+    for peer in &mut peers {
+        // While no one holds.
+        let node = lingers(&mutex).await;
+        within(peer.call("acquire")).await;
+        assert!(mutex.try_acquire().await.unwrap().is_none());
+        peer.call("release").await;
+
+        // At the end of a hold by the node.
+        assert_ne!(lingers(&mutex).await, node);
+        let guard = mutex.acquire().await.unwrap();
+        let waits = peer.call("acquire");
+        let releases = async {
+            queue_of(&stage.zookeeper, PATH, 2).await;
+            assert!(guard.is_valid());
+            guard.release().await.unwrap();
+        };
+        within(async { tokio::join!(waits, releases) }).await;
+        peer.call("release").await;
+    }
+}
+
+/// Acquires and releases twice. Returns the node by which both were done.
+async fn lingers(mutex: &InterProcessMutex) -> String {
+    let first = mutex.acquire().await.unwrap();
+    let node = first.node_path().to_owned();
+    first.release().await.unwrap();
+    let second = mutex.acquire().await.unwrap();
+    assert_eq!((second.node_path(), second.turn()), (&*node, 1));
+    second.release().await.unwrap();
+    node
 }
 
 pub(crate) async fn mutex_outlives_the_death_of_others(generation: Generation) {

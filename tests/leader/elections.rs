@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::support::{BOUND, bystander, connect, eventually, within};
+use crate::support::{BOUND, bystander, connect, empty_server, eventually, within};
 use tokio::sync::{mpsc, oneshot, watch};
 use zk_recipes::testing::{FaultProxy, TestingServer};
 use zk_recipes::{
@@ -42,7 +42,7 @@ async fn standing(latch: &LeaderLatch, count: usize) -> Vec<Participant> {
 
 #[tokio::test]
 async fn the_first_leads_and_the_next_follows() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let (one, two) = (connect(&server).await, connect(&server).await);
     let a = latch(&one, "a");
     let leadership = within(a.await_leadership()).await.unwrap();
@@ -68,7 +68,7 @@ async fn the_first_leads_and_the_next_follows() {
 
 #[tokio::test]
 async fn a_selector_works_while_it_leads() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let (one, two) = (connect(&server).await, connect(&server).await);
     let busy = Arc::new(AtomicUsize::new(0));
     let (told, mut tells) = mpsc::unbounded_channel();
@@ -101,7 +101,7 @@ async fn a_selector_works_while_it_leads() {
 
 #[tokio::test]
 async fn an_observer_sees_who_leads() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let (one, two) = (connect(&server).await, connect(&server).await);
     let observer = LeaderObserver::new(&two, PATH).unwrap();
     let mut seen = observer.watch_leader();
@@ -131,7 +131,7 @@ async fn an_observer_sees_who_leads() {
 /// But for a latch: a latch of Curator behind it would not hear of its end.
 #[tokio::test]
 async fn a_leader_that_was_asked_still_shows_who_it_is() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let observer = LeaderObserver::new(&other, PATH).unwrap();
@@ -180,7 +180,7 @@ async fn a_leader_that_was_asked_still_shows_who_it_is() {
 /// Wherever on its way into the queue it is.
 #[tokio::test]
 async fn who_is_closed_soon_leaves_nothing() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     for steps in 0..100 {
         let latch = latch(&client, "a");
@@ -195,7 +195,7 @@ async fn who_is_closed_soon_leaves_nothing() {
 /// Who leads is unknown long before the session is over, and known again when nothing has changed.
 #[tokio::test]
 async fn an_observer_says_when_it_cannot_see() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let far = Client::builder().session_timeout(4 * BOUND).connection_timeout(Duration::from_secs(5));
     let far = far.connect(&proxy.connect_string()).await.unwrap();
@@ -216,7 +216,7 @@ async fn an_observer_says_when_it_cannot_see() {
 
 #[tokio::test]
 async fn work_is_waited_for_and_then_stopped() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let options = LeaderOptions::new().grace(Duration::from_millis(200));
     let latch = LeaderLatch::start(&client, PATH, options).unwrap();
@@ -247,7 +247,7 @@ async fn work_is_waited_for_and_then_stopped() {
 // Curator's `LeaderLatch.CloseMode`.
 #[tokio::test]
 async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let other = connect(&server).await;
     let ways: [(&str, Way); 6] = [
         ("it resigns", |_, _, term| Box::pin(async move { term.resign().await.unwrap() })),
@@ -309,7 +309,7 @@ type Way = fn(Client, LeaderLatch, Leadership) -> Pin<Box<dyn Future<Output = ()
 #[tokio::test]
 async fn nothing_that_was_waited_for_is_lost() {
     const MESSAGES: usize = 100;
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let latch = latch(&client, "a");
     let (tell, mut told) = mpsc::channel(1);
@@ -356,7 +356,7 @@ async fn nothing_that_was_waited_for_is_lost() {
 
 #[tokio::test]
 async fn those_who_watch_are_told_of_the_end_or_not() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     for mode in [CloseMode::Silent, CloseMode::NotifyLeader] {
         let latch = latch(&client, "a");
@@ -392,7 +392,7 @@ async fn those_who_watch_are_told_of_the_end_or_not() {
 
 #[tokio::test]
 async fn a_resignation_that_nobody_waits_for_is_one_all_the_same() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let (one, two) = (connect(&server).await, connect(&server).await);
     let a = latch(&one, "a");
     let leadership = within(a.await_leadership()).await.unwrap();
@@ -429,7 +429,7 @@ type Work = Box<dyn FnMut(Leadership) -> Pin<Box<dyn Future<Output = Outcome> + 
 // Curator's selector swallows what its listener throws.
 #[tokio::test]
 async fn work_that_fails_is_seen_and_done_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start);
     let mut watching = selector.watch_state();
@@ -460,7 +460,7 @@ async fn work_that_fails_is_seen_and_done_again() {
 
 #[tokio::test]
 async fn who_leads_once_leads_again_when_told_to() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
     let mut watching = selector.watch_state();
@@ -483,7 +483,7 @@ async fn who_leads_once_leads_again_when_told_to() {
 // A zombie leader of Curator: work that does not end when it is interrupted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let (one, two) = (connect(&server).await, connect(&server).await);
     let (begin, mut begun) = mpsc::unbounded_channel();
     let (finish, finished) = std::sync::mpsc::channel::<()>();
@@ -564,7 +564,7 @@ async fn a_change_of_the_leader_costs_few_requests() {
 // Curator's latch and selector, which count every child, wait for each other at one path; so nobody leads twice there.
 #[tokio::test]
 async fn a_latch_and_a_selector_at_one_path_do_not_both_lead() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [one, two] = crate::support::connect_many(&server).await;
     let latch = latch(&one, "a");
     let leadership = within(latch.await_leadership()).await.unwrap();
@@ -604,7 +604,7 @@ fn stuck(leadership: Leadership, begun: mpsc::UnboundedSender<()>, end: std::syn
 // Curator's `close` of a client waits for no work either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_that_closes_waits_for_the_work_of_its_leaders() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [one, two] = crate::support::connect_many(&server).await;
     let (begin, mut begun) = mpsc::unbounded_channel();
     let (finish, mut finished) = mpsc::unbounded_channel();
@@ -633,7 +633,7 @@ async fn a_client_that_closes_waits_for_the_work_of_its_leaders() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_that_closes_waits_for_a_step_but_not_for_ever() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let two = connect(&server).await;
     for is_endless in [false, true] {
         let adopted = zookeeper_client::Client::connect(&server.connect_string()).await.unwrap();
@@ -687,7 +687,7 @@ fn told_selector_of_latches(client: &Client) -> (LeaderLatch, mpsc::UnboundedRec
 
 #[tokio::test]
 async fn work_that_nobody_polls_does_not_keep_the_leadership() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let options = LeaderOptions::new().grace(Duration::from_millis(20));
     let latch = LeaderLatch::start(&client, PATH, options).unwrap();
@@ -712,7 +712,7 @@ async fn work_that_nobody_polls_does_not_keep_the_leadership() {
 
 #[tokio::test]
 async fn work_that_was_stopped_does_not_look_done() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
     let mut watching = selector.watch_state();
@@ -746,7 +746,7 @@ async fn work_that_was_stopped_does_not_look_done() {
 /// On a runtime of its own, which a look that never returns would stop.
 #[tokio::test]
 async fn a_candidate_can_be_looked_at_while_its_state_is_borrowed() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let hosts = server.connect_string();
     let (tells, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

@@ -52,7 +52,7 @@ async fn make(zookeeper: &zk::Client, path: &str, rights: Permission) {
 // nothing.
 #[tokio::test]
 async fn without_a_right_it_fails_for_all_to_see_and_recovers() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
@@ -91,7 +91,7 @@ async fn without_a_right_it_fails_for_all_to_see_and_recovers() {
 
 #[tokio::test]
 async fn an_observer_without_a_right_says_so_and_recovers() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     make(&zookeeper, PATH, Permission::CREATE).await;
@@ -111,7 +111,7 @@ async fn an_observer_without_a_right_says_so_and_recovers() {
 // AURORA-1840: Curator's leaders step down at each lost connection.
 #[tokio::test]
 async fn a_lost_connection_costs_neither_the_leadership_nor_a_place() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let [leading, waiting] = [connect_through(&proxy).await, connect_through(&proxy).await];
@@ -144,7 +144,7 @@ async fn a_lost_connection_costs_neither_the_leadership_nor_a_place() {
 
 #[tokio::test]
 async fn it_can_be_given_up_at_the_first_doubt() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let options = LeaderOptions::new().suspect_policy(SuspectPolicy::GiveUp);
@@ -165,7 +165,7 @@ async fn it_can_be_given_up_at_the_first_doubt() {
 // nodes of sessions that are over.
 #[tokio::test]
 async fn whoever_loses_its_node_or_session_is_the_last_of_the_candidates() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [one, two] = connect_many(&server).await;
     let latches = [latch(&one), latch(&two)];
@@ -205,7 +205,7 @@ async fn whoever_loses_its_node_or_session_is_the_last_of_the_candidates() {
 // CURATOR-724: after the path is gone, Curator's latch before 5.8 never leads again.
 #[tokio::test]
 async fn a_wiped_server_has_a_leader_again() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let builder = Client::builder().session_timeout(Duration::from_secs(3));
     let clients = [
         builder.clone().connect(&server.connect_string()).await.unwrap(),
@@ -241,7 +241,7 @@ async fn a_wiped_server_has_a_leader_again() {
 // CURATOR-3, -18: a latch that is closed while its node is created leaves it for ever.
 #[tokio::test]
 async fn closed_at_any_request_it_leaves_nothing() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     for fate in [Fate::HoldReply, Fate::LoseReply, Fate::LoseRequest] {
@@ -295,7 +295,7 @@ async fn watched_leader(state: &mut watch::Receiver<LeaderState>, server: &Testi
 
 #[tokio::test]
 async fn it_starts_before_the_servers_and_is_closed_before_them() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     server.stop().await.unwrap();
     let builder = Client::builder().connection_timeout(Duration::from_millis(300));
     let client = builder.connect_lazily(&server.connect_string()).unwrap();
@@ -331,7 +331,7 @@ async fn it_starts_before_the_servers_and_is_closed_before_them() {
 
 #[tokio::test]
 async fn two_started_alike_are_two_candidates() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let same = || LeaderLatch::start(&client, PATH, LeaderOptions::new().id("same")).unwrap();
@@ -354,7 +354,7 @@ async fn two_started_alike_are_two_candidates() {
 
 #[tokio::test]
 async fn a_closed_client_ends_all() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [one, two] = connect_many(&server).await;
     let leading = latch(&one);
     let leadership = within(leading.await_leadership()).await.unwrap();
@@ -383,7 +383,7 @@ async fn a_closed_client_ends_all() {
 // CURATOR-3, -18 once more, of a latch that has lost its place.
 #[tokio::test]
 async fn closed_while_it_queues_again_it_leaves_nothing() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
@@ -419,7 +419,7 @@ async fn closed_while_it_queues_again_it_leaves_nothing() {
 
 #[tokio::test]
 async fn a_term_that_is_over_blocks_nobody_on_an_adopted_session() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let session = zk::Client::connect(&server.connect_string()).await.unwrap();
     let client = Client::from_zookeeper(session.clone()).unwrap();
     let other = connect(&server).await;

@@ -84,7 +84,7 @@ async fn any_text_is_a_key_of_its_own() {
 
 #[tokio::test]
 async fn the_root_of_the_servers_is_a_base() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let locks = Locks::new(&client, "/").unwrap();
     let guard = held(&locks, "zookeeper", &Owner::new()).await;
@@ -269,7 +269,7 @@ async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
 
 #[tokio::test]
 async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(60))
@@ -280,9 +280,11 @@ async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
     let locks = locks(&client);
     proxy.take_requests();
     let guard = held(&locks, "a", &Owner::new()).await;
-    use Request::{Create, GetChildren};
-    let first_of_all = [Create, GetChildren, Create, Create, Create, Create, GetChildren];
-    assert_eq!(proxy.take_requests(), first_of_all, "the path and its parents are made in between");
+    use Request::{Create, Exists, GetChildren, Multi};
+    let mut first_of_all = proxy.take_requests();
+    // Old servers do not tell along with a transaction when its nodes were created.
+    first_of_all.retain(|request| *request != Exists);
+    assert_eq!(first_of_all, [Create, GetChildren, Create, Create, Multi], "its parents are made in between");
     let waiter = {
         let locks = locks.clone();
         tokio::spawn(async move { held(&locks, "a", &Owner::new()).await })

@@ -4,20 +4,19 @@
 use std::time::Duration;
 
 use crate::support::*;
-use zk_recipes::testing::TestingServer;
 use zk_recipes::{Client, InterProcessMutex, Owner};
 use zookeeper_client as zk;
 
 /// A server, a client that is cancelled, one that holds, and a bystander who looks.
 struct Scene {
-    server: TestingServer,
+    server: PooledServer,
     cancelled: Client,
     holder: Client,
     bystander: zk::Client,
 }
 
 async fn scene() -> Scene {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let cancelled = connect(&server).await;
     let holder = connect(&server).await;
     let bystander = zk::Client::connect(&server.connect_string()).await.unwrap();

@@ -267,14 +267,14 @@ impl Subject for Downgraded {
 
 /// A server, clients, and a bystander who looks.
 struct Scene {
-    server: TestingServer,
+    server: PooledServer,
     zookeeper: zk::Client,
     clients: [Client; 5],
 }
 
 impl Scene {
     async fn start() -> Self {
-        let server = TestingServer::start().await.unwrap();
+        let server = empty_server().await;
         let bystander = zk::Client::connector().with_session_timeout(Duration::from_secs(40));
         let zookeeper = bystander.connect(&server.connect_string()).await.unwrap();
         let clients = connect_many(&server).await;
@@ -285,7 +285,7 @@ impl Scene {
     async fn with_long_sessions() -> Self {
         let long = Duration::from_secs(120);
         let server = TestingServer::builder().session_timeout_bounds(Duration::from_secs(1), long);
-        let server = server.start().await.unwrap();
+        let server = PooledServer::from(server.start().await.unwrap());
         let hosts = server.connect_string();
         let clients = join_all((0..5).map(|_| builder().session_timeout(long).connect(&hosts))).await;
         let clients = clients.into_iter().map(Result::unwrap).collect::<Vec<_>>().try_into().unwrap();
@@ -484,7 +484,8 @@ async fn compete(scene: &Scene, kind: Kind, clients: &[Client], rounds: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn excludes_clients_and_tasks() {
-    each_kind(async |scene: &Scene, kind: Kind| compete(scene, kind, &scene.clients[..3], 12).await).await;
+    each_kind(async |scene: &Scene, kind: Kind| compete(scene, kind, &scene.clients[..3], repeats(30)).await)
+        .await;
 }
 
 #[tokio::test]
@@ -650,7 +651,7 @@ async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
 
 #[tokio::test]
 async fn an_outage_longer_than_the_policy_is_an_error() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let client = Client::builder()
         .connection_timeout(Duration::from_millis(300))
         .retry_policy(RetryPolicy::one_time(Duration::from_millis(10)))
@@ -682,10 +683,11 @@ async fn an_acquire_dropped_at_each_await_leaves_nothing() {
         let client = &scene.clients[1];
         let session = session_id(client).await;
         release(take(kind.lock(client)).await).await;
-        for is_new in [true, false] {
+        let paths: &[bool] = if is_thorough() { &[true, false] } else { &[true] };
+        for is_new in paths {
             for awaits in 1.. {
                 // Each time the parents are missing, too.
-                let path = if is_new { format!("{}/{awaits}/a", kind.root()) } else { kind.path() };
+                let path = if *is_new { format!("{}/{awaits}/a", kind.root()) } else { kind.path() };
                 let lock = kind.lock_at(client, &path);
                 let acquiring = lock.clone();
                 let acquire = poll_times(async move { acquiring.acquire().await }, awaits);
@@ -1441,7 +1443,7 @@ async fn exclusion_survives_lost_replies() {
         let requests = [kind.creates(), &[Request::Delete, Request::GetChildren, Request::Exists]].concat();
         let sabotage = async {
             for request in requests.iter().cycle() {
-                if losses.load(SeqCst) == 20 {
+                if losses.load(SeqCst) == repeats(60) {
                     std::future::pending::<()>().await;
                 }
                 // Out of step with the retries: else it would always be the same request.
@@ -1454,7 +1456,7 @@ async fn exclusion_survives_lost_replies() {
             }
         };
         let competition = async {
-            while losses.load(SeqCst) < 10 {
+            while losses.load(SeqCst) < repeats(30) {
                 compete(scene, kind, &clients, 4).await;
             }
         };

@@ -8,7 +8,7 @@ use crate::support::kinds::{KINDS, Kind, in_task};
 use crate::support::*;
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{Client, Error, Owner, ReadWriteLock, RetryPolicy};
 
 const MS: Duration = Duration::from_millis(1);
@@ -16,7 +16,7 @@ const MS: Duration = Duration::from_millis(1);
 /// The wrong answer: nobody has the lock, the server is silent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_is_not_taken_for_a_lock_that_is_held_few() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let lock = mutex(&client);
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -47,7 +47,7 @@ async fn a_silent_server_is_not_taken_for_a_lock_that_is_held_few() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_is_not_taken_for_a_lock_that_is_held_many() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let lock = mutex(&client);
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -64,7 +64,7 @@ async fn a_silent_server_is_not_taken_for_a_lock_that_is_held_many() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acquires_that_are_not_polled_keep_no_reader_out() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let lock = ReadWriteLock::new(&client, "/rw").unwrap();
     lock.read().acquire().await.unwrap().release().await.unwrap();
@@ -92,7 +92,7 @@ async fn time_of_not_connected(client: &Client, callers: usize) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_is_told_to_many_as_soon_as_to_few() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(10))
@@ -112,7 +112,7 @@ async fn an_outage_is_told_to_many_as_soon_as_to_few() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_that_cannot_be_done_keep_no_error_away() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(10))
@@ -147,7 +147,7 @@ async fn deletes_that_cannot_be_done_keep_no_error_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_after_all_others_have_given_up_succeeds() {
     const CALLERS: usize = 10;
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let bystander = bystander(&server).await;
     let lock = mutex(&client);
@@ -169,7 +169,7 @@ async fn a_try_after_all_others_have_given_up_succeeds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_follows_a_ticket_hears_of_its_end() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [client, holder] = connect_many(&server).await;
     let lock = mutex(&client);
     let held = mutex(&holder).acquire().await.unwrap();
@@ -216,7 +216,7 @@ fn caller_on_its_own_runtime(
 }
 
 async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(20))
@@ -292,7 +292,7 @@ async fn no_crowd_needs_the_runtime_of_one_who_gave_up_and_that_nobody_drives() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_handle_ends_the_session_after_a_storm() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [client, holder] = connect_many(&server).await;
     let b = bystander(&server).await;
     for kind in [Kind::Mutex, Kind::Permit, Kind::Multi, Kind::Read] {
@@ -326,7 +326,7 @@ fn a_caller_elsewhere_hears_that_the_runtime_of_the_client_is_gone() {
     let _in_it = other.enter();
     for round in 0..3 {
         let (server, proxy) = other.block_on(async {
-            let s = TestingServer::start().await.unwrap();
+            let s = empty_server().await;
             let p = FaultProxy::start(&s).await.unwrap();
             (s, p)
         });
@@ -374,7 +374,7 @@ fn a_caller_elsewhere_hears_that_the_runtime_of_the_client_is_gone() {
 /// What the user gives panics once; the janitor must go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_of_the_users_does_not_stop_the_janitor() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let b = bystander(&server).await;
     let panics = Arc::new(AtomicBool::new(false));
     let client = {
@@ -411,7 +411,7 @@ async fn a_panic_of_the_users_does_not_stop_the_janitor() {
 fn an_acquire_under_way_may_be_dropped_outside_of_any_runtime() {
     let home = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (server, client) = home.block_on(async {
-        let s = TestingServer::start().await.unwrap();
+        let s = empty_server().await;
         let c = connect(&s).await;
         (s, c)
     });

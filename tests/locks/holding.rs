@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::{join, join_all};
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockOptions, LockState,
     LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Semaphore,
@@ -175,7 +175,7 @@ async fn a_hold_of_no_time_is_refused() {
 
 #[tokio::test]
 async fn a_hold_that_has_ended_is_ended_once() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = Client::connect(&proxy.connect_string()).await.unwrap();
     let nodes: usize = KINDS.into_iter().map(Kind::nodes).sum();
@@ -244,7 +244,7 @@ async fn a_hold_that_has_ended_is_ended_once() {
 
 #[tokio::test]
 async fn the_time_is_over_also_while_the_server_is_silent() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client =
         Client::builder().session_timeout(2 * BOUND).connect(&server.connect_string()).await.unwrap();
@@ -281,7 +281,7 @@ async fn the_time_is_over_also_while_the_server_is_silent() {
 
 #[tokio::test]
 async fn a_holder_hears_that_its_lock_is_asked_for() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holding, other] = connect_many(&server).await;
     for kind in KINDS {
@@ -434,7 +434,7 @@ async fn a_holder_that_was_asked_still_shows_who_it_is() {
 
 #[tokio::test]
 async fn no_request_is_lost_by_showing_who_holds() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -546,7 +546,7 @@ async fn a_path_that_does_not_exist_is_told_from_a_free_lock() {
 
 #[tokio::test]
 async fn other_data_is_no_request() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = Client::connect(&proxy.connect_string()).await.unwrap();
@@ -574,7 +574,7 @@ async fn other_data_is_no_request() {
 
 #[tokio::test]
 async fn whoever_no_longer_waits_for_a_request_misses_none() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [holding, other] = connect_many(&server).await;
     for kind in KINDS {
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
@@ -617,7 +617,7 @@ impl End {
 
 #[tokio::test]
 async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let other = connect(&server).await;
     for kind in KINDS {
@@ -670,7 +670,7 @@ async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
 
 #[tokio::test]
 async fn closing_also_wakes_who_waits_for_a_request_if_the_session_goes_on() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     // It is not this library's to end.
     let client = Client::from_zookeeper(bystander(&server).await).unwrap();
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
@@ -813,7 +813,7 @@ async fn the_next_gets_what_was_taken_from_the_holder() {
 
 #[tokio::test]
 async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let operator = Client::connect(&proxy.connect_string()).await.unwrap();
     let guard = Kind::Mutex.unlimited(&connect(&server).await).acquire().await.unwrap();
@@ -981,7 +981,7 @@ async fn others_see_the_data_of_the_node() {
 /// On a thread of its own, which a look that never returns would stop.
 #[tokio::test]
 async fn a_guard_can_be_looked_at_while_its_state_is_borrowed() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let hosts = server.connect_string();
     let (tells, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -1016,7 +1016,7 @@ async fn a_guard_can_be_looked_at_while_its_state_is_borrowed() {
 
 #[tokio::test]
 async fn every_lock_knows_for_whom_it_was_acquired() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let (owner, other) = (Owner::new(), Owner::new());
     for kind in KINDS {
@@ -1043,7 +1043,7 @@ async fn every_lock_knows_for_whom_it_was_acquired() {
 
 #[tokio::test]
 async fn several_permits_are_one_guard_or_many() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let semaphore = Semaphore::new(&client, "/semaphores/a", 3).unwrap();
     let owner = Owner::new();

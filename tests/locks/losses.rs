@@ -10,7 +10,7 @@ use crate::support::*;
 use futures_util::future::{join, join_all, join3};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{
     Client, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason, MultiLock, SuspectPolicy,
 };
@@ -70,7 +70,7 @@ async fn all_are(guards: &[LockGuard], wanted: LockState) {
 
 #[tokio::test]
 async fn a_killed_session_is_heard_of_at_once_and_for_what_it_is() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let long = Client::builder().session_timeout(Duration::from_secs(30));
     let killed = long.connect(&server.connect_string()).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_killed_session_is_heard_of_at_once_and_for_what_it_is() {
 
 #[tokio::test]
 async fn a_deleted_node_is_heard_of_by_who_listens() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holding, other] = connect_many(&server).await;
     for kind in KINDS {
@@ -139,7 +139,7 @@ async fn a_deleted_node_is_heard_of_by_who_listens() {
 
 #[tokio::test]
 async fn a_deleted_node_is_heard_of_also_if_nobody_listens() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     for kind in KINDS {
@@ -158,7 +158,7 @@ async fn a_deleted_node_is_heard_of_also_if_nobody_listens() {
 
 #[tokio::test]
 async fn a_transaction_finds_out_that_the_node_was_deleted() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holding, other] = connect_many(&server).await;
     for kind in KINDS {
@@ -180,7 +180,7 @@ async fn a_transaction_finds_out_that_the_node_was_deleted() {
 /// A waiter asks nothing for so long that its session is in doubt, without need.
 #[tokio::test]
 async fn a_grant_after_a_long_wait_is_in_no_doubt() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let holder = connect(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let timeout = Duration::from_secs(6);
@@ -205,7 +205,7 @@ async fn a_grant_after_a_long_wait_is_in_no_doubt() {
 
 #[tokio::test]
 async fn what_is_in_doubt_is_kept_or_given_up() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let [keeping, other] = [connect_through(&proxy).await, connect(&server).await];
@@ -262,7 +262,7 @@ async fn what_is_in_doubt_is_kept_or_given_up() {
 /// A client that has lost its connection is not heard of by then: only the clock can tell.
 #[tokio::test]
 async fn without_contact_the_lock_is_lost_before_the_session_ends() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let short = Client::builder().session_timeout(Duration::from_secs(3));
     let cut_off = short.connect(&proxy.connect_string()).await.unwrap();
@@ -293,7 +293,7 @@ async fn without_contact_the_lock_is_lost_before_the_session_ends() {
 
 #[tokio::test]
 async fn the_states_of_the_members_are_one() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let [cut, direct] = [connect_through(&proxy).await, connect(&server).await];
     let of_two = MultiLock::of([Kind::Mutex.unlimited(&cut), Kind::Write.unlimited(&direct)]).unwrap();
@@ -322,7 +322,7 @@ async fn the_states_of_the_members_are_one() {
 
 #[tokio::test]
 async fn the_lock_is_valid_until_the_first_end_of_all() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [ten, thirty] = [Duration::from_secs(10), Duration::from_secs(30)];
     let client = async |timeout| {
         Client::builder().session_timeout(timeout).connect(&server.connect_string()).await.unwrap()
@@ -354,7 +354,7 @@ async fn the_lock_is_valid_until_the_first_end_of_all() {
 /// What is answered late was asked long ago, and vouches for no more than that.
 #[tokio::test]
 async fn a_late_answer_does_not_prolong_the_validity() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let delay = Duration::from_secs(1);
@@ -374,7 +374,7 @@ async fn a_late_answer_does_not_prolong_the_validity() {
 /// Nobody asks anything, and yet the session stays confirmed, for longer than one answer vouches for it.
 #[tokio::test]
 async fn a_hold_at_rest_stays_valid() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let short = Client::builder().session_timeout(Duration::from_secs(3));
     let client = short.connect(&server.connect_string()).await.unwrap();
     let guards = join_all(KINDS.map(async |kind| kind.unlimited(&client).acquire().await.unwrap())).await;
@@ -393,7 +393,7 @@ async fn a_hold_at_rest_stays_valid() {
 
 #[tokio::test]
 async fn the_time_is_over_also_while_it_is_in_doubt() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     // In doubt for longer than the test.
@@ -444,7 +444,7 @@ async fn work_that_is_done_in_time_has_its_result() {
 /// Whoever listens hears the end of the node, and then its absence, before the release is confirmed.
 #[tokio::test]
 async fn a_release_is_no_loss_however_long_it_takes() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;

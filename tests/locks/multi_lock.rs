@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::room::{Room, linger};
 use crate::support::*;
 use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
     ReadWriteLock, Result, SemaphoreMutex,
@@ -156,7 +156,7 @@ async fn those_who_take_one_after_the_other_do_not_deadlock() {
 
 #[tokio::test]
 async fn whoever_waits_in_one_queue_has_left_the_later_ones() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, other] = connect_many(&server).await;
     for (held, lengths) in [(A, [2, 0, 0]), (B, [1, 2, 0]), (C, [1, 1, 2])] {
@@ -191,7 +191,7 @@ async fn lengths_of_queues(zookeeper: &zk::Client) -> [usize; 3] {
 
 #[tokio::test]
 async fn all_of_them_or_none() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, other] = connect_many(&server).await;
     let lock = multi(&own);
@@ -235,7 +235,7 @@ async fn all_of_them_or_none() {
 
 #[tokio::test]
 async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, holder, next] = connect_many(&server).await;
     let given = MultiLock::of(mutexes(&own)).unwrap();
@@ -273,7 +273,7 @@ async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again()
 
 #[tokio::test]
 async fn a_place_that_is_lost_while_waiting_in_it_is_taken_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, holder, next] = connect_many(&server).await;
     let held = mutex_at(&holder, B).acquire().await.unwrap();
@@ -342,7 +342,7 @@ async fn only_left(zookeeper: &zk::Client, expected: &[&str]) {
 
 #[tokio::test]
 async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, others] = [connect_many(&server).await, connect_many(&server).await];
     let [at_a, at_b, at_c] = mixed(&own);
@@ -376,7 +376,7 @@ async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
 
 #[tokio::test]
 async fn locks_of_all_kinds_are_given_back_when_the_rest_is_not_had_in_time() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, others] = [connect_many(&server).await, connect_many(&server).await];
     let lock = MultiLock::of(mixed(&own)).unwrap();
@@ -416,7 +416,7 @@ async fn locks_of_all_kinds_are_given_back_when_the_rest_is_not_had_in_time() {
 
 #[tokio::test]
 async fn locks_of_all_kinds_are_given_back_when_one_fails() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let other = connect(&server).await;
     for closed in 0..3 {
@@ -429,9 +429,10 @@ async fn locks_of_all_kinds_are_given_back_when_one_fails() {
         assert_eq!(within(lock.try_acquire_for(LONG)).await.unwrap_err(), Error::Closed);
         only_left(&zookeeper, &[]).await;
     }
-    // While it waits, and one of those to be given back is lost.
+    // While it waits, and one of those to be given back is lost, of which nothing was heard before.
     for is_timed in [false, true] {
-        let own = connect_many(&server).await;
+        let proxy = FaultProxy::start(&server).await.unwrap();
+        let own = [connect_through(&proxy).await, connect(&server).await, connect(&server).await];
         let lock = MultiLock::of(mixed(&own)).unwrap();
         let held = SemaphoreMutex::new(&other, C).unwrap().acquire().await.unwrap();
         let waiting = lock.clone();
@@ -440,8 +441,15 @@ async fn locks_of_all_kinds_are_given_back_when_one_fails() {
         });
         watches_of(&server, 1).await;
         let lost = format!("{A}/{}", children(&zookeeper, A).await[0]);
+        proxy.set_traffic(Traffic::black_hole_to_client());
+        proxy.take_requests();
         zookeeper.delete(&lost, None).await.unwrap();
         own[2].close().await;
+        eventually("it gives the first one back", async || {
+            proxy.take_requests().contains(&Request::Delete).then_some(())
+        })
+        .await;
+        proxy.set_traffic(Traffic::pass());
         let lost = Error::LockLost { path: lost, reason: LossReason::Deleted };
         let several = Error::Several { first: Box::new(Error::Closed), others: vec![lost] };
         assert_eq!(within(waiter).await.unwrap().unwrap_err(), several);
@@ -458,7 +466,7 @@ async fn quiet(server: &str) -> Client {
 
 #[tokio::test]
 async fn an_owner_enters_again_without_a_request() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = quiet(&server.connect_string()).await;
     let session = session_id(&client).await;
@@ -499,7 +507,7 @@ async fn an_owner_enters_again_without_a_request() {
 
 #[tokio::test]
 async fn waiting_for_oneself_is_refused() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let lock = multi(&client);
@@ -601,19 +609,9 @@ async fn options_are_those_of_every_member() {
     assert!(matches!(guard.release().await, Err(Error::Several { others, .. }) if others.len() == 2));
 }
 
-/// Whether a server tells when the nodes that a transaction creates were created; old ones do not.
-async fn dates_transactions(zookeeper: &zk::Client) -> bool {
-    let mut writer = zookeeper.new_multi_writer();
-    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
-    writer.add_create("/probe", b"", &ephemeral).unwrap();
-    let created = writer.commit().await.unwrap().remove(0);
-    zookeeper.delete("/probe", None).await.unwrap();
-    matches!(created, zk::MultiWriteResult::Create { stat, .. } if !stat.is_invalid())
-}
-
 #[tokio::test]
 async fn requests_per_operation() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = quiet(&proxy.connect_string()).await;
@@ -672,7 +670,7 @@ async fn requests_per_operation() {
 
 #[tokio::test]
 async fn a_lost_reply_leaves_one_node_in_each_queue_or_none() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -738,7 +736,7 @@ fn what_may_cross_threads() {
 /// More often than the retry policy allows in a row; but each time it has waited in the queue again.
 #[tokio::test]
 async fn losing_its_place_again_and_again_does_not_end_the_wait() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, holder] = connect_many(&server).await;
     let held = mutex_at(&holder, B).acquire().await.unwrap();
@@ -766,7 +764,7 @@ async fn losing_its_place_again_and_again_does_not_end_the_wait() {
 #[tokio::test]
 async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_does_not_ask_again_and_again()
 {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
@@ -803,7 +801,7 @@ async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_d
 
 #[tokio::test]
 async fn whoever_loses_a_node_whenever_it_enters_gives_up_after_a_bounded_number_of_requests() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
@@ -867,7 +865,7 @@ fn lost_at_once(client: &Client) -> MultiLock {
 /// To acquire again what is lost at once would be a storm, and never end.
 #[tokio::test]
 async fn locks_that_are_lost_at_once_fail_the_acquire() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let lock = lost_at_once(&client);
     let second = Duration::from_secs(1);
@@ -885,12 +883,12 @@ async fn locks_that_are_lost_at_once_fail_the_acquire() {
 /// Two calls of one owner wait, on a thread each: when one has the lock, the other enters it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holder, client]: [Client; 2] = connect_many(&server).await;
     let paths: Vec<String> = (0..400).map(|number| format!("/multi/{number:03}")).collect();
     let lock = MultiLock::new(&client, &paths).unwrap().owned_by(&Owner::new());
-    for round in 0..20 {
+    for round in 0..repeats(20) {
         let held = mutex_at(&holder, &paths[0]).acquire().await.unwrap();
         let (acquired, mut guards) = tokio::sync::mpsc::unbounded_channel();
         for _ in 0..2 {
@@ -913,7 +911,7 @@ async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
 /// `None` means that somebody else had it; whoever has not reached the queue gets an error.
 #[tokio::test]
 async fn a_try_of_existing_locks_at_a_silent_server_does_not_say_that_somebody_has_them() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     for (kind, lock) in [("paths", pair(&client)), ("existing locks", existing(&client))] {
         lock.acquire().await.unwrap().release().await.unwrap();
@@ -927,7 +925,7 @@ async fn a_try_of_existing_locks_at_a_silent_server_does_not_say_that_somebody_h
 /// All locks are free and were acquired; the servers are silent when they are asked whether they are still held.
 #[tokio::test]
 async fn a_try_of_free_existing_locks_does_not_say_that_somebody_has_them() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let lock = existing(&client);
@@ -945,7 +943,7 @@ async fn a_try_of_free_existing_locks_does_not_say_that_somebody_has_them() {
 /// The deadline bounds the whole of an acquire, whatever the servers take for each lock.
 #[tokio::test]
 async fn the_deadline_of_existing_locks_holds_when_each_takes_a_little() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let locks = (0..60).map(|number| lock_at(&client, &format!("/multi/{number:02}")));
@@ -969,7 +967,7 @@ async fn the_deadline_of_existing_locks_holds_when_each_takes_a_little() {
 /// Two calls of one owner for existing locks: the loss of a lock that both have does not end the wait.
 #[tokio::test]
 async fn a_lock_lost_while_two_calls_of_one_owner_wait_is_acquired_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holder, client]: [Client; 2] = connect_many(&server).await;
     let lock = existing(&client).owned_by(&Owner::new());

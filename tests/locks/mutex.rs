@@ -10,7 +10,7 @@ use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::join;
 use tokio::sync::mpsc;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason,
     MultiLock, Owner, ReadWriteLock, RetryPolicy, Semaphore,
@@ -561,7 +561,7 @@ fn found(error: &Error) -> (&'static str, Option<&str>) {
 // hold beside the other one.
 #[tokio::test]
 async fn behind_the_node_of_another_kind_of_recipe_it_fails_and_leaves_nothing() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = mutex(&client);
@@ -594,7 +594,7 @@ async fn behind_the_node_of_another_kind_of_recipe_it_fails_and_leaves_nothing()
 
 #[tokio::test]
 async fn who_comes_to_the_path_of_another_kind_of_recipe_does_no_harm_there() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [one, two, late] = connect_many(&server).await;
     let held = mutex(&one).acquire().await.unwrap();
@@ -624,7 +624,7 @@ async fn who_comes_to_the_path_of_another_kind_of_recipe_does_no_harm_there() {
 
 #[tokio::test]
 async fn a_waiter_that_finds_another_kind_of_recipe_after_a_reconnect_fails() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let (one, two) = (connect(&server).await, connect_through(&proxy).await);
@@ -645,7 +645,7 @@ async fn a_waiter_that_finds_another_kind_of_recipe_after_a_reconnect_fails() {
 
 #[tokio::test]
 async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = mutex(&client);
@@ -673,7 +673,7 @@ async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
 
 #[tokio::test]
 async fn a_mutex_below_another_may_be_called_leases() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let clients = connect_many::<2>(&server).await;
     for client in &clients {
         let below = InterProcessMutex::new(client, "/app/leases").unwrap();
@@ -686,7 +686,7 @@ async fn a_mutex_below_another_may_be_called_leases() {
 
 #[tokio::test]
 async fn the_path_of_a_semaphore_is_no_mutex() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [one, two] = connect_many(&server).await;
     let semaphore = Semaphore::new(&one, "/locks/a", 2).unwrap();
     let permit = semaphore.acquire().await.unwrap();
@@ -787,7 +787,7 @@ async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
 /// A look from another thread does not make a release return early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let mutex = mutex(&connect_through(&proxy).await);
     let owner = Owner::new();
@@ -818,7 +818,7 @@ async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
 /// An operator deletes the node of a ticket, and somebody makes one of that name.
 #[tokio::test]
 async fn a_node_made_again_under_a_ticket_is_no_storm() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let other = bystander(&server).await;
@@ -847,7 +847,7 @@ async fn a_node_made_again_under_a_ticket_is_no_storm() {
 /// The lock objects and tickets of one recipe are gone: another may follow at once.
 #[tokio::test]
 async fn another_recipe_may_follow_a_ticket_that_is_dropped() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let lock = mutex(&client);
     let ticket = lock.enqueue().await.unwrap();
@@ -860,7 +860,7 @@ async fn another_recipe_may_follow_a_ticket_that_is_dropped() {
 /// The same with somebody who waited behind it.
 #[tokio::test]
 async fn another_recipe_may_follow_a_watched_ticket_that_is_dropped() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let lock = mutex(&client);
     let ticket = lock.enqueue().await.unwrap();
@@ -875,7 +875,7 @@ async fn another_recipe_may_follow_a_watched_ticket_that_is_dropped() {
 /// A waiter keeps its place however often requests fail; so does a ticket that is awaited during an outage.
 #[tokio::test]
 async fn an_outage_longer_than_the_policy_does_not_cost_a_ticket_its_place() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();

@@ -172,7 +172,7 @@ async fn readers_share_and_writers_exclude() {
 
 #[tokio::test]
 async fn first_come_first_served() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let clients: [Client; 8] = connect_many(&server).await;
     let mut inside = vec![read_write(&clients[0]).write().acquire().await.unwrap()];
     let mut line = Line::default();
@@ -214,7 +214,7 @@ async fn watched(server: &TestingServer) -> BTreeMap<i64, Vec<i32>> {
 
 #[tokio::test]
 async fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_whoever_is_before_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let clients: [Client; 6] = connect_many(&server).await;
     let sessions = join_all(clients.iter().map(session_id)).await;
     let first = read_write(&clients[0]).read().acquire().await.unwrap();
@@ -340,7 +340,7 @@ async fn owners_do_not_enter_for_each_other_on_either_side() {
 
 #[tokio::test]
 async fn a_writer_goes_on_as_a_reader() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, second, third, fourth] = connect_many(&server).await;
     let lock = read_write(&own);
@@ -377,7 +377,7 @@ async fn a_writer_goes_on_as_a_reader() {
 
 #[tokio::test]
 async fn a_reader_that_still_writes_keeps_everybody_out() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [own, second, third] = connect_many(&server).await;
     let lock = read_write(&own);
     let writing = lock.write().acquire().await.unwrap();
@@ -404,7 +404,7 @@ async fn a_reader_that_still_writes_keeps_everybody_out() {
 
 #[tokio::test]
 async fn a_writer_that_has_lost_its_node_does_not_become_a_reader() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, other] = connect_many(&server).await;
     let lock = read_write(&own);
@@ -433,7 +433,7 @@ async fn a_writer_that_has_lost_its_node_does_not_become_a_reader() {
 
 #[tokio::test]
 async fn a_downgrade_dropped_at_each_await_leaves_the_write_hold_alone() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let session = session_id(&client).await;
@@ -460,7 +460,7 @@ async fn a_downgrade_dropped_at_each_await_leaves_the_write_hold_alone() {
 
 #[tokio::test]
 async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -506,7 +506,7 @@ async fn quiet(server: &TestingServer) -> Client {
 
 #[tokio::test]
 async fn a_reader_that_wants_to_write_is_refused_at_once() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = quiet(&server).await;
     let lock = read_write(&client);
     let session = session_id(&client).await;
@@ -897,7 +897,7 @@ fn what_may_cross_threads() {
 
 #[tokio::test]
 async fn behind_a_mutex_neither_side_is_granted() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [one, two, three] = connect_many(&server).await;
     let lock = ReadWriteLock::new(&two, "/locks/a").unwrap();
@@ -936,7 +936,7 @@ enum Loses {
 /// until it has ended.
 #[tokio::test]
 async fn a_writer_that_is_lost_after_it_became_a_reader_reads() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let lock = read_write(&client);
@@ -975,7 +975,7 @@ async fn a_writer_that_is_lost_after_it_became_a_reader_reads() {
 /// The lock is lost first, and then nobody has come in between.
 #[tokio::test]
 async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobody_behind_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
@@ -998,7 +998,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobo
 /// The line does not pass on yet: a transaction of the writer was sent, and its answer was not awaited.
 #[tokio::test]
 async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_its_line_waits() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
@@ -1026,7 +1026,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_it
 
 #[tokio::test]
 async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
@@ -1078,13 +1078,13 @@ async fn sides_that_one_owner_wants_at_the_same_time_do_not_wait_for_each_other(
 /// Two calls of one owner to read, on a thread each, share one hold, whichever is released first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_that_reads_twice_reads_until_both_are_released() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holder, client]: [Client; 2] = connect_many(&server).await;
     let owner = Owner::new();
     let outside = ReadWriteLock::new(&holder, LOCK).unwrap();
     let lock = ReadWriteLock::new(&client, LOCK).unwrap().read().owned_by(&owner);
-    for round in 0..300 {
+    for round in 0..repeats(300) {
         let held = outside.write().acquire().await.unwrap();
         let (acquired, mut guards) = tokio::sync::mpsc::unbounded_channel();
         for _ in 0..2 {

@@ -113,7 +113,7 @@ async fn the_count_is_never_exceeded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_count_is_never_exceeded_when_replies_are_lost() {
     const PERMITS: usize = 3;
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
     let zookeeper = bystander(&server).await;
     let room = Arc::new(Room::default());
@@ -318,7 +318,7 @@ async fn holders_and_then_waiters_are_listed_with_their_data() {
 
 #[tokio::test]
 async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let observer = semaphore(&connect_through(&proxy).await, 1);
@@ -380,14 +380,14 @@ async fn what_can_never_be_had_is_refused_before_anything_is_sent() {
 
 /// A server, a client that gives up, one that holds, and a bystander.
 struct Scene {
-    server: TestingServer,
+    server: PooledServer,
     zookeeper: zk::Client,
     giving_up: Client,
     holding: Client,
 }
 
 async fn scene() -> Scene {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [giving_up, holding] = connect_many(&server).await;
     Scene { server, zookeeper, giving_up, holding }
@@ -447,7 +447,7 @@ async fn nothing_stays_of_an_acquire_that_is_dropped_at_any_await() {
 
 #[tokio::test]
 async fn nothing_stays_of_leases_that_were_made_when_nobody_waited_for_them_any_more() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -543,7 +543,7 @@ fn ephemeral() -> zk::CreateOptions<'static> {
 
 #[tokio::test]
 async fn whoever_loses_its_place_at_the_gate_queues_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holding, evicted, third] = connect_many(&server).await;
     let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
@@ -575,7 +575,7 @@ async fn whoever_loses_its_place_at_the_gate_queues_again() {
 /// Between its look at what is free and its leases, another has passed the gate.
 #[tokio::test]
 async fn without_a_place_at_the_gate_no_permit_is_taken() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let semaphores = [connect_through(&proxy).await, connect(&server).await].map(|c| semaphore(&c, 1));
@@ -607,7 +607,7 @@ async fn without_a_place_at_the_gate_no_permit_is_taken() {
 /// More often than the retry policy allows in a row: each time it has waited for a permit.
 #[tokio::test]
 async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = Client::builder()
         .session_timeout(Duration::from_secs(10))
@@ -641,7 +641,7 @@ async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
 /// There the order takes a question more. Meanwhile the leases may have changed.
 #[tokio::test]
 async fn past_the_last_number_the_count_is_not_exceeded_either() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let semaphore = semaphore(&connect_through(&proxy).await, 1);
@@ -670,7 +670,7 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
 
 #[tokio::test]
 async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holding, killed, third] = connect_many(&server).await;
     let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
@@ -700,7 +700,7 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
 
 #[tokio::test]
 async fn a_holder_whose_session_is_killed_has_lost_its_permits() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [killed, other] = connect_many(&server).await;
     let lost = semaphore(&killed, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
@@ -727,7 +727,7 @@ async fn a_holder_whose_session_is_killed_has_lost_its_permits() {
 
 #[tokio::test]
 async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -771,7 +771,7 @@ async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
 /// before us at the gate may have taken its leases and left before our task is polled.
 #[tokio::test]
 async fn whoever_takes_its_turn_late_counts_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let mutex = SemaphoreMutex::new(&connect(&server).await, PATH).unwrap();
     for _ in 0..3 {
@@ -804,7 +804,7 @@ async fn whoever_takes_its_turn_late_counts_again() {
 /// back than that, and would show leases of the past.
 #[tokio::test]
 async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmation() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let [holding, next] = connect_many(&server).await;
@@ -844,7 +844,7 @@ async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmat
 /// pass it, as often as they come.
 #[tokio::test]
 async fn the_loss_of_the_place_at_the_gate_is_noticed_at_the_next_change() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let waiter = acquire_in_task(&semaphore(&connect(&server).await, 1), 1);
     release(within(waiter).await.unwrap().unwrap()).await;
@@ -869,7 +869,7 @@ async fn the_loss_of_the_place_at_the_gate_is_noticed_at_the_next_change() {
 /// Those behind it in the same client watch nothing but the line, and may want fewer permits than it does.
 #[tokio::test]
 async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holding, waiting] = connect_many(&server).await;
     let held = semaphore(&holding, 2).many(1).unwrap().acquire().await.unwrap().into_permits();
@@ -917,7 +917,7 @@ async fn another_number_of_permits_in_one_client_is_refused_while_the_first_live
 
 #[tokio::test]
 async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [many, few] = connect_many(&server).await;
     let (five, one) = (semaphore(&many, 5), semaphore(&few, 1));
@@ -946,7 +946,7 @@ async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
 
 #[tokio::test]
 async fn two_round_trips_for_any_number_of_permits() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -963,11 +963,10 @@ async fn two_round_trips_for_any_number_of_permits() {
         client.zookeeper().await.unwrap().sync("/").await.unwrap();
         proxy.take_requests();
     };
-    // From the third on the queue at the gate is known.
     let new = [Request::Create, Request::GetChildren, Request::GetChildren];
-    let again = [Request::Exists, Request::Create, Request::GetChildren, Request::GetChildren];
-    let known = [Request::Create, Request::GetChildren, Request::GetData];
-    for (semaphore, wanted, first) in [(&fixed, 1, &new[..]), (&fixed, 3, &again), (&shared, 2, &known)] {
+    let again =
+        [Request::Exists, Request::Create, Request::GetChildren, Request::GetChildren, Request::GetData];
+    for (semaphore, wanted, first) in [(&fixed, 3, &new[..]), (&shared, 2, &again)] {
         fresh().await;
         proxy.set_traffic(Traffic::black_hole_to_client());
         let acquiring = acquire_in_task(semaphore, wanted);
@@ -1000,7 +999,7 @@ async fn two_round_trips_for_any_number_of_permits() {
 
 #[tokio::test]
 async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let semaphore = semaphore(&connect_through(&proxy).await, 2);
@@ -1064,7 +1063,7 @@ async fn a_shared_count_is_four_bytes_in_a_node() {
 
 #[tokio::test]
 async fn of_two_who_make_a_count_the_first_has_its_seed() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let late = SharedCount::new(&connect_through(&proxy).await, COUNT, 1).unwrap();
     let early = SharedCount::new(&connect(&server).await, COUNT, 2).unwrap();
@@ -1123,7 +1122,7 @@ async fn a_count_of_another_client_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn the_limit_follows_the_shared_count() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let clients: [Client; 2] = connect_many(&server).await;
     let counts = clients.each_ref().map(|client| SharedCount::new(client, COUNT, 2).unwrap());
@@ -1257,7 +1256,7 @@ async fn a_semaphore_mutex_is_a_semaphore_with_one_permit() {
 
 #[tokio::test]
 async fn a_mutex_among_the_leases_is_an_error() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [one, two] = connect_many(&server).await;
     let mutex = InterProcessMutex::new(&one, "/locks/a/leases").unwrap();
     let held = mutex.acquire().await.unwrap();
@@ -1276,7 +1275,7 @@ async fn a_mutex_among_the_leases_is_an_error() {
 /// All permits are free; the servers are silent while they are taken.
 #[tokio::test]
 async fn a_timed_acquire_of_free_permits_does_not_say_that_somebody_has_them() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let semaphore = Semaphore::new(&client, PATH, 3).unwrap();

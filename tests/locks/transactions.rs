@@ -6,7 +6,7 @@ use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::join;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::zookeeper_client::{self as zk, MultiWriteResult};
 use zk_recipes::{
     Acl, AuthId, Client, CreateMode, Error, LockGuard, LockOptions, LossReason, MultiLock, Owner, Permission,
@@ -141,7 +141,7 @@ async fn what_cannot_be_done_is_named_and_nothing_is_done() {
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let [one, two] = [connect_through(&proxy).await, connect_through(&proxy).await];
     let guard = Kind::Mutex.unlimited(&one).acquire().await.unwrap();
@@ -179,7 +179,7 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn every_member_of_a_multi_lock_must_be_held() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let locks = [
@@ -220,7 +220,7 @@ async fn a_writer_that_reads_writes_by_either_node() {
 
 #[tokio::test]
 async fn when_no_answer_comes_it_was_done_or_not() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -247,7 +247,7 @@ async fn when_no_answer_comes_it_was_done_or_not() {
 
 #[tokio::test]
 async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let write = async |guard: &LockGuard| {
@@ -281,7 +281,7 @@ async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
 
 #[tokio::test]
 async fn closing_leaves_it_open_whether_it_was_done() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -312,7 +312,7 @@ async fn closing_leaves_it_open_whether_it_was_done() {
 
 #[tokio::test]
 async fn after_the_end_of_the_session_nothing_is_done() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     for kind in KINDS {
@@ -391,7 +391,7 @@ enum Goes {
 /// Nothing that was sent by the one before may be done under the next one.
 #[tokio::test]
 async fn what_a_holder_has_sent_is_done_before_the_next_one_holds() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let all = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     zookeeper.create("/data", b"", &all).await.unwrap();
@@ -442,7 +442,7 @@ async fn what_a_holder_has_sent_is_done_before_the_next_one_holds() {
 /// Cut off, it may be done late, by a server that the client has left; but not without the holder's node.
 #[tokio::test]
 async fn after_a_transaction_without_an_answer_the_next_one_holds_when_the_node_is_gone() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;

@@ -5,6 +5,7 @@ pub mod alone;
 pub mod counter;
 pub mod kinds;
 pub mod memory;
+pub mod pool;
 pub mod room;
 pub mod runtime;
 pub mod watches;
@@ -23,10 +24,21 @@ use zk_recipes::{Acl, AuthId, Client, ClientBuilder, Error, InterProcessMutex, L
 use zookeeper_client as zk;
 
 #[allow(unused_imports)]
+pub use self::pool::{PooledServer, empty_server};
+#[allow(unused_imports)]
 pub use self::watches::{watches, watches_of, watches_on_children, watches_with_holders};
 
 /// What must happen, happens within this time even on a busy machine.
 pub const BOUND: Duration = Duration::from_secs(60);
+
+/// How often to repeat what goes wrong by bad luck only: a tenth of `times`, or all of them if `ZK_RECIPES_THOROUGH` is set.
+pub fn repeats(times: usize) -> usize {
+    if is_thorough() { times } else { times.div_ceil(10) }
+}
+
+pub fn is_thorough() -> bool {
+    std::env::var_os("ZK_RECIPES_THOROUGH").is_some_and(|value| !value.is_empty())
+}
 
 /// The servers that `with-zookeeper` started.
 pub fn servers() -> String {
@@ -84,6 +96,14 @@ impl Sandbox {
 
 /// All nodes below a path, parents first.
 pub async fn nodes_below(zookeeper: &zk::Client, path: &str) -> Vec<(String, zk::Stat)> {
+    try_nodes_below(zookeeper, path).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The same where somebody may have forbidden it.
+pub async fn try_nodes_below(
+    zookeeper: &zk::Client,
+    path: &str,
+) -> Result<Vec<(String, zk::Stat)>, zk::Error> {
     let mut nodes = Vec::new();
     let mut paths = vec![path.to_owned()];
     while let Some(path) = paths.pop() {
@@ -93,10 +113,10 @@ pub async fn nodes_below(zookeeper: &zk::Client, path: &str) -> Vec<(String, zk:
                 nodes.push((path, stat));
             }
             Err(zk::Error::NoNode) => {}
-            Err(error) => panic!("{path}: {error}"),
+            Err(error) => return Err(error),
         }
     }
-    nodes
+    Ok(nodes)
 }
 
 /// Those by which locks are held or waited for, in no order, and their sessions.
@@ -125,6 +145,16 @@ pub async fn connect_many<const N: usize>(server: &TestingServer) -> [Client; N]
 pub async fn bystander(server: &TestingServer) -> zk::Client {
     let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
     connector.connect(&server.connect_string()).await.unwrap()
+}
+
+/// Whether a server tells when the nodes that a transaction creates were created; old ones do not.
+pub async fn dates_transactions(zookeeper: &zk::Client) -> bool {
+    let mut writer = zookeeper.new_multi_writer();
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    writer.add_create("/probe", b"", &ephemeral).unwrap();
+    let created = writer.commit().await.unwrap().remove(0);
+    zookeeper.delete("/probe", None).await.unwrap();
+    matches!(created, zk::MultiWriteResult::Create { stat, .. } if !stat.is_invalid())
 }
 
 /// A client whose requests go through a proxy.

@@ -14,7 +14,7 @@ use futures_executor::block_on;
 use support::runtime::*;
 use support::*;
 use tokio::time::timeout;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner,
     ReadWriteLock, RetryPolicy, Semaphore, SuspectPolicy,
@@ -90,7 +90,7 @@ fn a_runtime_without_timers_acquires_existing_locks() {
 /// One deadline bounds the whole acquire, plus at most a few 100 ms.
 #[tokio::test]
 async fn one_deadline_bounds_multi_locks_in_a_multi_lock() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let inner = (0..50).map(|number| {
@@ -117,8 +117,8 @@ async fn one_deadline_bounds_multi_locks_in_a_multi_lock() {
 /// `None` means that somebody else has it; a queue that was not reached is an error.
 #[tokio::test]
 async fn a_loss_shortly_before_the_deadline_does_not_hide_that_a_queue_was_not_reached() {
-    let server = TestingServer::start().await.unwrap();
-    let silent = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
+    let silent = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&silent).await.unwrap();
     let one = connect(&server).await;
@@ -146,7 +146,7 @@ async fn a_loss_shortly_before_the_deadline_does_not_hide_that_a_queue_was_not_r
 /// A client that is closed while waiting is an error.
 #[tokio::test]
 async fn a_client_closed_shortly_before_the_deadline_is_an_error() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [one, two, holder]: [Client; 3] = connect_many(&server).await;
     let held = mutex_at(&holder, B).acquire().await.unwrap();
@@ -164,7 +164,7 @@ async fn a_client_closed_shortly_before_the_deadline_is_an_error() {
 /// The owner itself has what is lost: nobody else is in the way, and waiting does not help.
 #[tokio::test]
 async fn a_lost_hold_that_the_owner_keeps_is_reported() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holder, client]: [Client; 2] = connect_many(&server).await;
     let owner = Owner::new();
@@ -198,7 +198,7 @@ async fn a_lost_hold_that_the_owner_keeps_is_reported() {
 /// An owner that would wait for itself is told.
 #[tokio::test]
 async fn a_writer_that_has_read_and_is_still_a_writer_does_not_wait_for_itself() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let owner = Owner::new();
     let (one, other) = (ReadWriteLock::new(&client, A).unwrap(), ReadWriteLock::new(&client, A).unwrap());
@@ -218,7 +218,7 @@ async fn a_writer_that_has_read_and_is_still_a_writer_does_not_wait_for_itself()
 /// A release ends when the lock can no longer be known to be held, whoever does not poll what.
 #[tokio::test]
 async fn the_release_of_a_writer_does_not_wait_for_a_read_that_nobody_polls() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let owner = Owner::new();
@@ -237,7 +237,7 @@ async fn the_release_of_a_writer_does_not_wait_for_a_read_that_nobody_polls() {
 /// If one was lost, the acquire starts over.
 #[tokio::test]
 async fn existing_locks_are_looked_at_again_when_the_last_look_was_not_answered() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let other = connect(&server).await;
@@ -280,7 +280,7 @@ async fn existing_locks_are_looked_at_again_when_the_last_look_was_not_answered(
 /// Two multi-locks cannot deadlock, however their clients are connected.
 #[tokio::test]
 async fn locks_below_a_chroot_are_acquired_in_the_order_of_everybody_else() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     zookeeper.create("/z", b"", &persistent).await.unwrap();
@@ -305,8 +305,8 @@ async fn locks_below_a_chroot_are_acquired_in_the_order_of_everybody_else() {
 /// An error names the servers that did not answer.
 #[tokio::test]
 async fn the_error_of_the_last_look_names_the_servers_that_were_silent() {
-    let server = TestingServer::start().await.unwrap();
-    let silent = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
+    let silent = empty_server().await;
     let proxy = FaultProxy::start(&silent).await.unwrap();
     let one = connect(&server).await;
     let two = connect_through(&proxy).await;
@@ -360,7 +360,7 @@ fn an_acquire_goes_on_when_the_runtime_that_began_it_has_ended() {
 /// No outage ends the wait of whoever waits in a queue while its session lives.
 #[tokio::test]
 async fn an_outage_does_not_end_the_wait_of_a_reader_whose_owner_comes_to_write() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
@@ -399,7 +399,7 @@ async fn an_outage_does_not_end_the_wait_of_a_reader_whose_owner_comes_to_write(
 /// However long the time is.
 #[tokio::test]
 async fn the_longest_times_are_no_panic() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let client = connect(&server).await;
     let locks = [
         lock_at(&client, C),
@@ -583,7 +583,7 @@ fn keep_the_rules(callers: usize, pause: u64) {
 /// Whoever vanishes at any await of an acquire of existing locks leaves nothing.
 #[tokio::test]
 async fn a_cancelled_acquire_of_nested_existing_locks_leaves_nothing() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [one, two, holder]: [Client; 3] = connect_many(&server).await;
     let inner: Arc<dyn InterProcessLock> =
@@ -636,7 +636,7 @@ async fn a_cancelled_acquire_of_nested_existing_locks_leaves_nothing() {
 /// What is lost by closing an adopted client is removed when the acquire ends.
 #[tokio::test]
 async fn an_acquire_that_ends_because_one_of_its_clients_is_closed_leaves_nothing() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [two, holder]: [Client; 2] = connect_many(&server).await;
     for is_adopted in [false, true] {
@@ -802,7 +802,7 @@ async fn all_of<T: Send + 'static>(
 /// One request or reply is lost while an owner's write and reads wait together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lost_packet_keeps_no_call_of_one_owner_waiting() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
@@ -849,7 +849,7 @@ async fn one_lost_packet_keeps_no_call_of_one_owner_waiting() {
 /// The same for two calls for existing locks, with members on two clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lost_packet_keeps_no_call_for_existing_locks_waiting() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
@@ -900,7 +900,7 @@ async fn one_lost_packet_keeps_no_call_for_existing_locks_waiting() {
 /// A try that nobody else is in the way of does not say that somebody is, whatever one packet does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lost_packet_does_not_make_free_locks_taken() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let subjects: [(&str, Arc<dyn InterProcessLock>); 5] = [
@@ -982,7 +982,7 @@ fn a_call_whose_runtime_ends_does_not_take_the_other_call_of_its_owner_along() {
 /// The owner keeps what it has lost, and the first lock is busy: that must not go on forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_hold_that_the_owner_keeps_ends_the_acquire_however_busy_the_others_are() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holder, client]: [Client; 2] = connect_many(&server).await;
     let owner = Owner::new();
@@ -1019,7 +1019,7 @@ async fn a_lost_hold_that_the_owner_keeps_ends_the_acquire_however_busy_the_othe
 /// A lost connection does not end the wait.
 #[tokio::test]
 async fn a_connection_that_comes_and_goes_does_not_end_the_wait_for_existing_locks() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let holder = connect(&server).await;
     let client = connect_through(&proxy).await;
@@ -1049,7 +1049,7 @@ async fn a_connection_that_comes_and_goes_does_not_end_the_wait_for_existing_loc
 /// What a try gives up itself is in nobody's way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_of_locks_that_are_given_up_in_doubt_does_not_say_that_somebody_has_them() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let options = LockOptions::new().suspect_policy(SuspectPolicy::GiveUp);
@@ -1077,7 +1077,7 @@ async fn a_try_of_locks_that_are_given_up_in_doubt_does_not_say_that_somebody_ha
 /// A hold ends when its last guard is dropped.
 #[tokio::test]
 async fn the_hold_of_a_writer_ends_with_its_guard_though_nobody_polls_a_read() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [client, other]: [Client; 2] = connect_many(&server).await;
     let owner = Owner::new();
@@ -1098,7 +1098,7 @@ async fn the_hold_of_a_writer_ends_with_its_guard_though_nobody_polls_a_read() {
 /// What is lost again and again fails the acquire, though each round takes a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_locks_that_are_lost_again_and_again_fail_a_try() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -1132,7 +1132,7 @@ async fn slow_locks_that_are_lost_again_and_again_fail_a_try() {
 /// Closing a client wakes every waiter, whoever has taken the first lock meanwhile.
 #[tokio::test]
 async fn a_closed_client_ends_the_wait_when_others_take_the_first_lock() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [one, two, holder]: [Client; 3] = connect_many(&server).await;
     let held = mutex_at(&holder, C).acquire().await.unwrap();

@@ -27,7 +27,7 @@ async fn watched(guard: LockGuard, server: &TestingServer) -> LockGuard {
 // CURATOR-604: a waiter on a new session is granted the lock by the node of its old one, which is about to go.
 #[tokio::test]
 async fn the_first_node_of_a_queue_gives_nothing_to_a_later_session() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let connect = async |session_timeout| {
         let builder = Client::builder().session_timeout(Duration::from_secs(session_timeout));
         builder.connect(&server.connect_string()).await.unwrap()
@@ -64,7 +64,7 @@ async fn the_first_node_of_a_queue_gives_nothing_to_a_later_session() {
 // CURATOR-678, -486: after a release that failed for want of a connection, a new acquire waits for its own old node.
 #[tokio::test]
 async fn a_new_acquire_does_not_wait_for_what_was_released_without_a_connection() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     // With such a session, whoever waited for its end would be noticed.
@@ -140,7 +140,7 @@ async fn one_deadline_bounds_all_members_of_a_multi_lock() {
 // CURATOR-478, -654, -14: a wait that was given up leaves its watch on the server.
 #[tokio::test]
 async fn a_wait_that_was_given_up_leaves_no_watch() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [holder, client] = connect_many(&server).await;
     for kind in KINDS {
         let held = watched(kind.rival(&holder).acquire().await.unwrap(), &server).await;
@@ -282,7 +282,7 @@ async fn an_operator_can_evict_a_holder() {
 // GH-1277: a wait without a bound hangs when the client is closed.
 #[tokio::test]
 async fn closing_ends_every_wait() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let holder = connect(&server).await;
     for kind in KINDS {
         let held = watched(kind.rival(&holder).acquire().await.unwrap(), &server).await;

@@ -32,7 +32,7 @@ async fn evict(zookeeper: &zk::Client, mutex: &InterProcessMutex, position: usiz
 
 #[tokio::test]
 async fn the_deadline_holds_while_the_server_is_down_or_silent() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let client = connect(&server).await;
     let mutex = mutex(&client);
     mutex.acquire().await.unwrap().release().await.unwrap();
@@ -68,7 +68,7 @@ async fn the_deadline_holds_while_the_server_is_down_or_silent() {
 
 #[tokio::test]
 async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let holder = connect(&server).await;
     let held = mutex(&holder).acquire().await.unwrap();
     // The drop of its last handle would wait for the server.
@@ -88,7 +88,7 @@ async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
 
 #[tokio::test]
 async fn an_outage_longer_than_the_policy_is_an_error() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let client = Client::builder()
         .connection_timeout(Duration::from_millis(100))
         .retry_policy(RetryPolicy::n_times(2, Duration::from_millis(10)))
@@ -111,7 +111,7 @@ async fn an_outage_longer_than_the_policy_is_an_error() {
 
 #[tokio::test]
 async fn a_waiter_keeps_its_place_over_a_restart_of_the_server() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let [holder, second, third] = connect_many(&server).await;
     let session = session_id(&second).await;
     let held = mutex(&holder).acquire().await.unwrap();
@@ -135,7 +135,7 @@ async fn a_waiter_keeps_its_place_over_a_restart_of_the_server() {
 
 #[tokio::test]
 async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holder, killed, third] = connect_many(&server).await;
     let held = mutex(&holder).acquire().await.unwrap();
@@ -169,7 +169,7 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
 /// session up meanwhile finds its own old node in the queue.
 #[tokio::test]
 async fn the_node_of_an_old_session_is_never_granted() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let short = Client::builder().session_timeout(Duration::from_secs(2));
     let client = short.connect(&proxy.connect_string()).await.unwrap();
@@ -201,7 +201,7 @@ async fn the_node_of_an_old_session_is_never_granted() {
 
 #[tokio::test]
 async fn a_holder_whose_session_is_killed_has_lost_the_lock() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let [killed, other] = connect_many(&server).await;
     let lock = mutex(&killed);
     let lost = lock.acquire().await.unwrap();
@@ -222,7 +222,7 @@ async fn a_holder_whose_session_is_killed_has_lost_the_lock() {
 
 #[tokio::test]
 async fn a_waiter_whose_node_is_deleted_queues_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holder, evicted, third] = connect_many(&server).await;
     let observer = mutex(&holder);
@@ -256,7 +256,7 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
 /// Its server may lag behind the one before, and nothing that was heard as an event keeps the session from it.
 #[tokio::test]
 async fn a_new_connection_is_of_use_when_its_server_has_caught_up() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
     let guard = mutex(&client).acquire().await.unwrap();
@@ -307,7 +307,7 @@ async fn waits_for<T>(waiter: &JoinHandle<T>, of: &Client, holder: &LockGuard, s
 /// Numbers begin again in a queue that was made again, so that a stranger has the number of a place that is gone.
 #[tokio::test]
 async fn a_place_of_a_queue_that_was_removed_does_not_vouch_for_a_stranger_of_the_next_one() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, other] = connect_many(&server).await;
     let ours = mutex(&own);
@@ -343,7 +343,7 @@ async fn a_place_of_a_queue_that_was_removed_does_not_vouch_for_a_stranger_of_th
 /// The same with a multi-lock that holds its place while it waits in another queue.
 #[tokio::test]
 async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, other] = connect_many(&server).await;
     let ours = mutex(&own);
@@ -384,7 +384,7 @@ async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
 /// The list that tells the position may be lost like any other; it is tried again on the next connection.
 #[tokio::test]
 async fn a_position_is_followed_on_after_a_lost_reply() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let client = connect_through(&proxy).await;
@@ -416,7 +416,7 @@ async fn a_position_is_followed_on_after_a_lost_reply() {
 /// A ticket that nobody awaits does not notice what becomes of its place.
 #[tokio::test]
 async fn a_ticket_that_was_first_is_not_granted_when_its_place_is_gone() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [first, other] = connect_many(&server).await;
     for killed in [true, false] {
@@ -447,7 +447,7 @@ async fn a_ticket_that_was_first_is_not_granted_when_its_place_is_gone() {
 /// The ticket's place is in the line of its client, and those behind it watch nothing but the line.
 #[tokio::test]
 async fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [own, other, operator] = connect_many(&server).await;
     let ours = mutex(&own);
@@ -479,7 +479,7 @@ async fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
 /// Losing a node is no failure to reach the servers.
 #[tokio::test]
 async fn a_waiter_that_retries_nothing_queues_again_when_its_node_is_deleted() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let once = Client::builder().retry_policy(RetryPolicy::n_times(0, Duration::from_millis(1)));
     let client = once.connect(&server.connect_string()).await.unwrap();
@@ -502,7 +502,7 @@ async fn a_waiter_that_retries_nothing_queues_again_when_its_node_is_deleted() {
 
 #[tokio::test]
 async fn a_holder_whose_node_is_deleted_hears_of_it_at_the_release() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let lock = mutex(&connect(&server).await);
     let guard = lock.acquire().await.unwrap();
@@ -514,7 +514,7 @@ async fn a_holder_whose_node_is_deleted_hears_of_it_at_the_release() {
 
 #[tokio::test]
 async fn a_lost_create_reply_is_found_again_and_not_doubled() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -555,7 +555,7 @@ async fn a_lost_create_reply_is_found_again_and_not_doubled() {
 
 #[tokio::test]
 async fn a_lost_delete_reply_is_a_release() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
@@ -578,7 +578,7 @@ async fn a_lost_delete_reply_is_a_release() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exclusion_and_order_survive_lost_replies() {
     const CYCLES: usize = 60;
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
     let room = Arc::new(Room::default());
     let mut sessions = Vec::new();
@@ -629,8 +629,10 @@ async fn exclusion_and_order_survive_lost_replies() {
 
 #[tokio::test]
 async fn a_release_while_the_server_is_down_is_done_when_it_is_back() {
-    let mut server = TestingServer::start().await.unwrap();
-    let client = connect(&server).await;
+    let mut server = empty_server().await;
+    // Long enough for a restart on a busy machine.
+    let timeout = Duration::from_secs(20);
+    let client = Client::builder().session_timeout(timeout).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let lock = mutex(&client);
     for confirmed in [true, false] {
@@ -673,7 +675,7 @@ async fn parents_that_vanish_are_made_again() {
     }
     // While the server removes them all the time, also between one that is there and its child.
     let deep = InterProcessMutex::new(&connect(&server).await, "/a/b/c/d/e").unwrap();
-    for round in 0..400 {
+    for round in 0..repeats(400) as u64 {
         lock.acquire().await.unwrap().release().await.unwrap();
         // At another moment of the server's rounds.
         tokio::time::sleep(Duration::from_micros(round % 10 * 300)).await;
@@ -683,7 +685,7 @@ async fn parents_that_vanish_are_made_again() {
 
 #[tokio::test]
 async fn close_wakes_everybody() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let (holder, shared) = (mutex(&connect(&server).await), mutex(&client));
@@ -734,7 +736,7 @@ async fn create_twins(zookeeper: &zk::Client, victim: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_stranger_with_the_id_of_a_lost_create_is_not_taken_for_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let victim = connect_through(&proxy).await;
@@ -780,7 +782,7 @@ async fn a_stranger_with_the_id_of_a_lost_create_is_not_taken_for_it() {
 #[tokio::test]
 async fn a_stranger_with_the_name_of_a_lost_create_is_not_taken_for_it() {
     const LIST_OWN_NODES: Request = Request::Other(103);
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let victim = connect_through(&proxy).await;
@@ -807,7 +809,7 @@ async fn a_stranger_with_the_name_of_a_lost_create_is_not_taken_for_it() {
 
 #[tokio::test]
 async fn a_lost_create_that_nobody_waits_for_is_removed_and_strangers_with_its_id_are_not() {
-    let server = TestingServer::start().await.unwrap();
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let victim = connect_through(&proxy).await;

@@ -9,7 +9,7 @@ use crate::support::*;
 use futures_util::future::{join, join_all};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingCluster, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingCluster, Traffic};
 use zk_recipes::{
     Client, ConnectionState, InterProcessLock, InterProcessMutex, KeepAlive, LockGuard, LockState,
     LossReason, ReadWriteLock, RetryPolicy, Semaphore,
@@ -22,7 +22,7 @@ async fn is(guard: &LockGuard, wanted: LockState) {
 
 #[tokio::test]
 async fn a_hold_survives_a_restart_of_the_server() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = empty_server().await;
     let [holding, waiting] = connect_many(&server).await;
     let sessions = [session_id(&holding).await, session_id(&waiting).await];
     let zookeeper = bystander(&server).await;
@@ -96,12 +96,15 @@ struct Visitor {
     exclusive: bool,
 }
 
-/// Lets clients compete, each behind a proxy of its own, whose connections are cut all the time.
+/// Lets clients compete, each behind a proxy of its own, whose connections are cut all the time: for this many cycles, and
+/// until there were enough cuts.
 async fn compete(name: &str, capacity: usize, cycles: usize, visitors: impl Fn(&Client) -> Vec<Visitor>) {
     const CLIENTS: usize = 4;
-    let server = TestingServer::start().await.unwrap();
+    const CUTS: usize = 20;
+    let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let room = Arc::new(Mutex::new(Room::default()));
+    let cycles = repeats(cycles);
     let left = Arc::new(AtomicUsize::new(cycles));
     let cuts = Arc::new(AtomicUsize::new(0));
     let done = Arc::new(AtomicBool::new(false));
@@ -119,9 +122,11 @@ async fn compete(name: &str, capacity: usize, cycles: usize, visitors: impl Fn(&
             .unwrap();
         clients.push((client.clone(), session_id(&client).await));
         for Visitor { lock, exclusive } in visitors(&client) {
-            let (room, left) = (room.clone(), left.clone());
+            let (room, left, cuts) = (room.clone(), left.clone(), cuts.clone());
             workers.spawn(async move {
-                while left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+                while left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
+                    || cuts.load(SeqCst) < CUTS
+                {
                     let guard = Arc::new(within(lock.acquire()).await.unwrap());
                     room.lock().unwrap().enter(&guard, exclusive, capacity);
                     // Long enough for another to come in, if one is let in.
@@ -164,8 +169,7 @@ async fn compete(name: &str, capacity: usize, cycles: usize, visitors: impl Fn(&
         "{name}: {grants} cycles of {CLIENTS} clients in {elapsed:.1?}, {cuts} cuts, {lost_sessions} sessions and {lost} \
          locks lost"
     );
-    assert_eq!(grants, cycles);
-    assert!(cuts > 10, "only {cuts} cuts");
+    assert!(grants >= cycles && cuts >= CUTS, "{grants} of {cycles} cycles, {cuts} of {CUTS} cuts");
     assert_eq!((lost_sessions, lost), (0, 0), "a cut is no loss");
     eventually("nothing is left", async || {
         ephemerals_below(&zookeeper, "/locks").await.is_empty().then_some(())
@@ -331,11 +335,11 @@ async fn a_silent_leader_makes_no_second_holder() {
     within(next.release()).await.unwrap();
 }
 
-/// An isolated leader goes on to answer `sync`, reads and pings by itself, for `syncLimit` ticks; here that is for longer
-/// than the others need for a leader of their own. What it cannot do is commit.
+/// An isolated leader goes on to answer `sync`, reads and pings by itself, for `syncLimit` ticks; here that is two
+/// minutes, longer than the others need for a leader of their own. What it cannot do is commit.
 #[tokio::test]
 async fn an_isolated_leader_vouches_for_no_holder() {
-    let builder = TestingCluster::builder(3).isolatable().property("syncLimit", "200");
+    let builder = TestingCluster::builder(3).isolatable().property("syncLimit", "1200");
     let mut cluster = builder.system_property("zookeeper.cnxTimeout", "300").start().await.unwrap();
     let leader = cluster.leader().await.unwrap();
     let followers = [(leader + 1) % 3, (leader + 2) % 3];

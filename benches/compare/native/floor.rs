@@ -74,7 +74,7 @@ impl Library for Floor {
 
     async fn acquire(lock: &Lock) -> Result<Held> {
         let nodes = match lock.kind {
-            Kind::Mutex | Kind::FreshMutex => vec![lock.create().await?],
+            Kind::Mutex | Kind::Lingering | Kind::FreshMutex => vec![lock.create().await?],
             Kind::Semaphore => vec![lock.create().await?, lock.create().await?],
             Kind::Multi => lock.create_together().await?,
         };

@@ -7,6 +7,8 @@ use crate::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mutex,
+    /// One that lingers.
+    Lingering,
     /// At a path that does not exist, below one that does.
     FreshMutex,
     Semaphore,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use zk_recipes::blocking;
-use zk_recipes::{Client, ClientBuilder, InterProcessMutex, LockGuard, MultiLock, SemaphoreMutex};
+use zk_recipes::{
+    Client, ClientBuilder, InterProcessMutex, LockGuard, LockOptions, MultiLock, SemaphoreMutex,
+};
 
 use super::library::{Kind, Library, members};
 use crate::Result;
@@ -41,6 +43,7 @@ impl Library for Ours {
     fn lock(client: &Client, kind: Kind, path: &str) -> Result<Lock> {
         Ok(match kind {
             Kind::Mutex | Kind::FreshMutex => Lock::Mutex(InterProcessMutex::new(client, path)?),
+            Kind::Lingering => Lock::Mutex(InterProcessMutex::new(client, path)?.with_options(lingering())?),
             Kind::Semaphore => Lock::Semaphore(SemaphoreMutex::new(client, path)?),
             Kind::Multi => Lock::Multi(MultiLock::new(client, members(path))?),
         })
@@ -103,6 +106,10 @@ impl Library for Blocking {
             Kind::Mutex | Kind::FreshMutex => {
                 BlockingLock::Mutex(blocking::InterProcessMutex::new(client, path)?)
             }
+            Kind::Lingering => {
+                let mutex = blocking::InterProcessMutex::new(client, path)?;
+                BlockingLock::Mutex(mutex.with_options(lingering())?)
+            }
             Kind::Semaphore => BlockingLock::Semaphore(blocking::SemaphoreMutex::new(client, path)?),
             Kind::Multi => BlockingLock::Multi(blocking::MultiLock::new(client, members(path))?),
         })
@@ -124,6 +131,10 @@ impl Library for Blocking {
         // It is refused to tasks only.
         let _ = client.close();
     }
+}
+
+fn lingering() -> LockOptions {
+    LockOptions::new().linger(Duration::from_secs(10))
 }
 
 fn builder() -> ClientBuilder {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::library::{Kind, Library};
 use super::{close_all, connect_all};
 use crate::Result;
-use crate::load::{CONNECTIONS, Operation, Outcome, REENTRIES};
+use crate::load::{CONNECTIONS, Operation, Outcome, REPETITIONS};
 
 pub(crate) struct Timed<L: Library> {
     path: String,
@@ -29,6 +29,7 @@ impl<L: Library> Timed<L> {
         let kind = match operation {
             Operation::Semaphore => Kind::Semaphore,
             Operation::Multi | Operation::MultiRelease => Kind::Multi,
+            Operation::Linger => Kind::Lingering,
             Operation::Acquire
             | Operation::AcquireNew
             | Operation::AcquireFresh
@@ -43,14 +44,24 @@ impl<L: Library> Timed<L> {
         let connection = round % self.sessions.len();
         let started = Instant::now();
         let mut latencies = Vec::with_capacity(self.iterations);
-        if self.operation == Operation::Reenter {
-            self.reenter(connection, &mut latencies).await?;
-        } else {
-            for _ in 0..self.iterations {
-                latencies.push(nanoseconds(self.once(connection).await?));
+        let of_sample = match self.operation {
+            Operation::Reenter => {
+                let held = L::acquire(&self.locks[connection]).await?;
+                self.repeat(connection, &mut latencies).await?;
+                L::release(held).await?;
+                REPETITIONS
             }
-        }
-        let of_sample = if self.operation == Operation::Reenter { REENTRIES } else { 1 };
+            Operation::Linger => {
+                self.repeat(connection, &mut latencies).await?;
+                REPETITIONS
+            }
+            _ => {
+                for _ in 0..self.iterations {
+                    latencies.push(nanoseconds(self.once(connection).await?));
+                }
+                1
+            }
+        };
         let cycles = latencies.len() as u64 * u64::from(of_sample);
         Ok(Outcome { cycles, elapsed: started.elapsed(), latencies, grants: Vec::new() })
     }
@@ -79,17 +90,16 @@ impl<L: Library> Timed<L> {
         })
     }
 
-    async fn reenter(&self, connection: usize, latencies: &mut Vec<u64>) -> Result<()> {
+    async fn repeat(&self, connection: usize, latencies: &mut Vec<u64>) -> Result<()> {
         let lock = &self.locks[connection];
-        let held = L::acquire(lock).await?;
         for _ in 0..self.iterations {
             let started = Instant::now();
-            for _ in 0..REENTRIES {
+            for _ in 0..REPETITIONS {
                 L::release(L::acquire(lock).await?).await?;
             }
-            latencies.push(nanoseconds(started.elapsed() / REENTRIES));
+            latencies.push(nanoseconds(started.elapsed() / REPETITIONS));
         }
-        L::release(held).await
+        Ok(())
     }
 
     pub(crate) async fn close(self) {

@@ -8,6 +8,7 @@ mod watcher;
 mod writes;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -37,6 +38,15 @@ pub(crate) struct Session {
     id: i64,
     validity: Arc<Validity>,
     connectivity: watch::Sender<Connectivity>,
+    /// Whether its servers do not tell when the nodes that a transaction creates were created.
+    tells_no_dates: AtomicBool,
+}
+
+/// The connection right before a request is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BeforeSending {
+    connection: u64,
+    had_connection: bool,
 }
 
 impl Session {
@@ -46,6 +56,7 @@ impl Session {
             id,
             validity: Arc::new(validity),
             connectivity: watch::Sender::new(Connectivity::Down(0)),
+            tells_no_dates: AtomicBool::new(false),
         }
     }
 
@@ -108,6 +119,16 @@ impl Session {
     /// Whether there is a connection to make requests on.
     pub(crate) fn is_connected(&self) -> bool {
         matches!(&*self.connectivity.borrow(), Connectivity::Connected(connection) if connection.is_alive())
+    }
+
+    /// To be passed to [`may_have_sent`](Self::may_have_sent) later.
+    pub(crate) fn before_sending(&self) -> BeforeSending {
+        BeforeSending { connection: self.connection(), had_connection: self.connected().is_ok() }
+    }
+
+    /// Whether a request that was made since then may have been sent.
+    pub(crate) fn may_have_sent(&self, since: BeforeSending) -> bool {
+        since.had_connection || self.connection() != since.connection
     }
 
     /// Returns a receiver of the connections that come and go.

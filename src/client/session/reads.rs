@@ -18,7 +18,7 @@ impl Session {
         self.connected()?.zookeeper().list_children(path).await.map_err(lost)
     }
 
-    /// Returns the names of the ephemeral nodes of this session in `parent` for which `is_wanted` returns true.
+    /// Returns the paths of the ephemeral nodes of this session in `parent` for which `is_wanted` returns true.
     /// Sees everything that was done before the call. Another user with the permission to create nodes there can
     /// use any name, so only the session shows whose a node is.
     pub(crate) async fn own_nodes(
@@ -26,23 +26,31 @@ impl Session {
         parent: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<String>, zk::Error> {
+        let Some(mut own) = self.own_paths(parent).await? else {
+            return self.own_children(parent, is_wanted).await;
+        };
+        own.retain(|path| path.rsplit_once('/').is_some_and(|(above, _)| above == parent) && is_wanted(path));
+        Ok(own)
+    }
+
+    /// Returns the paths that begin with `prefix` of all ephemeral nodes of this session. Sees everything that was
+    /// done before the call. `None` from servers before 3.6, which do not tell.
+    pub(crate) async fn own_paths(&self, prefix: &str) -> Result<Option<Vec<String>>, zk::Error> {
         let connection = self.connected()?;
         let zookeeper = connection.zookeeper();
         // After a reconnect, the current server may lag behind the one that handled a create, or follow a leader
         // that has been replaced. `join` polls in this order, and the first poll sends; without the async block,
         // the call itself would send.
-        let listing = async { zookeeper.list_ephemerals(parent).await };
+        let listing = async { zookeeper.list_ephemerals(prefix).await };
         let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
         confirmed?;
-        let own = match own {
-            Err(zk::Error::Unimplemented) => return self.own_children(parent, is_wanted).await,
-            own => own.map_err(lost)?,
-        };
-        let names = own.iter().filter_map(|path| path.strip_prefix(parent)?.strip_prefix('/'));
-        Ok(names.filter(|name| !name.contains('/') && is_wanted(name)).map(str::to_owned).collect())
+        match own {
+            Err(zk::Error::Unimplemented) => Ok(None),
+            own => own.map(Some).map_err(lost),
+        }
     }
 
-    /// Does the same for servers before 3.6, which do not report the nodes of a session.
+    /// Does the same as [`own_nodes`](Self::own_nodes) by asking for each node whose it is.
     async fn own_children(
         &self,
         parent: &str,
@@ -51,20 +59,20 @@ impl Session {
         /// How many nodes are asked about in one round trip.
         const AT_ONCE: usize = 100;
         let id = self.id;
-        let mut names = match self.list(parent).await {
+        let names = match self.list(parent).await {
             Err(zk::Error::NoNode) => Vec::new(),
             listed => listed?,
         };
-        names.retain(|name| is_wanted(name));
+        let mut paths: Vec<_> = names.iter().map(|name| format!("{parent}/{name}")).collect();
+        paths.retain(|path| is_wanted(path));
         let mut own = Vec::new();
-        for names in names.chunks(AT_ONCE) {
-            let paths: Vec<String> = names.iter().map(|name| format!("{parent}/{name}")).collect();
+        for paths in paths.chunks(AT_ONCE) {
             let stats = try_join_all(paths.iter().map(|path| self.stat(path))).await?;
-            let owned = names
+            let owned = paths
                 .iter()
                 .zip(stats)
                 .filter(|(_, stat)| stat.as_ref().is_some_and(|stat| stat.ephemeral_owner == id));
-            own.extend(owned.map(|(name, _)| name.clone()));
+            own.extend(owned.map(|(path, _)| path.clone()));
         }
         Ok(own)
     }

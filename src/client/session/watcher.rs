@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt;
 use zookeeper_client::{self as zk, EventType};
@@ -33,17 +33,19 @@ impl Watcher {
     /// # Cancel safety
     /// Nothing is lost.
     pub(crate) async fn changed(&mut self) -> EventType {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Polls for the event. The last context that was passed is the one that is woken.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<EventType> {
         if let Some(seen) = self.seen {
-            return seen;
+            return Poll::Ready(seen);
         }
         let Self { event, server, .. } = self;
-        let event = poll_fn(|cx| match server.while_it_lasts(|| event.as_mut().poll(cx)) {
-            Some(polled) => polled,
-            None => Poll::Ready(EventType::Session),
-        })
-        .await;
+        let event = server.while_it_lasts(|| event.as_mut().poll(cx));
+        let event = ready!(event.unwrap_or(Poll::Ready(EventType::Session)));
         self.seen = Some(event);
-        event
+        Poll::Ready(event)
     }
 
     /// Returns the event, if it has occurred.

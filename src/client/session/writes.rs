@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::{BoxFuture, OptionFuture, join, ready};
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use super::super::clock::Moment;
@@ -59,18 +60,25 @@ impl Session {
         Ok(Created { path, czxid: Some(stat.czxid) })
     }
 
-    /// Creates ephemeral nodes, all or none. Returns `None` if the guard, a node that must exist, does not.
+    /// Creates ephemeral nodes, all or none. Returns `None` if the guard does not exist: a node, looked for once as many
+    /// of the others are created.
     pub(crate) async fn create_together(
         &self,
-        guard: Option<&str>,
+        guard: Option<(usize, &str)>,
         nodes: &[NewNode<'_>],
     ) -> Result<Option<Vec<Created>>, zk::Error> {
-        let guards = guard.into_iter().map(|path| Write::Check { path, version: None });
-        let creates = nodes.iter().map(NewNode::to_write);
-        let writes: Vec<Write<'_>> = guards.chain(creates).collect();
-        let results = match self.commit(&writes).await {
-            Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode })
-                if guard.is_some() =>
+        let mut writes: Vec<Write<'_>> = nodes.iter().map(NewNode::to_write).collect();
+        if let Some((index, path)) = guard {
+            writes.insert(index, Write::Check { path, version: None });
+        }
+        // The guard may be one of the nodes, which all have the same date; and a read behind a write costs no time.
+        let dating = guard.filter(|(index, _)| *index > 0 && self.tells_no_dates.load(Ordering::Relaxed));
+        let dating = OptionFuture::from(dating.map(|(_, path)| self.stat(path)));
+        let (results, dated) = join(self.commit(&writes), dating).await;
+        let dated = dated.and_then(Result::ok).flatten().filter(|stat| stat.ephemeral_owner == self.id);
+        let results = match results {
+            Err(zk::MultiWriteError::OperationFailed { index, source: zk::Error::NoNode })
+                if guard.is_some_and(|(guard, _)| guard == index) =>
             {
                 return Ok(None);
             }
@@ -78,11 +86,39 @@ impl Session {
         };
         let created = results.into_iter().filter_map(|result| match result {
             zk::MultiWriteResult::Create { path, stat } => {
-                Some(Created { path, czxid: (!stat.is_invalid()).then_some(stat.czxid) })
+                let is_told = !stat.is_invalid();
+                self.tells_no_dates.store(!is_told, Ordering::Relaxed);
+                let czxid = if is_told { Some(stat.czxid) } else { dated.as_ref().map(|stat| stat.czxid) };
+                Some(Created { path, czxid })
             }
             _ => None,
         });
         Ok(Some(created.collect()))
+    }
+
+    /// Creates a container, which must not exist, and the first node in it: both or none. They are sent at the first
+    /// poll.
+    pub(crate) async fn create_with_parent(
+        &self,
+        parent: &str,
+        acl: &[Acl],
+        node: &NewNode<'_>,
+    ) -> Result<Created, zk::MultiWriteError> {
+        let container = Write::Create { path: parent, data: &[], mode: CreateMode::Container, acl };
+        let writes = [container, node.to_write()];
+        // Its number is known, and a read behind a write costs no time.
+        let first = format!("{}{:010}", node.path, 0);
+        let dating = self.tells_no_dates.load(Ordering::Relaxed).then(|| self.stat(&first));
+        let (results, dated) = join(self.commit(&writes), OptionFuture::from(dating)).await;
+        let Some(zk::MultiWriteResult::Create { path, stat }) = results?.pop() else {
+            return Err(zk::MultiWriteError::RequestFailed { source: zk::Error::ConnectionLoss });
+        };
+        let is_told = !stat.is_invalid();
+        self.tells_no_dates.store(!is_told, Ordering::Relaxed);
+        let dated = dated.and_then(Result::ok).flatten();
+        let dated = dated.filter(|stat| path == first && stat.ephemeral_owner == self.id);
+        let czxid = if is_told { Some(stat.czxid) } else { dated.map(|stat| stat.czxid) };
+        Ok(Created { path, czxid })
     }
 
     /// Carries out writes in one transaction: all or none. They are sent at the first poll.

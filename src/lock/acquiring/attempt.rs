@@ -1,6 +1,10 @@
 //! An acquire of anything that has to queue.
 
 use std::fmt::Debug;
+use std::future::ready;
+use std::pin::pin;
+
+use tokio::task::coop::consume_budget;
 
 use super::wait::Wait;
 use crate::client::Client;
@@ -27,6 +31,24 @@ pub(crate) trait Acquirable: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// - [`WouldDeadlock`](crate::Error::WouldDeadlock): the owner holds this path through another lock object.
     fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()>;
+
+    /// Whether the lock may be held by a node that an earlier holder of this client has left.
+    fn lingers(&self) -> bool {
+        false
+    }
+
+    /// Returns a guard by such a node, if the owner may hold by it right now. Makes no request.
+    fn take_lingering(&self, _owner: &Owner) -> Option<LockGuard> {
+        None
+    }
+
+    /// Waits until it is known whether the owner may hold by such a node. Returns a guard if it may.
+    ///
+    /// # Cancel safety
+    /// The owner no longer waits.
+    fn await_lingering(&self, _owner: &Owner) -> impl Future<Output = Option<LockGuard>> + Send {
+        ready(None)
+    }
 
     /// Enters the queues for an owner that does not hold the lock.
     ///
@@ -93,7 +115,15 @@ pub(crate) async fn try_acquire<L: Acquirable>(
         return Ok(Some(again));
     }
     lock.ensure_can_be_granted(owner)?;
-    lock.client().unless_closed(queue_up(lock, owner, wait)).await
+    if lock.lingers() {
+        // A task that acquires again and again must let others run at times.
+        consume_budget().await;
+        if let Some(guard) = lock.take_lingering(owner) {
+            return Ok(Some(guard));
+        }
+    }
+    // Boxed, so that it does not burden the acquires of those who hold the lock already.
+    lock.client().unless_closed(Box::pin(queue_up(lock, owner, wait))).await
 }
 
 async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<Option<LockGuard>> {
@@ -106,13 +136,19 @@ async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<
         Wait::Until { within, .. } if !caller.has_reached() => Err(lock.client().not_connected(within)),
         _ => Ok(()),
     };
+    if lock.lingers() {
+        match wait.bound(Box::pin(lock.await_lingering(owner))).await {
+            Some(Some(guard)) => return Ok(Some(guard)),
+            Some(None) => {}
+            None => return timed_out().map(|()| None),
+        }
+    }
     // Boxed, so that waiters do not carry its size.
-    let Some(entry) = wait.bound(Box::pin(lock.enter(owner, caller.clone()))).await else {
-        return timed_out().map(|()| None);
-    };
-    let mut waiter = match entry? {
-        Entry::Granted(guard) => return Ok(Some(guard)),
-        Entry::Queued(waiter) => waiter,
+    let mut waiter = match wait.bound(Box::pin(lock.enter(owner, caller.clone()))).await {
+        Some(Ok(Entry::Queued(waiter))) => waiter,
+        Some(Ok(Entry::Granted(guard))) => return Ok(Some(guard)),
+        Some(Err(error)) => return Err(error),
+        None => return timed_out().map(|()| None),
     };
     let would_end = match wait {
         Wait::No => match waiter.take() {
@@ -120,7 +156,7 @@ async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<
             // Trying again and again would fare no better than waiting.
             None => waiter.ensure_no_deadlock(),
         },
-        Wait::Until { .. } | Wait::Forever => match wait.bound(granted(&mut waiter)).await {
+        Wait::Until { .. } | Wait::Forever => match wait.bound(pin!(granted(&mut waiter))).await {
             Some(guard) => return guard.map(Some),
             None => timed_out(),
         },

@@ -1,13 +1,14 @@
 //! Several locks of any kind and any client, acquired one after the other: a multi-lock of existing locks.
 
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
 use tokio::time::Instant;
 
-use super::wait::Wait;
+use super::wait::{Wait, remaining};
 use crate::client::sleep_until;
 use crate::error::{Error, LossReason, Result};
 use crate::lock::holding::guard::{LockGuard, release_all};
@@ -87,7 +88,7 @@ impl OneByOne {
                 Err(error) => return Err(error),
             }
             // After the deadline, the next round finds out what to answer.
-            wait.bound(losses.pause(&self.paths())).await.unwrap_or(Ok(()))?;
+            wait.bound(pin!(losses.pause(&self.paths()))).await.unwrap_or(Ok(()))?;
         }
     }
 
@@ -116,7 +117,7 @@ impl OneByOne {
         }
         let guard = LockGuard::of_all(taken);
         loop {
-            let look = async |node| wait.finish(HeldNode::look(node)).await.unwrap_or(false);
+            let look = async |node| wait.finish(pin!(HeldNode::look(node))).await.unwrap_or(false);
             let answered = join_all(guard.nodes().map(look)).await;
             let silent = guard.nodes().zip(answered).find(|(_, has_answered)| !has_answered);
             match (guard.ensure_held(), silent, wait) {
@@ -140,9 +141,9 @@ impl OneByOne {
 async fn take(lock: &dyn InterProcessLock, wait: Wait) -> Result<Option<LockGuard>> {
     match wait {
         Wait::No => lock.try_acquire().await,
-        Wait::Until { within, .. } => {
+        Wait::Until { deadline, within } => {
             let not_connected = || lock.client().not_connected(within);
-            let remaining = wait.remaining().ok_or_else(not_connected)?;
+            let remaining = remaining(deadline).ok_or_else(not_connected)?;
             let mut taken = lock.try_acquire_for(remaining).await;
             if let Err(Error::NotConnected { waited, .. }) = &mut taken {
                 *waited = within;
@@ -166,5 +167,5 @@ async fn any_lost(taken: &[LockGuard]) -> Result<()> {
 
 /// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.
 async fn give_back(taken: Vec<LockGuard>, wait: Wait) -> Vec<Error> {
-    wait.finish(release_all(taken)).await.unwrap_or_default()
+    wait.finish(pin!(release_all(taken))).await.unwrap_or_default()
 }

@@ -123,7 +123,7 @@ impl Permits {
     fn hold(&self, grants: Vec<Grant>, owner: &Owner) -> LockGuard {
         let hold = |grant: Grant| {
             let token = grant.czxid;
-            let node = HeldNode::new(&self.client, grant, &self.options);
+            let node = HeldNode::new(&self.client, grant, &self.options, None);
             tracing::debug!(node = &**node.path(), token, "acquired a permit");
             LockGuard::new(self.owners.enter_permit(owner, token, node), &self.client)
         };

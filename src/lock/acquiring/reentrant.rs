@@ -1,9 +1,11 @@
 //! A queue that recognizes its owners: the common part of the re-entrant locks.
 
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -14,12 +16,13 @@ use crate::client::{Client, sleep_until};
 use crate::error::{Error, Result};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
-use crate::lock::holding::hold::Downgrading;
+use crate::lock::holding::hold::{Downgrading, Share};
+use crate::lock::holding::lingering::{Lingering, Taken};
 use crate::lock::holding::owners::{Owners, Waiting};
 use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
-use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, downgrade};
+use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, Slot, downgrade};
 
 /// The pause between attempts of a waiter to read beside its own writer.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -32,9 +35,17 @@ pub(crate) struct Reentrant {
     /// The owner map of both sides.
     owners: Arc<Owners>,
     kind: Kind,
-    options: Arc<LockOptions>,
+    settings: Arc<Settings>,
     /// The current task, or outside of tasks the current thread, if it is `None`.
     owner: Option<Owner>,
+}
+
+/// How a lock is acquired, and what that takes.
+#[derive(Debug, Default)]
+struct Settings {
+    options: LockOptions,
+    /// `None` if the lock does not linger.
+    lingering: Option<Arc<Lingering>>,
 }
 
 /// An owner's place in the queue.
@@ -67,7 +78,7 @@ impl Reentrant {
     }
 
     fn with_owners(client: &Client, owners: Arc<Owners>, internals: Arc<LockInternals>, kind: Kind) -> Self {
-        Self { client: client.clone(), internals, owners, kind, options: Arc::default(), owner: None }
+        Self { client: client.clone(), internals, owners, kind, settings: Arc::default(), owner: None }
     }
 
     /// The same lock for background work, which does not keep the client open.
@@ -85,7 +96,21 @@ impl Reentrant {
     /// # Errors
     /// - [`Error::InvalidArgument`]: the options are not valid.
     pub(crate) fn with_options(&self, options: LockOptions) -> Result<Self> {
-        Ok(Self { options: Arc::new(options.validated()?), ..self.clone() })
+        Ok(self.with_settings(options.validated()?, None))
+    }
+
+    /// The same for a mutex, which may linger.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`]: the options are not valid.
+    pub(crate) fn with_options_of_mutex(&self, options: LockOptions) -> Result<Self> {
+        let options = options.validated_for_mutex()?;
+        let lingering = Lingering::of(&self.internals, &options);
+        Ok(self.with_settings(options, lingering))
+    }
+
+    fn with_settings(&self, options: LockOptions, lingering: Option<Arc<Lingering>>) -> Self {
+        Self { settings: Arc::new(Settings { options, lingering }), ..self.clone() }
     }
 
     /// The same lock, acquired for this owner.
@@ -104,7 +129,7 @@ impl Reentrant {
     }
 
     pub(crate) fn options(&self) -> &LockOptions {
-        &self.options
+        &self.settings.options
     }
 
     pub(crate) fn internals(&self) -> &Arc<LockInternals> {
@@ -125,15 +150,19 @@ impl Reentrant {
                 };
                 // In a task, so that the writer does not have to wait until the caller polls this.
                 let (mut tell, told) = oneshot::channel();
-                let (lock, owner) = (self.clone(), owner.clone());
+                let (lock, owner) = (self.detached(), owner.clone());
                 self.client.spawn(async move {
+                    let reading = AssertUnwindSafe(lock.downgrade(&owner, writing)).catch_unwind();
                     tokio::select! {
                         biased;
-                        reading = lock.downgrade(&owner, writing) => drop(tell.send(reading)),
+                        reading = reading => drop(tell.send(reading)),
                         () = tell.closed() => {}
                     }
                 });
-                told.await.unwrap_or(Err(Error::Closed)).map(Some)
+                // Without a reply, the runtime of the client has ended.
+                let reading = told.await.unwrap_or(Ok(Err(Error::Closed)));
+                let reading = reading.unwrap_or_else(|panic| resume_unwind(panic))?;
+                Ok(reading.map(|share| LockGuard::new(share, &self.client)))
             }
             Kind::Exclusive => {
                 let Some(reading) = self.owners.hold_of(owner, Kind::Shared) else { return Ok(None) };
@@ -165,23 +194,22 @@ impl Reentrant {
         }
     }
 
-    /// Makes a reader of a writer, without a gap for the next writer, whichever guard is released first.
-    async fn downgrade(&self, owner: &Owner, writing: Downgrading) -> Result<LockGuard> {
+    /// Makes a reader of a writer, without a gap for the next writer, whichever guard is released first. Returns `None`
+    /// if the writer was released and cannot become a reader.
+    async fn downgrade(&self, owner: &Owner, writing: Downgrading) -> Result<Option<Share>> {
         writing.node().ensure_held()?;
-        let form = self.internals.form(self.kind, self.options.data());
+        let form = self.internals.form(self.kind, self.options().data());
         let writer = writing.node();
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
             // Keeps the token of the writer, which is smaller than that of every later writer.
             Downgrade::Reads(node, slot) => {
                 // No one else was let in. But the owner must not continue on a lost hold.
                 writer.ensure_held()?;
-                Ok(self.hold(Grant { slot: Some(slot), node, czxid: writing.token() }, owner))
+                let grant = Grant { slot: Some(Slot::Queue(slot)), node, czxid: writing.token() };
+                Ok(Some(self.hold_share(grant, owner)))
             }
             // It stays a writer for as long as it reads.
-            Downgrade::NoPlace => {
-                let share = writing.share().ok_or_else(|| writer.deleted())?;
-                Ok(LockGuard::new(share, &self.client))
-            }
+            Downgrade::NoPlace => Ok(writing.share()),
             Downgrade::WriterGone => Err(writer.deleted()),
         }
     }
@@ -204,11 +232,30 @@ impl Reentrant {
     }
 
     pub(crate) fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
+        LockGuard::new(self.hold_share(grant, owner), &self.client)
+    }
+
+    fn hold_share(&self, grant: Grant, owner: &Owner) -> Share {
         let token = grant.czxid;
-        let node = HeldNode::new(self.client(), grant, &self.options);
+        let Settings { options, lingering } = &*self.settings;
+        let node = HeldNode::new(self.client(), grant, options, lingering.as_ref());
         let path = node.path().clone();
+        let lingering = lingering.as_ref().map(|lingering| (lingering, node.clone()));
         let share = self.owners.enter(owner, self.kind, token, node);
+        if let Some((lingering, node)) = lingering.filter(|(_, node)| std::ptr::eq(share.node(), &**node)) {
+            lingering.begin(node, token);
+        }
         tracing::debug!(node = &*path, token, "acquired");
+        share
+    }
+
+    /// Holds by a node that has lingered.
+    fn hold_again(&self, node: &Arc<HeldNode>, token: i64, owner: &Owner) -> LockGuard {
+        let share = self.owners.enter(owner, self.kind, token, node.clone());
+        if !std::ptr::eq(share.node(), &**node) && !node.stays() {
+            // The owner holds already, by a grant that came at the same time.
+            drop(node.take());
+        }
         LockGuard::new(share, &self.client)
     }
 
@@ -277,6 +324,22 @@ impl Acquirable for Reentrant {
         if self.owners.holds_elsewhere(owner, keeps_out) { Err(self.would_deadlock()) } else { Ok(()) }
     }
 
+    fn lingers(&self) -> bool {
+        self.settings.lingering.is_some()
+    }
+
+    fn take_lingering(&self, owner: &Owner) -> Option<LockGuard> {
+        match self.settings.lingering.as_ref()?.take() {
+            Taken::Granted(node, token) => Some(self.hold_again(&node, token, owner)),
+            Taken::Await | Taken::Queue => None,
+        }
+    }
+
+    async fn await_lingering(&self, owner: &Owner) -> Option<LockGuard> {
+        let (node, token) = self.settings.lingering.as_ref()?.taken().await?;
+        Some(self.hold_again(&node, token, owner))
+    }
+
     /// Enters the queue, or this side of the lock for an owner that holds the other one.
     ///
     /// # Errors
@@ -285,7 +348,7 @@ impl Acquirable for Reentrant {
         if let Some(granted) = self.enter_from_the_other_side(owner).await? {
             return Ok(Entry::Granted(granted));
         }
-        let form = self.internals.form(self.kind, self.options.data());
+        let form = self.internals.form(self.kind, self.options().data());
         let seat = Seat::take(&self.internals, form, caller).await?;
         Ok(Entry::Queued(Turn {
             lock: self.clone(),

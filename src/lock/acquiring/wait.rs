@@ -1,6 +1,5 @@
 //! How long an acquire waits.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -29,23 +28,17 @@ impl Wait {
     }
 
     /// Runs a step up to the deadline, if there is one. Returns `None` if the step was not done by then.
-    pub(crate) async fn bound<T>(self, step: impl Future<Output = T>) -> Option<T> {
+    //
+    // Takes steps that are pinned already: a future that is moved into another one counts twice in its size.
+    pub(crate) async fn bound<T>(self, step: impl Future<Output = T> + Unpin) -> Option<T> {
         match self {
             Self::No | Self::Forever => Some(step.await),
             Self::Until { deadline, .. } => until(deadline, step).await,
         }
     }
 
-    /// Returns the time that is left; after the deadline, what is left of one grace period. `None` if that is over, too.
-    pub(crate) fn remaining(self) -> Option<Duration> {
-        let Self::Until { deadline, .. } = self else { return Some(Duration::MAX) };
-        let now = Instant::now();
-        let end = if now < deadline { deadline } else { later(deadline, GRACE) };
-        Some(end.saturating_duration_since(now)).filter(|remaining| !remaining.is_zero())
-    }
-
     /// Runs a last step up to a grace period after the deadline, if there is one.
-    pub(crate) async fn finish<T>(self, last: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn finish<T>(self, last: impl Future<Output = T> + Unpin) -> Option<T> {
         match self {
             Self::No | Self::Forever => Some(last.await),
             Self::Until { deadline, .. } => until(later(deadline.max(Instant::now()), GRACE), last).await,
@@ -53,12 +46,19 @@ impl Wait {
     }
 }
 
+/// Returns the time that is left until a deadline; after it, what is left of one grace period. `None` if that is over, too.
+pub(crate) fn remaining(deadline: Instant) -> Option<Duration> {
+    let now = Instant::now();
+    let end = if now < deadline { deadline } else { later(deadline, GRACE) };
+    Some(end.saturating_duration_since(now)).filter(|remaining| !remaining.is_zero())
+}
+
 /// Runs a step up to a deadline, on any runtime or on none.
-async fn until<T>(deadline: Instant, step: impl Future<Output = T>) -> Option<T> {
+async fn until<T>(deadline: Instant, step: impl Future<Output = T> + Unpin) -> Option<T> {
     // Boxed, so that waiters without a deadline do not carry its size. Unconstrained, so that a step that uses up the
     // budget of its task every time does not put the deadline off.
     let deadline = Box::pin(unconstrained(sleep_until(deadline)));
-    match select(pin!(step), deadline).await {
+    match select(step, deadline).await {
         Either::Left((done, _)) => Some(done),
         Either::Right(((), _)) => None,
     }

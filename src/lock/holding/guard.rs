@@ -66,10 +66,20 @@ impl LockGuard {
     /// The token is the `czxid` of the holder's node: the id of the transaction that created it. Store it in 64
     /// bits. Guards of one hold share one token, as do permits that were acquired together, and a writer that
     /// downgrades to a reader keeps its token. Tokens of one ensemble are comparable across all paths and
-    /// processes. The token of a multi-lock is the largest of its members' tokens; protect each resource by the
+    /// processes. Successive holders of a lock that [lingers](crate::LockOptions::linger) may have the same token, and
+    /// differ in their [turn](Self::turn). The token of a multi-lock is the largest of its members' tokens; protect each resource by the
     /// token of [its own member](Self::members).
     pub fn fencing_token(&self) -> i64 {
         self.shares().map(Share::token).max().unwrap_or_default()
+    }
+
+    /// Returns how often the lock was granted before by the same node, and so with the same
+    /// [fencing token](Self::fencing_token). Zero unless the lock [lingers](crate::LockOptions::linger).
+    ///
+    /// The pair of token and turn grows with every grant of the lock. For a multi-lock, look at its
+    /// [members](Self::members).
+    pub fn turn(&self) -> u64 {
+        self.first_node().turn()
     }
 
     /// Returns the full path of the node by which the lock is held, including the namespace. For a multi-lock,
@@ -336,6 +346,9 @@ impl LockGuard {
     /// Releases the lock and waits for ZooKeeper's confirmation. A guard that is not the last one of its hold only
     /// decrements the count, without a request. The members of a multi-lock are released together,
     /// in one transaction if they are held by one client.
+    ///
+    /// The node of a lock that [lingers](crate::LockOptions::linger) may stay. Then this returns without a request, and
+    /// others are let in when they come.
     ///
     /// Dropping a guard releases the lock as well: the request is sent immediately and retried in the background
     /// until it succeeds. Call `release` to know when others can acquire the lock, or that it had been lost

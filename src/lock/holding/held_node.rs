@@ -1,7 +1,7 @@
 //! The node by which a lock is held, until the lock is released or lost.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use zookeeper_client::EventType;
 
+use super::lingering::Lingering;
 use super::minder::Minder;
 use super::monitor::{self, NodeWatch};
 use super::published::Published;
@@ -19,7 +20,7 @@ use crate::error::{Error, LossReason, Result};
 use crate::lock::deadline::from_now;
 use crate::lock::operating::revoke::election_of_latch;
 use crate::lock::options::LockOptions;
-use crate::queue::{Grant, Transactions};
+use crate::queue::{Grant, PassOn, Transactions};
 
 #[derive(Debug)]
 pub(crate) struct HeldNode {
@@ -38,7 +39,17 @@ pub(crate) struct HeldNode {
     /// Whether the grant has a watch on its node, which the monitor would take over.
     has_watch: AtomicBool,
     is_kept: AtomicBool,
+    /// `None` for a lock that does not linger.
+    lingers: Option<Box<Lingers>>,
     this: Weak<Self>,
+}
+
+/// What a node has that may stay when no one holds by it.
+#[derive(Debug)]
+struct Lingers {
+    /// Where it stays.
+    at: Weak<Lingering>,
+    turn: AtomicU64,
 }
 
 /// What is held until it is released or lost.
@@ -50,7 +61,12 @@ struct Held {
 }
 
 impl HeldNode {
-    pub(crate) fn new(client: &Client, grant: Grant, options: &LockOptions) -> Arc<Self> {
+    pub(crate) fn new(
+        client: &Client,
+        grant: Grant,
+        options: &LockOptions,
+        lingers_at: Option<&Arc<Lingering>>,
+    ) -> Arc<Self> {
         let session = grant.node.session().clone();
         let has_watch = grant.node.is_watched();
         let path = grant.node.path().into();
@@ -68,6 +84,8 @@ impl HeldNode {
             node_watch: Arc::default(),
             has_watch: AtomicBool::new(has_watch),
             is_kept: AtomicBool::new(false),
+            lingers: lingers_at
+                .map(|at| Box::new(Lingers { at: Arc::downgrade(at), turn: AtomicU64::new(0) })),
             this: this.clone(),
             session,
         });
@@ -260,20 +278,6 @@ impl HeldNode {
         self.ensure_held()
     }
 
-    /// Deletes the node and waits for the confirmation.
-    ///
-    /// # Errors
-    /// Same as [`LockGuard::release`](crate::lock::LockGuard::release).
-    ///
-    /// # Cancel safety
-    /// The node is deleted in any case.
-    pub(crate) async fn release(&self) -> Result<()> {
-        match self.begin_release()? {
-            Some(grant) => self.finish_release(grant, None).await,
-            None => Ok(()),
-        }
-    }
-
     /// Takes the node to be deleted by [`finish_release`](Self::finish_release), if it is still there to be taken.
     ///
     /// # Errors
@@ -292,10 +296,10 @@ impl HeldNode {
     /// deletes this node.
     ///
     /// # Errors
-    /// Same as [`release`](Self::release).
+    /// Same as [`LockGuard::release`](crate::LockGuard::release).
     ///
     /// # Cancel safety
-    /// Same as [`release`](Self::release).
+    /// Same as [`LockGuard::release`](crate::LockGuard::release).
     pub(super) async fn finish_release(
         &self,
         grant: Grant,
@@ -308,10 +312,10 @@ impl HeldNode {
     /// Releases while other handles to the hold exist, for which it is then lost with `reason`.
     ///
     /// # Errors
-    /// Same as [`release`](Self::release).
+    /// Same as [`LockGuard::release`](crate::LockGuard::release).
     ///
     /// # Cancel safety
-    /// Same as [`release`](Self::release).
+    /// Same as [`LockGuard::release`](crate::LockGuard::release).
     pub(crate) async fn resign(&self, reason: LossReason) -> Result<()> {
         self.ensure_held()?;
         if !self.turns_lost(reason) {
@@ -332,12 +336,22 @@ impl HeldNode {
     /// # Cancel safety
     /// The node is deleted in any case.
     async fn remove(&self, grant: Grant, transaction: Option<DeleteTogether>) -> Result<bool> {
+        self.while_valid(grant.remove(transaction)).await
+    }
+
+    /// Runs a part of a release for as long as it is useful.
+    ///
+    /// # Errors
+    /// - [`Error::Closed`]: the client is closed.
+    /// - [`Error::LockLost`]: the session may have expired, and the node with it.
+    /// - Those of the operation.
+    pub(super) async fn while_valid<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         let validity = self.session.validity();
         let _dependant = validity.depend();
         let lapsed = pin!(self.client.at_home(validity.lapsed()));
         tokio::select! {
             biased;
-            removed = self.client.unless_closed(grant.remove(transaction)) => removed,
+            done = self.client.unless_closed(operation) => done,
             () = lapsed => Err(self.lost_error(LossReason::Expired)),
         }
     }
@@ -393,6 +407,48 @@ impl HeldNode {
             self.news.notify_one();
         }
         is_news
+    }
+
+    /// How many holds there have been by this node before the present one.
+    pub(super) fn turn(&self) -> u64 {
+        self.lingers.as_ref().map_or(0, |lingers| lingers.turn.load(Ordering::Relaxed))
+    }
+
+    /// Ends a hold whose last guard is gone without releasing the node, if the node may stay for the next hold.
+    /// Returns whether it does.
+    pub(crate) fn stays(&self) -> bool {
+        let at = self.lingers.as_ref().and_then(|lingers| lingers.at.upgrade());
+        at.is_some_and(|at| at.take_back(self))
+    }
+
+    /// Begins another hold by a node that has stayed.
+    pub(super) fn begin_turn(&self, max_hold: Option<Duration>) {
+        if let Some(lingers) = &self.lingers {
+            lingers.turn.fetch_add(1, Ordering::Relaxed);
+        }
+        if let (Some(until), Some(max_hold)) = (&self.until, max_hold) {
+            until.send_replace(from_now(max_hold));
+        }
+    }
+
+    /// Ends a hold by a node that is to stay. Returns false if the node is lost, or if someone who watches the state
+    /// would take the next hold for this one.
+    pub(super) fn end_turn(&self) -> bool {
+        if self.loss().is_some() || self.state.is_watched() {
+            return false;
+        }
+        // Under the lock of the state, so that it either stays or is lost.
+        self.state.with(|state| {
+            if let (false, Some(until)) = (state.is_lost(), &self.until) {
+                until.send_replace(from_now(Duration::MAX));
+            }
+            !state.is_lost()
+        })
+    }
+
+    /// When the local waiters behind it are let in, if the hold ends now.
+    pub(super) fn pass_on(&self) -> PassOn {
+        self.grant.lock().as_ref().map_or(PassOn::WhenGone, |held| held.transactions.pass_on())
     }
 
     /// Takes the node, for it to be removed.

@@ -30,6 +30,8 @@ struct Users {
     guards: usize,
     /// In progress. They need the node; only a release waits for them.
     downgrades: usize,
+    /// Whether the last guard is being released, and waits for them. Others must not begin.
+    is_leaving: bool,
 }
 
 /// The share that a guard has in its hold. Returning the last one releases the hold.
@@ -45,13 +47,18 @@ pub(crate) struct Downgrading {
     hold: Arc<Hold>,
 }
 
-/// A share that is being returned along with others.
+/// A share that is being returned.
 enum Returning {
     Done,
     /// It waits for a downgrade.
     Waiting(Share),
-    /// The last share of a hold, and the node of the hold.
-    Last(Arc<Hold>, Result<Option<Box<Grant>>>),
+    Last(Last),
+}
+
+/// The last share of a hold, with the node of the hold.
+struct Last {
+    hold: Arc<Hold>,
+    begun: Result<Option<Box<Grant>>>,
 }
 
 /// What remains to be done after a share is returned.
@@ -66,7 +73,7 @@ enum Left {
 impl Hold {
     /// Creates the hold of one guard, which takes the [first share](Share::first).
     pub(super) fn new(registration: Registration, node: Arc<HeldNode>) -> Self {
-        let users = Mutex::new(Users { guards: 1, downgrades: 0 });
+        let users = Mutex::new(Users { guards: 1, downgrades: 0, is_leaving: false });
         Self { registration, node, users, downgraded: Notify::new() }
     }
 
@@ -81,13 +88,14 @@ impl Hold {
             return None;
         }
         users.guards += 1;
+        users.is_leaving = false;
         Some(Share { hold: self.clone(), is_returned: false })
     }
 
-    /// Starts a downgrade; `None` if no guard is left.
+    /// Starts a downgrade; `None` if no guard is left, or the last one is being released.
     pub(in crate::lock) fn downgrading(self: &Arc<Self>) -> Option<Downgrading> {
         let mut users = self.users.lock();
-        if users.guards == 0 {
+        if users.guards == 0 || users.is_leaving {
             return None;
         }
         users.downgrades += 1;
@@ -98,6 +106,7 @@ impl Hold {
     fn take_back(&self, is_dropped: bool) -> Left {
         let mut users = self.users.lock();
         if users.guards == 1 && users.downgrades > 0 && !is_dropped {
+            users.is_leaving = true;
             return Left::Wait;
         }
         users.guards -= 1;
@@ -108,7 +117,7 @@ impl Hold {
     /// find this hold.
     fn end(&self) -> Option<Grant> {
         self.registration.end();
-        self.node.take()
+        if self.node.stays() { None } else { self.node.take() }
     }
 }
 
@@ -134,28 +143,16 @@ impl Share {
     /// Returns the share. The last share deletes the node and waits for the confirmation.
     ///
     /// # Errors
-    /// Same as [`HeldNode::release`].
+    /// Same as [`LockGuard::release`](crate::LockGuard::release).
     ///
     /// # Cancel safety
     /// The share is returned, and the last one's node deleted, in any case.
-    pub(crate) async fn release(mut self) -> Result<()> {
-        let Self { hold, is_returned } = &mut self;
-        loop {
-            // Registered before the check, so that no notification is missed.
-            let downgraded = hold.downgraded.notified();
-            let left = hold.take_back(false);
-            *is_returned = !matches!(left, Left::Wait);
-            match left {
-                Left::Nothing => return Ok(()),
-                Left::Wait => hold.node.client().unless_closed(downgraded.map(Ok)).await?,
-                Left::Release => break,
-            }
+    pub(crate) async fn release(self) -> Result<()> {
+        match self.give_back() {
+            Returning::Done => Ok(()),
+            // Boxed, so that it does not burden the release of a guard that is not the last one.
+            returning => Box::pin(returning.finish(&Deletes::default())).await,
         }
-        hold.registration.end();
-        let released = hold.node.release().await;
-        // A hold that was lost by closing may still have a node.
-        drop(hold.node.take());
-        released
     }
 
     /// [Releases](Self::release) several shares. Nodes of one session are deleted in one transaction.
@@ -169,7 +166,6 @@ impl Share {
         join_all(returning.into_iter().map(|returning| returning.finish(&deletes))).await
     }
 
-    /// Begins to return the share along with others.
     fn give_back(mut self) -> Returning {
         match self.hold.take_back(false) {
             Left::Wait => Returning::Waiting(self),
@@ -180,9 +176,26 @@ impl Share {
             Left::Release => {
                 self.is_returned = true;
                 self.hold.registration.end();
-                let begun = self.hold.node.begin_release();
-                Returning::Last(self.hold.clone(), begun.map(|grant| grant.map(Box::new)))
+                if self.hold.node.stays() {
+                    return Returning::Done;
+                }
+                let begun = self.hold.node.begin_release().map(|grant| grant.map(Box::new));
+                Returning::Last(Last { hold: self.hold.clone(), begun })
             }
+        }
+    }
+
+    /// Waits for downgrades, and then gives it back.
+    async fn outwait(mut self) -> Result<Returning> {
+        let hold = self.hold.clone();
+        loop {
+            // Registered before the check, so that no notification is missed.
+            let downgraded = hold.downgraded.notified();
+            match self.give_back() {
+                Returning::Waiting(share) => self = share,
+                returning => return Ok(returning),
+            }
+            hold.node.while_valid(downgraded.map(Ok)).await?;
         }
     }
 
@@ -212,18 +225,18 @@ impl Drop for Share {
 impl Returning {
     fn grant(&self) -> Option<&Grant> {
         match self {
-            Self::Last(_, Ok(grant)) => grant.as_deref(),
-            Self::Last(_, Err(_)) | Self::Done | Self::Waiting(_) => None,
+            Self::Last(Last { begun: Ok(grant), .. }) => grant.as_deref(),
+            Self::Last(_) | Self::Done | Self::Waiting(_) => None,
         }
     }
 
     async fn finish(self, deletes: &Deletes) -> Result<()> {
-        let (hold, grant) = match self {
-            Self::Done => return Ok(()),
-            Self::Waiting(share) => return share.release().await,
-            Self::Last(hold, grant) => (hold, grant),
+        let returning = match self {
+            Self::Waiting(share) => share.outwait().await?,
+            returning => returning,
         };
-        let released = match grant {
+        let Self::Last(Last { hold, begun }) = returning else { return Ok(()) };
+        let released = match begun {
             Ok(Some(grant)) => {
                 let transaction = deletes.of(&grant.node);
                 hold.node.finish_release(*grant, transaction).await

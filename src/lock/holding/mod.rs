@@ -3,6 +3,7 @@
 pub(super) mod guard;
 pub(super) mod held_node;
 pub(super) mod hold;
+pub(super) mod lingering;
 pub(super) mod minder;
 pub(super) mod monitor;
 pub(super) mod owners;

@@ -96,12 +96,16 @@ impl NodeWatch {
         });
     }
 
-    /// Waits until the lock is asked for.
+    /// Whether the lock was asked for, or the node cannot be watched for that.
+    pub(super) fn may_be_asked(&self) -> bool {
+        *self.revoke_requested.borrow() != Ok(false)
+    }
+
+    /// Waits until the lock is asked for. Does not have the node watched by itself.
     ///
     /// # Errors
     /// The node cannot be watched.
     pub(super) async fn revoke_requested(&self) -> Result<()> {
-        self.want();
         let mut requested = self.revoke_requested.subscribe();
         // Cannot fail, because the sender is in `self`.
         let requested = requested.wait_for(|requested| *requested != Ok(false)).await;

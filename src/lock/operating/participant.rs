@@ -10,6 +10,7 @@ use zookeeper_client as zk;
 
 use crate::client::{Process, decompressed};
 use crate::error::Result;
+use crate::lock::holding::lingering::Lingering;
 use crate::queue::{Kind, LockInternals, Queued, Verdict, verdict};
 
 /// A contender of a lock, from any process and any compatible library.
@@ -21,6 +22,7 @@ pub struct Participant {
     since: SystemTime,
     fencing_token: i64,
     is_holder: bool,
+    is_lingering: bool,
     is_revoke_requested: bool,
     is_compressed: bool,
     process: Process,
@@ -114,6 +116,13 @@ impl Participant {
         self.is_holder
     }
 
+    /// Returns whether the contender's node only [lingers](crate::LockOptions::linger): it holds the lock, but nothing
+    /// in its process does. Known for contenders of the client that was asked; those of other clients are shown as
+    /// holders.
+    pub fn is_lingering(&self) -> bool {
+        self.is_lingering
+    }
+
     /// Returns whether the contender was asked to give the lock back, by [`operate::ask`](crate::operate::ask) or
     /// Curator's `Revoker`: its node has been written to since it was created. Never shows for a
     /// [`LeaderLatch`](crate::LeaderLatch) that was asked by this library, which asks it in another way.
@@ -142,6 +151,7 @@ impl Participant {
             since: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs()),
             fencing_token: stat.czxid,
             is_holder: false,
+            is_lingering: false,
         }
     }
 
@@ -165,6 +175,7 @@ impl fmt::Debug for Participant {
             .field("since", &self.since)
             .field("fencing_token", &self.fencing_token)
             .field("is_holder", &self.is_holder)
+            .field("is_lingering", &self.is_lingering)
             .field("is_revoke_requested", &self.is_revoke_requested)
             .finish()
     }
@@ -237,5 +248,8 @@ async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Parti
             }
         })
         .await?;
-    Ok(node.map(|(identity, stat)| Participant::of_node(node_path, identity, &stat)))
+    let Some((identity, stat)) = node else { return Ok(None) };
+    let idle = Lingering::idle_nodes(internals.client(), internals.path());
+    let is_lingering = idle.iter().any(|idle| **idle == *node_path);
+    Ok(Some(Participant { is_lingering, ..Participant::of_node(node_path, identity, &stat) }))
 }

@@ -23,7 +23,8 @@ impl Place {
                 }
                 Action::Create => self.create().await,
                 Action::MakeParents => self.make_parents().await,
-                Action::Settle => self.settle().await,
+                // Boxed, because it is rare.
+                Action::Settle => Box::pin(self.settle()).await,
                 Action::List => self.list(!self.is_valid()).await,
                 Action::Date(undated) => self.date(undated).await,
                 Action::Watch { own, blocker } => self.watch(*own, blocker.as_deref()).await,

@@ -1,6 +1,7 @@
 //! A place in a queue: drives a contender over a session.
 
 mod drive;
+mod new_queue;
 mod own_node;
 mod requests;
 
@@ -9,10 +10,11 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use self::new_queue::Way;
 use super::admission::OnTheWay;
 use super::blocker::BlockerWatch;
 use super::caller::Caller;
-use super::grant::Grant;
+use super::grant::{Grant, Slot};
 use super::idle::IdleWatch;
 use super::internals::LockInternals;
 use super::losses::Losses;
@@ -20,7 +22,7 @@ use super::pure::connection::Connection;
 use super::pure::contender::{Action, Contender, Standing};
 use super::pure::local_queue::Moment;
 use super::pure::permits::{Entry, Passage};
-use super::shared_local_queue::{LocalSlot, SharedLocalQueue};
+use super::shared_local_queue::{Guess, LocalSlot, SharedLocalQueue};
 use crate::client::{EphemeralNode, Failures, NodeForm, Session};
 use crate::error::Result;
 
@@ -57,6 +59,9 @@ pub(crate) struct Place {
     losses: Losses,
     /// Whether it has found its parents missing since it was last in its queue.
     has_made_parents: bool,
+    way: Way,
+    /// Whether the servers have refused to create the queue along with the node.
+    cannot_create_queue: bool,
     /// Whether it has waited in its queue.
     has_waited: bool,
     /// Receives the number of contenders ahead of us.
@@ -103,6 +108,26 @@ impl Place {
         Ok(place)
     }
 
+    /// Creates the place of a node that was created at that moment, when the queue was known to be empty.
+    ///
+    /// # Cancel safety
+    /// Nothing stays in the queue.
+    pub(crate) async fn of_first(
+        internals: &Arc<LockInternals>,
+        node: EphemeralNode,
+        form: NodeForm,
+        caller: Caller,
+        Guess { vacancy, at, .. }: Guess,
+    ) -> Result<Self> {
+        let mut place = Self::new(internals, form, true, node);
+        place.caller = caller;
+        place.entry.sent(vacancy);
+        let event = place.created(None, at);
+        let action = place.on(event);
+        place.drive(action).await?;
+        Ok(place)
+    }
+
     fn new(internals: &Arc<LockInternals>, form: NodeForm, returns: bool, node: EphemeralNode) -> Self {
         Self {
             internals: internals.clone(),
@@ -121,6 +146,8 @@ impl Place {
             failures: Failures::default(),
             losses: Losses::default(),
             has_made_parents: false,
+            way: Way::Forecast,
+            cannot_create_queue: false,
             has_waited: false,
             positions: None,
             caller: Caller::asking(),
@@ -203,13 +230,18 @@ impl Place {
         self.drive(action).await
     }
 
+    /// Returns our slot in the local queue, if our node is known to exist.
+    pub(crate) fn slot(&self) -> Option<&LocalSlot> {
+        self.slot.as_ref()
+    }
+
     /// Takes the grant, if there is one. The place is empty afterwards.
     pub(crate) fn take_grant(&mut self) -> Option<Grant> {
         if !self.is_granted() {
             return None;
         }
         let czxid = self.node.as_ref()?.czxid()?;
-        Some(Grant { slot: self.slot.take(), node: self.node.take()?, czxid })
+        Some(Grant { slot: self.slot.take().map(Slot::Queue), node: self.node.take()?, czxid })
     }
 
     /// Leaves the queue, and waits for the confirmation.

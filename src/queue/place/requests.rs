@@ -12,6 +12,7 @@ use super::super::pure::local_queue::{Moment, Rank};
 use super::super::pure::order::Queued;
 use super::super::{front, position};
 use super::Place;
+use super::new_queue::Way;
 use crate::client::{CreateOutcome, EphemeralNode, Session, Watcher};
 use crate::error::{Error, Result};
 
@@ -33,6 +34,11 @@ impl Place {
             }
         };
         let session = node.session().clone();
+        let forecast = self.forecast();
+        if self.creates_queue(forecast) {
+            return self.create_with_queue(forecast).await;
+        }
+        let Some(node) = &mut self.node else { return Ok(Event::Start) };
         let along = Prefetching::of(internals.path(), &self.local);
         self.entry.sent(along.vacancy());
         // `join3` polls in this order, and the first poll sends: the list already shows our node.
@@ -47,7 +53,10 @@ impl Place {
             None,
         ));
         match outcome.map_err(|source| internals.error("create a node in", source))? {
-            CreateOutcome::ParentMissing | CreateOutcome::GuardMissing => Ok(Event::ParentMissing),
+            CreateOutcome::ParentMissing | CreateOutcome::GuardMissing => {
+                self.learn(forecast, true);
+                Ok(Event::ParentMissing)
+            }
             CreateOutcome::TooLarge => Err(internals.too_large("create a node in")),
             CreateOutcome::Unknown(source) => {
                 let error = internals.error("create a node in", source);
@@ -55,6 +64,7 @@ impl Place {
                 Ok(Event::CreateUnknown)
             }
             CreateOutcome::Created => {
+                self.learn(forecast, false);
                 let (children, at) = along.learn(watched, listed);
                 Ok(self.created(children, at))
             }
@@ -70,10 +80,12 @@ impl Place {
     }
 
     /// Adds our node to the local queue, if it is known to exist.
-    fn arrive(&mut self, created: Option<Moment>) -> Option<(Queued, Rank)> {
+    pub(super) fn arrive(&mut self, created: Option<Moment>) -> Option<(Queued, Rank)> {
         let own = self.internals.read(self.node_name()?)?;
         let rank = self.slot.insert(self.local.arrive(&own, created, &self.wake)).rank();
         self.has_made_parents = false;
+        self.way = Way::Forecast;
+        self.internals.exists_now();
         front::watch_over(&self.internals, &self.local, rank);
         self.watch_while_idle();
         self.caller.reached();
@@ -85,6 +97,11 @@ impl Place {
         if std::mem::replace(&mut self.has_made_parents, true) {
             // Something removes them as often as they are created.
             self.losses.pause(self.internals.path()).await?;
+        }
+        if !self.cannot_create_queue {
+            // The next create makes them as well.
+            self.way = Way::WithQueue;
+            return Ok(Event::ParentsMade);
         }
         if let Some(node) = &self.node {
             let made = self.internals.client().attempt(node.session(), node.make_parents()).await;

@@ -3,6 +3,8 @@
 //! Only the first contender at the gate creates leases. So a count of the leases is an upper bound for as long as
 //! we are first, provided that we already were when it was made. Every decision about that is made here and in
 //! [`Vacancy`](super::local_queue::Vacancy).
+//!
+//! Leases that were created along with the node at the gate are kept under the same condition.
 
 use super::connection::Connection;
 use super::local_queue::{Moment, Vacancy};
@@ -88,6 +90,12 @@ pub(crate) enum Event {
         passage: Option<Passage>,
         count: Option<Count>,
     },
+    /// It has entered the queue at the gate, and its leases were created in the same transaction. `count` is the count
+    /// that was sent right behind it, if its reply came.
+    EnteredWithLeases {
+        passage: Option<Passage>,
+        count: Option<Count>,
+    },
     /// The state of the place at the gate.
     Gate(Option<Passage>),
     Counted(Count),
@@ -128,8 +136,11 @@ pub(crate) enum Action {
     },
     /// Wait for those watches.
     Await,
-    /// Create the leases in one transaction, on condition that our node at the gate exists.
-    Take,
+    /// Create the leases in one transaction, on condition that our node at the gate exists. They are free by that
+    /// count.
+    Take(Count),
+    /// Keep the leases that were created along with our node at the gate. They are among the counted ones.
+    Keep(Count),
     MakeParents,
     /// Delete the leases that may have been created.
     Undo,
@@ -174,14 +185,14 @@ impl PermitContender {
     /// Handles an event, on the current connection.
     pub(crate) fn on(&mut self, event: Event, now: Connection) -> Action {
         match event {
-            Event::Entered { passage, count } => {
-                self.passage = passage;
-                let since_entry = passage.is_some_and(|passage| passage.since_entry);
-                match count.filter(|count| since_entry && count.asked_on == now) {
-                    Some(count) => self.judge(count),
-                    None => self.go_on(now),
-                }
-            }
+            Event::Entered { passage, count } => match self.enter(passage, count, now) {
+                Some(count) => self.judge(count),
+                None => self.go_on(now),
+            },
+            Event::EnteredWithLeases { passage, count } => match self.enter(passage, count, now) {
+                Some(count) if count.free() >= 0 => Action::Keep(count),
+                Some(_) | None => Action::Undo,
+            },
             Event::Gate(passage) => {
                 self.passage = passage;
                 self.go_on(now)
@@ -201,6 +212,14 @@ impl PermitContender {
                 Action::LookAtGate
             }
         }
+    }
+
+    /// Records how it has entered the queue at the gate. Returns the count that was sent right behind the create, if it
+    /// is believed.
+    fn enter(&mut self, passage: Option<Passage>, count: Option<Count>, now: Connection) -> Option<Count> {
+        self.passage = passage;
+        let since_entry = passage.is_some_and(|passage| passage.since_entry);
+        count.filter(|count| since_entry && count.asked_on == now)
     }
 
     /// Returns the next action when nothing is known about the leases.
@@ -229,7 +248,7 @@ impl PermitContender {
             return Action::Refuse { leases: count.leases, limit };
         }
         if count.free() >= i64::from(self.wanted) {
-            Action::Take
+            Action::Take(count)
         } else if self.is_patient {
             Action::Await
         } else {
@@ -241,11 +260,18 @@ impl PermitContender {
 impl Count {
     /// Returns how many leases are free; negative if more are in use than the limit.
     fn free(self) -> i64 {
-        let limit = match self.limit {
-            Limit::Fixed(limit) => i64::from(limit),
-            Limit::Shared(limit) => i64::from(limit),
+        self.limit.free(self.leases)
+    }
+}
+
+impl Limit {
+    /// Returns how many permits are free beside that many leases; negative if there are too many.
+    pub(super) fn free(self, leases: usize) -> i64 {
+        let limit = match self {
+            Self::Fixed(limit) => i64::from(limit),
+            Self::Shared(limit) => i64::from(limit),
         };
-        limit.saturating_sub(i64::try_from(self.leases).unwrap_or(i64::MAX))
+        limit.saturating_sub(i64::try_from(leases).unwrap_or(i64::MAX))
     }
 }
 

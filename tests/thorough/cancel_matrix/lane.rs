@@ -143,6 +143,11 @@ impl Lane {
             // Makes the queues.
             release(within(lock.acquire()).await.unwrap()).await;
         }
+        if operation == Operation::AcquireKnown {
+            for _ in 0..2 {
+                release(within(lock.acquire()).await.unwrap()).await;
+            }
+        }
         let mut guards = Vec::new();
         if operation.is_of_a_holder() {
             guards = within(lock.acquire()).await.unwrap();

@@ -16,6 +16,8 @@ pub(crate) enum Operation {
     AcquireOnNewPath,
     /// After the reply to its first request was lost, which is settled on another connection.
     AcquireAgain,
+    /// Where the client was the last one that held it, so that it takes permits along with the create at the gate.
+    AcquireKnown,
     /// The lock is taken, and released when the caller waits for it.
     Wait(Holder),
     TryAcquire,
@@ -56,6 +58,9 @@ impl Operation {
                 Self::TryAcquireForTaken(*holder),
             ]);
         }
+        if kind.has_permits() {
+            all.push(Self::AcquireKnown);
+        }
         if kind.has_tickets() {
             all.extend([Self::Ticket, Self::WaitWithTicket]);
         }
@@ -67,6 +72,7 @@ impl Operation {
             Self::Acquire => "acquire",
             Self::AcquireOnNewPath => "acquire, new path",
             Self::AcquireAgain => "acquire, again",
+            Self::AcquireKnown => "acquire, known",
             Self::Wait(_) => "acquire, taken",
             Self::TryAcquire => "try",
             Self::TryAcquireTaken(_) => "try, taken",
@@ -93,7 +99,7 @@ impl Operation {
 
     /// Whether it differs from another one only in how it begins, or in who is in the way.
     pub(crate) fn is_a_variant(self) -> bool {
-        let is_other_start = matches!(self, Self::AcquireOnNewPath | Self::AcquireAgain);
+        let is_other_start = matches!(self, Self::AcquireOnNewPath | Self::AcquireAgain | Self::AcquireKnown);
         is_other_start || self.holder() == Some(Holder::First)
     }
 
@@ -115,9 +121,11 @@ impl Operation {
     /// Begins nothing before it is polled.
     pub(crate) fn of(self, lock: Lock, guards: Vec<LockGuard>, client: Client, in_a_hurry: bool) -> Doing {
         match self {
-            Self::Acquire | Self::AcquireOnNewPath | Self::AcquireAgain | Self::Wait(_) => {
-                async move { lock.acquire().await }.boxed()
-            }
+            Self::Acquire
+            | Self::AcquireOnNewPath
+            | Self::AcquireAgain
+            | Self::AcquireKnown
+            | Self::Wait(_) => async move { lock.acquire().await }.boxed(),
             Self::TryAcquire | Self::TryAcquireTaken(_) => async move { lock.try_acquire().await }.boxed(),
             Self::TryAcquireFor => {
                 let within = if in_a_hurry { SHORT } else { LONG };

@@ -113,6 +113,11 @@ impl Kind {
         }
     }
 
+    /// Whether it is one of permits.
+    pub(crate) fn has_permits(self) -> bool {
+        matches!(self, Self::Permit | Self::Permits | Self::SharedCount | Self::SemaphoreMutex)
+    }
+
     /// Whether one can queue for it with a ticket.
     pub(crate) fn has_tickets(self) -> bool {
         matches!(self, Self::Mutex | Self::Reader | Self::Writer)

@@ -58,12 +58,18 @@ impl Client {
         ground: &mut Ground,
     ) -> Option<Event> {
         let epoch = self.tasks[task].epoch;
-        let (mut parent_watch, mut name, mut children) = (None, None, None);
+        let (mut parent_watch, mut name, mut children, mut with_parent) = (None, None, None, false);
         for (what, answer) in slots {
             match answer {
                 Some(Answer::Watched(watch)) => parent_watch = Some(watch),
                 Some(Answer::Created(created)) => name = Some(created),
                 Some(Answer::Listed(listed)) => children = Some(listed),
+                Some(Answer::CreatedWithParent(created)) => (name, with_parent) = (Some(created), true),
+                Some(Answer::Exists) => {
+                    self.tasks[task].node = None;
+                    self.tasks[task].enters = true;
+                    return Some(Event::ParentsMade);
+                }
                 Some(Answer::Missing) if matches!(what, What::Create { .. }) => {
                     self.tasks[task].node = None;
                     return Some(Event::ParentMissing);
@@ -81,6 +87,11 @@ impl Client {
             *ground = Ground::Create;
         }
         self.tasks[task].node.as_mut().expect("it was created").name = name;
+        if with_parent {
+            *ground = Ground::NewParent;
+            let (own, rank) = self.arrive(task, Some(at))?;
+            return Some(Event::CreatedWithQueue { own, rank, at });
+        }
         let (own, rank) = self.arrive(task, Some(at))?;
         Some(Event::Created { own, rank, children, at })
     }
@@ -91,6 +102,7 @@ impl Client {
         let own = Queued { kind: self.tasks[task].kind, sequence: number(self.names, &name), name };
         let rank = self.with(self.tasks[task].epoch, |local, now| local.arrive(&own, created, now, task));
         self.tasks[task].rank = Some(rank);
+        self.tasks[task].enters = false;
         Some((own, rank))
     }
 

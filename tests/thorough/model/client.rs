@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::idle::{GIVEN_UP, MINDER};
 use super::lag::{CATCH_UP, Lag};
+use super::linger::{ATTENDANT, Lingering};
 use super::queue::connection::Connection;
 use super::queue::local_queue::{LocalQueue, Moment, Rank};
 use super::queue::name::{Kind, Names};
@@ -24,6 +25,10 @@ pub(crate) enum What {
     Create {
         id: String,
     },
+    /// The same along with the parent, which must not exist.
+    CreateWithParent {
+        id: String,
+    },
     CreateReader {
         name: String,
         writer: String,
@@ -40,6 +45,10 @@ pub(crate) enum What {
         id: String,
     },
     Watch(Path),
+    /// Lists and watches the children, for a node that may linger.
+    Look {
+        node: String,
+    },
     /// Has the server catch up.
     CatchUp,
     /// The janitor's, whom nobody waits for.
@@ -64,6 +73,9 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Answer {
     Created(String),
+    CreatedWithParent(String),
+    /// What is to be created exists.
+    Exists,
     Done,
     /// What is asked about, or needed, does not exist.
     Missing,
@@ -71,6 +83,10 @@ pub(crate) enum Answer {
     Dated(Vec<(Queued, i64)>),
     Found(Option<String>),
     Watched(Watch),
+    Looked {
+        node: String,
+        children: Vec<String>,
+    },
     /// For want of a right.
     Refused,
     /// The connection was lost, or the session is over.
@@ -122,6 +138,8 @@ pub(crate) struct SharedLocalQueue {
 pub(crate) struct Client {
     pub(crate) id: ClientId,
     pub(crate) names: &'static Names,
+    /// Whether its tasks try to create the parent along with their nodes.
+    pub(crate) creates_parent: bool,
     /// How many sessions are known to be over.
     pub(crate) epoch: usize,
     /// At the server.
@@ -136,6 +154,9 @@ pub(crate) struct Client {
     /// Deletes that were refused, and are to be sent again.
     pub(crate) refused: Vec<Request>,
     pub(crate) lag: Lag,
+    /// Whether nodes may linger.
+    pub(crate) lingers: bool,
+    pub(crate) lingering: Option<Lingering>,
     /// Of each session.
     lines: Vec<SharedLocalQueue>,
     pub(crate) tasks: Vec<Task>,
@@ -146,6 +167,7 @@ impl Client {
         Self {
             id,
             names,
+            creates_parent: false,
             epoch: 0,
             has_expired: false,
             connection: Connection(1),
@@ -155,6 +177,8 @@ impl Client {
             late: Vec::new(),
             refused: Vec::new(),
             lag: Lag::None,
+            lingers: false,
+            lingering: None,
             lines: vec![SharedLocalQueue::default()],
             tasks,
         }
@@ -216,7 +240,7 @@ impl Client {
     pub(crate) fn deliverable(&self, can_be_lost: bool) -> usize {
         let matters = |(index, message): (usize, &Message)| match message {
             Message::Event { .. } | Message::Committed { .. } | Message::Gone { .. } => true,
-            Message::Answer { slot: MINDER | CATCH_UP, .. } => true,
+            Message::Answer { slot: MINDER | ATTENDANT | CATCH_UP, .. } => true,
             Message::Answer { slot: GIVEN_UP, .. } => false,
             Message::Answer { task, .. } => {
                 let sooner = self.inbox.iter().take(index + 1);
@@ -237,6 +261,10 @@ impl Client {
                 Message::Answer { slot: CATCH_UP, seen, .. } => {
                     self.lag.see(seen);
                     self.lag.caught_up(self.connection);
+                }
+                Message::Answer { slot: ATTENDANT, answer, seen, .. } => {
+                    self.lag.see(seen);
+                    self.answer_attendant(answer);
                 }
                 Message::Answer { task, slot, answer, seen } => {
                     self.lag.see(seen);
@@ -265,7 +293,8 @@ impl Client {
     fn watches(&mut self) -> impl Iterator<Item = (Path, &mut Watch)> {
         let parent = self.lines.last_mut().and_then(|shared| shared.parent_watch.as_mut());
         let parent = parent.map(|watch| (Path::Parent, watch));
-        parent.into_iter().chain(self.tasks.iter_mut().flat_map(Task::watches))
+        let lingering = self.lingering.as_mut().and_then(Lingering::watch);
+        parent.into_iter().chain(lingering).chain(self.tasks.iter_mut().flat_map(Task::watches))
     }
 
     /// The connection is lost, and there is another. Answers which watches are to be set again on it.
@@ -279,6 +308,7 @@ impl Client {
             matches!(request.what, What::Delete { .. } | What::DeleteAndTell { .. } | What::Sweep { .. })
         });
         self.tasks.iter_mut().for_each(Task::lose_answers);
+        self.lose_lingering_watch();
         self.watches().filter(|(_, watch)| watch.told.is_none()).map(|(path, _)| path).collect()
     }
 
@@ -290,13 +320,15 @@ impl Client {
         self.refused.clear();
         self.has_expired = false;
         self.epoch += 1;
+        self.lingering = None;
         self.lines.push(SharedLocalQueue::default());
         for task in 0..self.tasks.len() {
             match self.tasks[task].phase {
                 Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth | Phase::Reading => {
                     self.end(task)
                 }
-                Phase::Outside | Phase::Idle | Phase::Asking(_) | Phase::Awaiting | Phase::Done => {}
+                Phase::Outside | Phase::Idle | Phase::Looking => {}
+                Phase::Asking(_) | Phase::Awaiting | Phase::Done => {}
             }
         }
     }
@@ -305,6 +337,7 @@ impl Client {
     pub(crate) fn listens_to(&mut self, path: &Path) -> bool {
         self.watches().any(|(watched, watch)| watched == *path && watch.told.is_none())
             || self.tasks.iter().any(|task| task.asks_to_watch(path))
+            || *path == Path::Children && self.lingering.as_ref().is_some_and(Lingering::is_looking)
     }
 
     /// Forgets what makes no difference any more, so that states that are alike are equal.
@@ -312,6 +345,9 @@ impl Client {
         for message in std::mem::take(&mut self.inbox) {
             let is_heard = match &message {
                 Message::Answer { slot: CATCH_UP, .. } => true,
+                Message::Answer { slot: ATTENDANT, .. } => {
+                    self.lingering.as_ref().is_some_and(Lingering::is_looking)
+                }
                 Message::Answer { task, slot: MINDER, .. } => self.tasks[*task].is_minder_asking(),
                 Message::Answer { task, .. } => self.tasks[*task].is_asking(),
                 Message::Event { path, .. } => self.listens_to(path),

@@ -23,6 +23,10 @@ pub(crate) struct Shown {
     pub(crate) gives_back: bool,
     /// What it has sent is done when it holds no more.
     pub(crate) writes_late: bool,
+    /// It holds before others of its client who have come earlier.
+    pub(crate) passes: bool,
+    /// It holds by a node whose time to linger is over, or that was asked for.
+    pub(crate) is_late: bool,
 }
 
 /// What a grant was made upon.
@@ -32,17 +36,21 @@ pub(crate) enum Ground {
     Create,
     /// A list.
     List,
+    /// The creation of the parent along with the node.
+    NewParent,
     /// A watch that told of the end of the blocker.
     BlockerGone,
     /// The local queue.
     LocalQueue,
+    /// A node that lingers.
+    Lingering,
 }
 
 impl Client {
     /// It begins to want the lock.
-    pub(crate) fn enter(&mut self, task: usize) {
+    pub(crate) fn enter(&mut self, task: usize) -> Shown {
         self.tasks[task].rounds -= 1;
-        self.drive(task, Action::Create, &mut Shown::default(), Ground::List);
+        self.take_lingering(task)
     }
 
     /// A task goes on with what has arrived. `between` messages arrive while it looks at its watches.
@@ -50,6 +58,7 @@ impl Client {
         let mut shown = Shown::default();
         match std::mem::replace(&mut self.tasks[task].phase, Phase::Outside) {
             Phase::Asking(asking) => self.answered(task, asking, &mut shown),
+            Phase::Looking => shown = self.take_lingering(task),
             Phase::Awaiting => {
                 let event = self.woken(task, between, &mut shown);
                 let gone = matches!(event, Event::Woken { blocker: WatchState::Gone, .. });
@@ -150,6 +159,11 @@ impl Client {
                     continue;
                 }
                 Action::Create => self.create(task),
+                Action::MakeParents if self.creates_parent => {
+                    self.tasks[task].enters = false;
+                    action = self.on(task, Event::ParentsMade);
+                    continue;
+                }
                 Action::MakeParents => vec![What::MakeParent],
                 Action::Settle => {
                     let node = self.tasks[task].node.as_ref().expect("a create is in doubt");
@@ -181,6 +195,7 @@ impl Client {
                     self.tasks[task].blocker = None;
                     self.tasks[task].wake = false;
                     shown.granted = Some(ground);
+                    self.begin_lingering(task);
                     return;
                 }
                 Action::Refuse { .. } => {
@@ -220,6 +235,9 @@ impl Client {
         let id = format!("{}{task}{}-", self.id, tasks.creates);
         tasks.node = Some(Node { id: id.clone(), name: None, under: None, watch: None });
         tasks.minder = None;
+        if self.creates_parent && !self.tasks[task].enters {
+            return vec![What::CreateWithParent { id }];
+        }
         let prefetch = self.with(epoch, |local, now| local.prefetch(now));
         let parent_watch = prefetch.parent_watch.then_some(What::Watch(Path::Parent));
         let list = prefetch.list.then_some(What::List);

@@ -74,7 +74,7 @@ impl World {
         let request = self.clients[client].late.remove(index);
         self.serve(client, &request, &mut Shown::default());
         let id = match request.what {
-            What::Create { id } | What::CreateReader { name: id, .. } => id,
+            What::Create { id } | What::CreateWithParent { id } | What::CreateReader { name: id, .. } => id,
             _ => return,
         };
         let is_wanted = self.clients[client].tasks[request.task].claims(&id);

@@ -32,6 +32,10 @@ pub(crate) struct Faults {
     pub(crate) transact: u8,
     /// A delete is refused because it was sent together with that of a node elsewhere, which is gone.
     pub(crate) refuse: u8,
+    /// The time of a node to linger is over.
+    pub(crate) lapse: u8,
+    /// Somebody asks for the lock.
+    pub(crate) ask: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -45,10 +49,16 @@ pub(crate) struct Game {
     pub(crate) first_number: i32,
     /// Whether the first client knows the queue up to that number, as after an acquire that was released.
     pub(crate) is_known: bool,
+    /// Whether there is no parent at first.
+    pub(crate) is_new: bool,
+    /// Whether contenders try to create the parent along with their nodes.
+    pub(crate) creates_parent: bool,
     /// Whether contenders may read their own nodes, which a watch takes.
     pub(crate) may_read_own: bool,
     /// Whether the first task has a ticket, which is awaited at some time or never.
     pub(crate) has_ticket: bool,
+    /// Whether the nodes of holders may linger.
+    pub(crate) lingers: bool,
     pub(crate) faults: Faults,
 }
 
@@ -83,6 +93,8 @@ impl fmt::Display for Game {
             lose,
             transact,
             refuse,
+            lapse,
+            ask,
         } = self.faults;
         let faults = [
             (cancel, "cancel"),
@@ -98,6 +110,8 @@ impl fmt::Display for Game {
             (lose, "loss"),
             (transact, "transaction"),
             (refuse, "refused delete"),
+            (lapse, "end of lingering"),
+            (ask, "request"),
         ];
         faults
             .iter()
@@ -106,11 +120,17 @@ impl fmt::Display for Game {
         if self.has_ticket {
             write!(f, ", the first has a ticket")?;
         }
+        if self.lingers {
+            write!(f, ", lingering")?;
+        }
         if !self.may_read_own {
             write!(f, ", own nodes unreadable")?;
         }
         if self.is_known {
             write!(f, ", in a known queue")?;
+        }
+        if self.creates_parent {
+            write!(f, ", creating the parent, which is {}", if self.is_new { "new" } else { "there" })?;
         }
         match self.first_number {
             0 => Ok(()),
@@ -145,6 +165,8 @@ const NONE: Faults = Faults {
     lose: 0,
     transact: 0,
     refuse: 0,
+    lapse: 0,
+    ask: 0,
 };
 
 const CANCEL: Faults = Faults { cancel: 1, ..NONE };
@@ -156,6 +178,7 @@ const WIPE: Faults = Faults { wipe: 1, ..NONE };
 const DOWNGRADE: Faults = Faults { downgrade: 1, ..NONE };
 const LOSE: Faults = Faults { downgrade: 1, lose: 1, ..NONE };
 const TRANSACT: Faults = Faults { transact: 1, ..NONE };
+const LAPSE: Faults = Faults { lapse: 1, ..NONE };
 const REFUSE: Faults = Faults { refuse: 1, ..NONE };
 
 /// All games, the short ones first.
@@ -200,6 +223,32 @@ pub(crate) const GAMES: &[Game] = &[
     from_the_second_number(mutex(&[&[X, X, X]], &[], WIPE)),
     from_the_second_number(read_write(&[&[S, SS]], &[Exclusive], WIPE)),
     in_a_known_queue(read_write(&[&[S, SS]], &[], WIPE)),
+    with_a_new_parent(mutex(&[&[X]], &[OTHER], NONE)),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[Exclusive], NONE)),
+    with_a_new_parent(mutex(&[&[X, X]], &[Exclusive], CANCEL)),
+    with_an_old_parent(mutex(&[&[X, X]], &[Exclusive], NONE)),
+    with_a_new_parent(mutex(&[&[X, X], &[X]], &[], NONE)),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[], EXPIRE)),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[], Faults { reconnect: 1, late: 1, ..NONE })),
+    with_a_new_parent(mutex(&[&[X, X]], &[], Faults { reconnect: 1, late: 1, ..NONE })),
+    with_a_new_parent(mutex(&[&[X, X]], &[Exclusive], Faults { rob: 1, reap: 1, ..NONE })),
+    with_a_new_parent(mutex(&[&[XX]], &[Exclusive], Faults { reap: 1, ..NONE })),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[], WIPE)),
+    with_a_new_parent(mutex(&[&[X, X]], &[Exclusive], WIPE)),
+    with_a_new_parent(mutex(&[&[X], &[X]], &[], LAG)),
+    with_a_new_parent(mutex(&[&[XX, X]], &[Exclusive], Faults { reap: 1, wipe: 1, ..NONE })),
+    with_a_new_parent(read_write(&[&[X, S]], &[Shared], NONE)),
+    with_a_new_parent(read_write(&[&[X, S]], &[], DOWNGRADE)),
+    lingering(mutex(&[&[X, X]], &[], LAPSE)),
+    lingering(mutex(&[&[XX]], &[Exclusive], LAPSE)),
+    lingering(mutex(&[&[XX]], &[Exclusive], EXPIRE)),
+    lingering(mutex(&[&[XX]], &[Exclusive], ROB)),
+    lingering(mutex(&[&[XX]], &[Exclusive], Faults { ask: 1, lapse: 1, ..NONE })),
+    lingering(mutex(&[&[X, X, X]], &[], NONE)),
+    lingering(mutex(&[&[X, X], &[X]], &[], LAPSE)),
+    lingering(mutex(&[&[X, X]], &[], TRANSACT)),
+    lingering(mutex(&[&[X, X]], &[Exclusive], Faults { cancel: 1, ..NONE })),
+    lingering(mutex(&[&[X, X], &[X]], &[], RECONNECT)),
     mutex(&[&[X, X]], &[Exclusive], LAG),
     mutex(&[&[X], &[X]], &[], LAG),
     mutex(&[&[XX]], &[Exclusive], Faults { wipe: 1, lag: 1, ..NONE }),
@@ -246,14 +295,21 @@ const fn game(
         foreigners,
         first_number: 0,
         is_known: false,
+        is_new: false,
+        creates_parent: false,
         may_read_own: true,
         has_ticket: false,
+        lingers: false,
         faults,
     }
 }
 
 const fn with_a_ticket(game: Game) -> Game {
     Game { has_ticket: true, ..game }
+}
+
+const fn lingering(game: Game) -> Game {
+    Game { lingers: true, ..game }
 }
 
 const fn without_right_to_read(game: Game) -> Game {
@@ -267,6 +323,14 @@ const fn from_the_second_number(game: Game) -> Game {
 
 const fn in_a_known_queue(game: Game) -> Game {
     Game { is_known: true, ..from_the_second_number(game) }
+}
+
+const fn with_a_new_parent(game: Game) -> Game {
+    Game { is_new: true, creates_parent: true, ..game }
+}
+
+const fn with_an_old_parent(game: Game) -> Game {
+    Game { is_new: false, ..with_a_new_parent(game) }
 }
 
 const fn at_the_end_of_numbers(game: Game) -> Game {

@@ -5,7 +5,7 @@ use super::driver::{Ground, Shown};
 use super::queue::name::Kind;
 use super::task::Node;
 use super::world::World;
-use super::zookeeper::{ClientId, Path, conflict};
+use super::zookeeper::{ClientId, Owner, Path, conflict};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Breach {
@@ -17,6 +17,10 @@ pub(crate) enum Breach {
     OldSession,
     /// What somebody had sent was done while somebody else held.
     LateWrite,
+    /// Somebody was granted by a node that lingered, before another who came earlier.
+    Passed,
+    /// Somebody was granted by a node whose time to linger was over, or that was asked for.
+    Overdue,
     /// A watch that had been heard was waited for again.
     Spin,
     /// Somebody was turned away though no other recipe is before it, or one that its own recipe keeps away.
@@ -31,6 +35,9 @@ impl World {
     pub(crate) fn judge(&mut self, client: ClientId, task: usize, shown: Shown) {
         if shown.spins {
             self.breach = Some(Breach::Spin);
+        }
+        if shown.granted == Some(Ground::Lingering) {
+            self.judge_lingering(client, task, shown);
         }
         // Whoever holds in an expired session is told by its validity.
         let Some(ground) = shown.granted.filter(|_| !self.clients[client].has_expired) else { return };
@@ -54,6 +61,26 @@ impl World {
         if is_unfair {
             self.breach = Some(Breach::Unfair);
         }
+    }
+
+    /// Looks at a grant by a node that has lingered.
+    ///
+    /// It is fair unless it passes somebody of whom the client has heard or will never hear.
+    fn judge_lingering(&mut self, id: ClientId, task: usize, shown: Shown) {
+        let client = &self.clients[id];
+        let name = client.tasks[task].node.as_ref().and_then(|node| node.name.clone()).expect("it holds");
+        let tells = |message: &Message| matches!(message, Message::Event { path: Path::Children, .. });
+        let will_hear = self.server.watches.contains(&(id, Path::Children)) || client.inbox.iter().any(tells);
+        let others = self.server.children.iter().filter(|other| other.name != name && self.is_claimed(other));
+        let breach = if client.has_expired {
+            Some(Breach::OldSession)
+        } else if shown.passes || others.count() > 0 && !will_hear {
+            Some(Breach::Passed)
+        } else {
+            shown.is_late.then_some(Breach::Overdue)
+        };
+        self.breach = self.breach.or(breach);
+        self.server.hand_over(&name, Owner::Task { client: id, task });
     }
 
     /// Looks at a refusal of a contender that had a node of this id.
@@ -95,7 +122,11 @@ impl World {
             return true;
         }
         match ground {
-            Ground::List => true,
+            Ground::List | Ground::NewParent => true,
+            Ground::Lingering => client
+                .inbox
+                .iter()
+                .any(|message| matches!(message, Message::Event { path: Path::Children, .. })),
             // With the parent, it is gone for whoever has heard that.
             Ground::Create => {
                 let is_of_the_parent = |node: &Node| {

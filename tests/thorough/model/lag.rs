@@ -87,6 +87,8 @@ impl Lag {
 impl World {
     /// Tells those servers that lag, or may, what was done.
     pub(crate) fn spread(&mut self) {
+        let fired = self.server.fire_children();
+        self.announce(fired);
         for done in std::mem::take(&mut self.server.done) {
             for client in &mut self.clients {
                 match &mut client.lag {
@@ -154,6 +156,6 @@ impl Client {
 impl What {
     /// Whether any server answers it by what it has.
     pub(crate) fn is_read(&self) -> bool {
-        matches!(self, Self::List | Self::Date { .. } | Self::Watch(_))
+        matches!(self, Self::List | Self::Date { .. } | Self::Watch(_) | Self::Look { .. })
     }
 }

@@ -17,6 +17,7 @@ mod holders;
 mod idle;
 mod joint;
 mod lag;
+mod linger;
 mod mutants;
 mod permits;
 mod play;
@@ -49,8 +50,8 @@ fn main() -> ExitCode {
             MUTANT.get_or_init(|| mutant);
             play::until_noticed(mutants::all().nth(mutant).expect("there are as many"))
         }
-        // Those about permits alone, or about multi-locks.
-        [which @ ("permits" | "multi-locks")] => workshop::run(which),
+        // Those about locks that linger alone, about permits, or about multi-locks.
+        [which @ ("lingering" | "permits" | "multi-locks")] => workshop::run(which),
         _ => workshop::run(""),
     }
 }

@@ -23,6 +23,7 @@ const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
 const PASSING: &str = "src/queue/pure/passing.rs";
 const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
 const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
+const LINGER: &str = "src/queue/pure/linger.rs";
 const ORDER: &str = "src/queue/pure/order.rs";
 const RULE: &str = "src/queue/pure/rule.rs";
 const CLIENT: &str = "tests/thorough/model/client.rs";
@@ -30,6 +31,7 @@ const DRIVER: &str = "tests/thorough/model/driver.rs";
 const ANSWERS: &str = "tests/thorough/model/answers.rs";
 const SIGNS: &str = "src/client/signs.rs";
 const LAG: &str = "tests/thorough/model/lag.rs";
+const ZOOKEEPER: &str = "tests/thorough/model/zookeeper.rs";
 const FAULTS: &str = "tests/thorough/model/faults.rs";
 
 pub(crate) const MUTANTS: &[Mutant] = &[
@@ -84,6 +86,20 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "} else if [[is_clear]] && own_is_there {",
         "true",
     ),
+    mutant(
+        "a node in a queue that existed is the first one of it",
+        ZOOKEEPER,
+        "if [[self.has_parent()]] {",
+        "false",
+    )
+    .shows_in(|game| game.creates_parent),
+    mutant(
+        "what is learnt with a parent is of the present one",
+        ANSWERS,
+        "[[*ground = Ground::NewParent;]]",
+        "*ground = Ground::NewParent; at = self.with(epoch, |local, now| local.moment(now));",
+    )
+    .shows_in(|game| game.creates_parent && game.faults.reap > 0 && game.faults.wipe > 0),
     mutant(
         "a create grants in a queue that is not known",
         CONTENDER,
@@ -283,6 +299,111 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant("a transaction without an answer counts as done", PASSING, "if [[is_decided]] {", "true")
         .shows_in(transacts),
     mutant(
+        "a node lingers before its queue was listed",
+        LINGER,
+        "if [[self.seen != Seen::Alone]] {",
+        "false",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node lingers though others were listed",
+        LINGER,
+        "Event::Looked { is_alone } if [[is_alone]] &&",
+        "true",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a list counts though there was news before it",
+        LINGER,
+        "is_alone && [[self.seen == Seen::Nothing]] =>",
+        "true",
+    )
+    .shows_in(lingers),
+    mutant(
+        "whoever lists another one alone is alone",
+        LINGER,
+        "[only] if [[only == node]])",
+        "true",
+    )
+    .shows_in(lingers),
+    mutant(
+        "what the watch has told is forgotten",
+        LINGER,
+        "[[self.seen = Seen::Others;]]",
+        "",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node goes on lingering though others have come",
+        LINGER,
+        "fn delete_unless_held(&self) -> Action {\n        if [[self.is_held]]",
+        "true",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node is deleted while somebody holds by it",
+        LINGER,
+        "if [[self.is_held]] { Action::Keep } else { Action::Delete }",
+        "false",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node lingers after a hold in which others have come",
+        LINGER,
+        "if [[self.seen == Seen::Others]] ||",
+        "false",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node lingers while a transaction may yet be done",
+        LINGER,
+        "|| [[pass_on == PassOn::WhenGone]] {",
+        "false",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node that lingers is granted while somebody holds by it",
+        LINGER,
+        "if [[self.is_held]] {\n            return Action::Queue;",
+        "false",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node that lingers is granted without a valid session",
+        LINGER,
+        "let may_hold = [[now.is_sound]] &&",
+        "true",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node that lingers is granted after its time",
+        LINGER,
+        "now.is_sound && [[now.is_in_time]];",
+        "true",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node that lingers is granted though its watch has told",
+        LINGER,
+        "!may_hold || [[now.has_changed]] ||",
+        "false",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node that lingers is granted though somebody asks for it",
+        LINGER,
+        "now.has_changed || [[now.is_asked]] ||",
+        "false",
+    )
+    .shows_in(lingers),
+    mutant(
+        "a node that lingers is granted before those who queue",
+        LINGER,
+        "now.is_asked || [[now.others_queue]] {",
+        "false",
+    )
+    .shows_in(lingers),
+    mutant(
         "writers do not wait for readers",
         RULE,
         "one == Kind::Exclusive || [[other == Kind::Exclusive]]",
@@ -413,6 +534,10 @@ fn meets_another_recipe(game: &Game) -> bool {
 
 fn transacts(game: &Game) -> bool {
     game.faults.transact > 0
+}
+
+fn lingers(game: &Game) -> bool {
+    game.lingers
 }
 
 fn ends_the_numbers(game: &Game) -> bool {

@@ -6,6 +6,7 @@ use super::checked::{Checkable, Checked};
 use super::driver::{Ground, Shown};
 use super::games::Game;
 use super::grants::Breach;
+use super::linger::Lingering;
 use super::queue::contender::Standing;
 use super::seen::Seen;
 use super::steps::Step;
@@ -17,24 +18,39 @@ pub(crate) type Queue = Checked<World>;
 
 const BY_CREATE: &str = "grants by a create alone";
 const BY_LIST: &str = "grants by a list";
+const BY_NEW_PARENT: &str = "grants by the creation of the parent";
 const BY_BLOCKER: &str = "grants by the blocker's end alone";
 const BY_LOCAL_QUEUE: &str = "grants by the local queue alone";
 const EARLY_LOOK: &str = "looks before the last blocker's end";
 const DOWNGRADE: &str = "downgrades before somebody who waits";
 const REFUSAL: &str = "refusals behind another recipe";
 const GIVEN_BACK: &str = "readers given back after a loss";
+const BY_LINGERING: &str = "grants by a node that lingers";
 const LATE_WRITE: &str = "transactions done after their holder has gone";
 
 /// What the model is for.
-pub(crate) const TO_BE_SEEN: [&str; 9] =
-    [BY_CREATE, BY_LIST, BY_BLOCKER, BY_LOCAL_QUEUE, EARLY_LOOK, DOWNGRADE, REFUSAL, GIVEN_BACK, LATE_WRITE];
+pub(crate) const TO_BE_SEEN: [&str; 11] = [
+    BY_CREATE,
+    BY_LIST,
+    BY_NEW_PARENT,
+    BY_BLOCKER,
+    BY_LOCAL_QUEUE,
+    EARLY_LOOK,
+    DOWNGRADE,
+    REFUSAL,
+    GIVEN_BACK,
+    LATE_WRITE,
+    BY_LINGERING,
+];
 
 fn note(seen: &Seen, shown: Shown) {
     seen.note(match shown.granted {
         Some(Ground::Create) => BY_CREATE,
         Some(Ground::List) => BY_LIST,
+        Some(Ground::NewParent) => BY_NEW_PARENT,
         Some(Ground::BlockerGone) => BY_BLOCKER,
         Some(Ground::LocalQueue) => BY_LOCAL_QUEUE,
+        Some(Ground::Lingering) => BY_LINGERING,
         None if shown.is_refused => REFUSAL,
         None if shown.looks_early => EARLY_LOOK,
         None if shown.gives_back => GIVEN_BACK,
@@ -77,6 +93,16 @@ impl Checkable for World {
             }),
             Property::always("nobody is granted in an old session", |_, world: &World| {
                 world.breach != Some(Breach::OldSession)
+            }),
+            Property::always("nobody is passed by one who holds without asking", |_, world: &World| {
+                world.breach != Some(Breach::Passed)
+            }),
+            Property::always("nobody holds by a node whose time is over", |_, world: &World| {
+                world.breach != Some(Breach::Overdue)
+            }),
+            Property::always("nothing lingers that was asked for", |_, world: &World| {
+                let mut lingering = world.clients.iter().filter_map(|client| client.lingering.as_ref());
+                !lingering.any(Lingering::ignores_a_request)
             }),
             Property::always("nobody is turned away without another recipe before it", |_, world: &World| {
                 world.breach != Some(Breach::TurnedAway)
@@ -134,13 +160,17 @@ fn waits_in_vain(world: &World) -> bool {
     }
     let is_over = tasks.all(|task| task.is_done() || task.phase == Phase::Idle);
     let is_quiet = world.clients.iter().all(|client| client.requests.is_empty() && client.inbox.is_empty());
-    let is_left = !is_over || !world.server.children.is_empty();
+    // A node may linger as long as nobody waits.
+    let is_left = !is_over || !world.server.children.iter().all(|child| world.lingers_by(child));
     let waits_as_first = world.server.children.iter().any(|child| match child.owner {
         Owner::Task { client, task } => {
             let tasks = &world.clients[client].tasks;
             // In its local queue, one that has lost its node without a word still holds.
             let is_held = tasks.iter().any(|task| task.is_robbed);
-            tasks[task].phase == Phase::Awaiting && !is_held && world.server.is_first(child)
+            tasks[task].phase == Phase::Awaiting
+                && tasks[task].claims(&child.name)
+                && !is_held
+                && world.server.is_first(child)
         }
         Owner::Foreigner(_) => false,
     });

@@ -33,6 +33,8 @@ pub(crate) enum Step {
     DeleteAgain(ClientId),
     /// What minds the node of a ticket that nobody awaits goes on.
     Mind(ClientId, usize),
+    /// What attends to a node that may linger goes on.
+    Attend(ClientId),
 
     // What may happen, and need not.
     /// A ticket is awaited.
@@ -63,6 +65,10 @@ pub(crate) enum Step {
     /// An operator writes to a node of ours.
     Touch(String),
     Reap,
+    /// The time of a node to linger is over.
+    Lapse(ClientId),
+    /// Somebody asks for the lock.
+    Ask(ClientId),
     /// An operator deletes the parent with all that is in it.
     Wipe,
 }
@@ -74,7 +80,8 @@ impl Step {
             Step::Enter(..) | Step::Serve(_) | Step::Deliver { .. } | Step::DeliverMissed(..) => true,
             Step::Poll { .. } | Step::Release(..) | Step::ReleaseWriter(..) => true,
             Step::HearExpiry(_) | Step::ForeignRelease(_) | Step::Mind(..) => true,
-            Step::DeleteAgain(_) => true,
+            Step::DeleteAgain(_) | Step::Attend(_) => true,
+            Step::Lapse(_) | Step::Ask(_) => false,
             Step::ForeignEnter(_) | Step::ForeignGiveUp(_) | Step::ForeignDowngrade(_) => false,
             Step::Lose(..) | Step::Transact(..) => false,
             Step::Downgrade(..) | Step::Cancel(..) | Step::Expire(_) | Step::Reconnect { .. } => false,
@@ -123,6 +130,15 @@ impl World {
         } else {
             let messages = client.deliverable(self.faults.reconnect + self.faults.lag > 0);
             steps.extend((messages > 0).then_some(Step::Deliver { client: id, messages }));
+        }
+        if let Some(lingering) = &client.lingering {
+            steps.extend(lingering.is_to_be_attended().then_some(Step::Attend(id)));
+            if self.faults.lapse > 0 && lingering.can_be_over() {
+                steps.push(Step::Lapse(id));
+            }
+            if self.faults.ask > 0 {
+                steps.push(Step::Ask(id));
+            }
         }
         if client.has_expired {
             steps.push(Step::HearExpiry(id));
@@ -174,6 +190,7 @@ impl World {
             }
             Phase::Done => return,
             Phase::Idle => steps.push(Step::Resume(id, index)),
+            Phase::Looking if client.await_no_more() => steps.push(poll(0)),
             Phase::Asking(_) if task.is_answered() => steps.push(poll(0)),
             Phase::Awaiting if task.is_woken() || task.epoch < client.epoch => {
                 steps.push(poll(0));
@@ -189,7 +206,7 @@ impl World {
                 let concerning = messages.filter(|(_, message)| concerns(message));
                 steps.extend(concerning.map(|(index, _)| poll(index + 1)));
             }
-            Phase::Asking(_) | Phase::Awaiting => {}
+            Phase::Looking | Phase::Asking(_) | Phase::Awaiting => {}
             Phase::Downgrading(_) if task.is_answered() => steps.push(poll(0)),
             Phase::Downgrading(_) => {}
             Phase::Holding => {
@@ -268,5 +285,8 @@ fn is_delete_of_a_holder(request: &Request) -> bool {
 
 /// Whether it is a write that a server may do late.
 pub(crate) fn can_be_late(request: &Request) -> bool {
-    matches!(request.what, What::Create { .. } | What::CreateReader { .. } | What::Commit { .. })
+    matches!(
+        request.what,
+        What::Create { .. } | What::CreateWithParent { .. } | What::CreateReader { .. } | What::Commit { .. }
+    )
 }

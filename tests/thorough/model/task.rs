@@ -26,6 +26,8 @@ pub(crate) struct Task {
     pub(crate) reader: Option<(Node, Rank)>,
     pub(crate) blocker: Option<BlockerWatch>,
     pub(crate) wake: bool,
+    /// It has seen the parent exist, and does not try to create it with its next node.
+    pub(crate) enters: bool,
     /// How many nodes it has tried to create.
     pub(crate) creates: u8,
     /// It is a ticket that nobody has awaited yet.
@@ -42,6 +44,8 @@ pub(crate) enum Phase {
     Outside,
     /// It has a ticket that nobody awaits.
     Idle,
+    /// It awaits whether it can hold by a node that lingers.
+    Looking,
     Asking(Asking),
     Awaiting,
     Holding,
@@ -101,6 +105,7 @@ impl Task {
             reader: None,
             blocker: None,
             wake: false,
+            enters: false,
             creates: 0,
             is_ticket: false,
             minder: None,
@@ -115,7 +120,8 @@ impl Task {
             Phase::Downgrading(_) if self.node.is_none() => None,
             Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth => Some(self.kind),
             Phase::Reading => Some(Kind::Shared),
-            Phase::Outside | Phase::Idle | Phase::Asking(_) | Phase::Awaiting | Phase::Done => None,
+            Phase::Outside | Phase::Idle | Phase::Looking => None,
+            Phase::Asking(_) | Phase::Awaiting | Phase::Done => None,
         }
     }
 

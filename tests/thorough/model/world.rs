@@ -5,6 +5,7 @@ use super::driver::Shown;
 use super::games::{Faults, Game, Player};
 use super::grants::Breach;
 use super::lag::Lag;
+use super::linger::Lingering;
 use super::queue::name::{Kind, LATCH, Names};
 use super::steps::Step;
 use super::task::Task;
@@ -46,6 +47,13 @@ impl World {
             faults: game.faults,
             breach: None,
         };
+        for client in &mut world.clients {
+            client.creates_parent = game.creates_parent;
+            client.lingers = game.lingers;
+        }
+        if game.is_new {
+            world.server = ZooKeeper::without_parent();
+        }
         if game.is_known {
             world.server.watch(0, &Path::Parent);
             world.clients[0].know_up_to(game.first_number - 1);
@@ -69,16 +77,27 @@ impl World {
     /// Whether it is a node of somebody who waits or holds by it.
     pub(crate) fn is_claimed(&self, child: &Child) -> bool {
         match child.owner {
-            Owner::Task { client, task } => self.clients[client].tasks[task].claims(&child.name),
+            Owner::Task { client, task } => {
+                self.clients[client].tasks[task].claims(&child.name) || self.lingers_by(child)
+            }
             Owner::Foreigner(_) => true,
         }
+    }
+
+    /// Whether it is a node that lingers, by which nobody holds.
+    pub(crate) fn lingers_by(&self, child: &Child) -> bool {
+        let by_it = |lingering: &Lingering| lingering.is_idle() && lingering.name == child.name;
+        self.clients.iter().any(|client| client.lingering.as_ref().is_some_and(by_it))
     }
 
     /// Takes a step. Answers what it has shown, if a task took it.
     pub(crate) fn take(&mut self, step: Step) -> Shown {
         let mut shown = Shown::default();
         match step {
-            Step::Enter(client, task) => self.clients[client].enter(task),
+            Step::Enter(client, task) => {
+                shown = self.clients[client].enter(task);
+                self.judge(client, task, shown);
+            }
             Step::Serve(client) => {
                 let request = self.clients[client].requests.pop_front().expect("there is one");
                 let answer = self.serve(client, &request, &mut shown);
@@ -102,7 +121,7 @@ impl World {
                 }
                 self.judge(client, task, shown);
             }
-            Step::Release(client, task) => self.clients[client].end(task),
+            Step::Release(client, task) => self.clients[client].release(task),
             Step::ReleaseWriter(client, task) => self.clients[client].release_writer(task),
             Step::HearExpiry(client) => self.clients[client].hear_expiry(),
             Step::ForeignEnter(index) => self.enter_foreigner(index),
@@ -141,6 +160,15 @@ impl World {
             Step::DeleteAgain(client) => self.delete_again(client),
             Step::Resume(client, task) => self.clients[client].resume(task),
             Step::Mind(client, task) => self.clients[client].mind(task),
+            Step::Attend(client) => self.clients[client].attend(),
+            Step::Lapse(client) => {
+                self.faults.lapse -= 1;
+                self.clients[client].lapse();
+            }
+            Step::Ask(client) => {
+                self.faults.ask -= 1;
+                self.clients[client].hear_request();
+            }
             Step::Wipe => self.wipe(),
             Step::FallBehind(client) => self.fall_behind(client),
             Step::CatchUp(client) => self.catch_up(client),
@@ -170,7 +198,7 @@ impl World {
     /// Does what a request asks for.
     pub(crate) fn serve(&mut self, client: ClientId, request: &Request, shown: &mut Shown) -> Option<Answer> {
         let owner = Owner::Task { client, task: request.task };
-        if let What::Create { id } = &request.what {
+        if let What::Create { id } | What::CreateWithParent { id } = &request.what {
             self.clients[client].tasks[request.task].created_under(id, self.server.parents);
         }
         if request.what.is_read() {
@@ -188,6 +216,13 @@ impl World {
                 let prefix = format!("{id}{}", self.clients[client].names.marker(kind));
                 server.create(&prefix, kind, owner).map_or(Answer::Missing, Answer::Created)
             }
+            What::CreateWithParent { id } => {
+                let kind = self.clients[client].tasks[request.task].kind;
+                let prefix = format!("{id}{}", self.clients[client].names.marker(kind));
+                server
+                    .create_with_parent(&prefix, kind, owner)
+                    .map_or(Answer::Exists, Answer::CreatedWithParent)
+            }
             What::CreateReader { name, writer } => {
                 if server.create_reader(name, writer) {
                     Answer::Done
@@ -199,7 +234,7 @@ impl World {
                 server.make_parent();
                 Answer::Done
             }
-            What::List | What::Date { .. } | What::Watch(_) => return None,
+            What::List | What::Date { .. } | What::Watch(_) | What::Look { .. } => return None,
             What::Find { id } => Answer::Found(server.find(id).map(|child| child.name.clone())),
             What::Commit { node } => {
                 self.commit(client, request.task, node, shown);
@@ -229,6 +264,9 @@ impl World {
                 if !self.may_read_own && server.child(name).is_some_and(|child| child.owner == owner) =>
             {
                 Answer::Refused
+            }
+            What::Look { node } if server.watch(client, &Path::Children) => {
+                Answer::Looked { node: node.clone(), children: server.list() }
             }
             What::Watch(path) if server.watch(client, path) => Answer::Watched(Watch::default()),
             _ => Answer::Missing,

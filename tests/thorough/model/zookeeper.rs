@@ -11,6 +11,8 @@ pub(crate) type ClientId = usize;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Path {
     Parent,
+    /// The children of the parent.
+    Children,
     Child(String),
 }
 
@@ -84,6 +86,10 @@ impl ZooKeeper {
         }
     }
 
+    pub(crate) fn without_parent() -> Self {
+        Self { next_number: None, ..Self::new(0) }
+    }
+
     /// Does what another server has done before.
     pub(crate) fn follow(&mut self, transaction: Transaction) -> Vec<Fired> {
         let fired = match transaction {
@@ -134,6 +140,15 @@ impl ZooKeeper {
         Some(name)
     }
 
+    /// Creates the parent, if it does not exist, and its first child. Answers its name.
+    pub(crate) fn create_with_parent(&mut self, prefix: &str, kind: Kind, owner: Owner) -> Option<String> {
+        if self.has_parent() {
+            return None;
+        }
+        self.make_parent();
+        self.create(prefix, kind, owner)
+    }
+
     /// Creates the reader that a writer goes on as, in the writer's place, if the writer exists.
     pub(crate) fn create_reader(&mut self, name: &str, writer: &str) -> bool {
         let Some(writer) = self.child(writer) else { return false };
@@ -178,9 +193,26 @@ impl ZooKeeper {
         watching.into_iter().map(|client| Fired { client, path: path.clone(), change }).collect()
     }
 
+    /// Tells of what was done to the children in this step.
+    pub(crate) fn fire_children(&mut self) -> Vec<Fired> {
+        let is_of_children =
+            |done: &Transaction| matches!(done, Transaction::Create(_) | Transaction::Delete(_));
+        if self.done.iter().any(is_of_children) {
+            self.fire(&Path::Children, Change::Data)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Another task holds by that node.
+    pub(crate) fn hand_over(&mut self, name: &str, to: Owner) {
+        let child = self.children.iter_mut().find(|child| child.name == name);
+        child.into_iter().for_each(|child| child.owner = to);
+    }
+
     pub(crate) fn exists(&self, path: &Path) -> bool {
         match path {
-            Path::Parent => self.has_parent(),
+            Path::Parent | Path::Children => self.has_parent(),
             Path::Child(name) => self.child(name).is_some(),
         }
     }

@@ -14,11 +14,14 @@ pub(crate) enum Event {
     /// Our node exists and is in the local queue. `children` is the list that was sent right behind the create, if
     /// its reply came.
     Created { own: Queued, rank: Rank, children: Option<Vec<String>>, at: Moment },
+    /// Our node was created in one transaction with the parent of the queue, which did not exist. It is in the local
+    /// queue.
+    CreatedWithQueue { own: Queued, rank: Rank, at: Moment },
     /// The reply to the create was lost.
     CreateUnknown,
     /// The parent of the queue does not exist.
     ParentMissing,
-    /// The parents have been created.
+    /// The parents have been created, were found to exist, or are created along with the node.
     ParentsMade,
     /// The search for the node whose create was in doubt is done. If the node exists, it is in the local queue.
     Settled(Option<(Queued, Rank)>),

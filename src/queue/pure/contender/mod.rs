@@ -100,6 +100,12 @@ impl Contender {
                     None => Action::List,
                 }
             }
+            // No list is needed: our node is the first one below this parent, so all others get higher numbers.
+            Event::CreatedWithQueue { own, rank, at } => {
+                let children = vec![own.name.clone()];
+                self.own = Some(Own { node: own, rank, watched: None });
+                self.look(children, at, local, unrecognized)
+            }
             Event::Settled(Some((own, rank))) => {
                 self.own = Some(Own { node: own, rank, watched: None });
                 Action::List

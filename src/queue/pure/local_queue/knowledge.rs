@@ -1,6 +1,7 @@
 //! What is known of a queue without a list: up to which number it has no contender of another session.
 
 use super::super::connection::Connection;
+use super::super::order::is_past_the_last_number;
 
 /// When the queue was asked about. What was learnt then is useful as long as the same connection and the same
 /// parent last.
@@ -84,6 +85,11 @@ impl Knowledge {
         Some(Vacancy { up_to: self.known_up_to(now)?, at: self.moment(now) })
     }
 
+    /// Returns what is known when the contender with that number is the last one that was in the queue, and leaves it.
+    pub(super) fn vacancy_behind(&self, sequence: i32, now: Connection) -> Vacancy {
+        Vacancy { up_to: sequence, at: self.moment(now) }
+    }
+
     /// Records that others were seen in front of that number.
     pub(super) fn others_before(&mut self, sequence: i32) {
         if let Some(known) = &mut self.known {
@@ -105,5 +111,16 @@ impl Vacancy {
     /// contenders may be gone by now; but each of them that was ahead has taken a number, too.
     pub(crate) fn was_filled_by(self, sequence: i32, now: Moment) -> bool {
         self.at == now && self.up_to.checked_add(1) == Some(sequence)
+    }
+
+    /// Returns the number that the next contender gets if no one has been in the queue since; `None` where numbers
+    /// repeat.
+    pub(crate) fn next(self) -> Option<i32> {
+        self.up_to.checked_add(1).filter(|next| !is_past_the_last_number(*next))
+    }
+
+    /// Whether that is the queue as the next contender leaves it, by what was known before and is known now.
+    pub(crate) fn is_next_of(self, before: Self) -> bool {
+        self.at == before.at && Some(self.up_to) == before.next()
     }
 }

@@ -181,6 +181,10 @@ impl<W: Clone> LocalQueue<W> {
         Vec::new()
     }
 
+    pub(crate) fn has_members(&self) -> bool {
+        !self.members.is_empty()
+    }
+
     pub(crate) fn is_member(&self, rank: Rank) -> bool {
         self.members.contains_key(&rank)
     }
@@ -210,6 +214,11 @@ impl<W: Clone> LocalQueue<W> {
     /// Returns the knowledge that the queue is empty, if it is known to be.
     pub(crate) fn vacancy(&self, now: Connection) -> Option<Vacancy> {
         self.knowledge.vacancy(now).filter(|_| self.members.is_empty())
+    }
+
+    /// Returns what is known when that contender is the last one that was in the queue, and leaves it.
+    pub(crate) fn vacancy_behind(&self, rank: Rank, now: Connection) -> Vacancy {
+        self.knowledge.vacancy_behind(rank.sequence, now)
     }
 
     /// Whether this is the node of a local contender.

@@ -14,6 +14,11 @@ pub(crate) struct Shown {
     /// By a count of its own, after a sync or without.
     pub(crate) takes_by_sync: bool,
     pub(crate) takes_by_count: bool,
+    /// What was created along with its node at the gate.
+    pub(crate) keeps: bool,
+    pub(crate) gives_back: bool,
+    /// Others were at the gate in between.
+    pub(crate) tries_in_vain: bool,
     pub(crate) waits: bool,
     pub(crate) requeues: bool,
     pub(crate) breach: Option<Breach>,
@@ -39,9 +44,11 @@ impl Client {
         let now = self.connection;
         let action = self.tasks[task].permits.on(event, now);
         match (event, action) {
-            (Event::Entered { .. }, Action::Take) => shown.takes_at_once = true,
-            (Event::Counted(Count { synced: true, .. }), Action::Take) => shown.takes_by_sync = true,
-            (Event::Counted(_), Action::Take) => shown.takes_by_count = true,
+            (Event::EnteredWithLeases { .. }, Action::Keep(_)) => shown.keeps = true,
+            (Event::EnteredWithLeases { .. }, _) => shown.gives_back = true,
+            (Event::Entered { .. }, Action::Take(_)) => shown.takes_at_once = true,
+            (Event::Counted(Count { synced: true, .. }), Action::Take(_)) => shown.takes_by_sync = true,
+            (Event::Counted(_), Action::Take(_)) => shown.takes_by_count = true,
             (Event::Counted(count), Action::Count { .. }) if count.asked_on == now => {
                 shown.breach = Some(Breach::Spin);
             }
@@ -80,7 +87,11 @@ impl Client {
                 let sync = sync.then_some(What::Sync);
                 sync.into_iter().chain(gate.map(What::Watch)).chain([What::Count { watch }]).collect()
             }
-            Action::Take => {
+            Action::Keep(count) => {
+                self.tasks[task].counted = Some(count);
+                return self.on_permits(task, Event::Taken, shown);
+            }
+            Action::Take(count) => {
                 let Some(gate) = self.tasks[task].name().cloned() else {
                     return self.on_permits(task, Event::GateGone, shown);
                 };
@@ -90,6 +101,7 @@ impl Client {
                     return;
                 }
                 of.takes += 1;
+                of.counted = Some(Count { leases: count.leases + of.wanted as usize, ..count });
                 vec![What::Take { gate, take: (self.id, task, of.takes), wanted: of.wanted }]
             }
             Action::Undo => vec![What::GiveBack((self.id, task, self.tasks[task].takes))],
@@ -106,7 +118,7 @@ impl Client {
         let event = match action {
             _ if self.is_over(task) => Event::SessionOver,
             Action::Count { .. } if is_lost => Event::Failed,
-            Action::Take if is_lost => Event::TakeUnknown,
+            Action::Take(_) if is_lost => Event::TakeUnknown,
             Action::Undo => {
                 if is_lost {
                     // The drop of the nodes.
@@ -115,8 +127,8 @@ impl Client {
                 }
                 Event::Undone
             }
-            Action::Take if slots[0].1 == Some(Answer::Missing) => Event::GateGone,
-            Action::Take => Event::Taken,
+            Action::Take(_) if slots[0].1 == Some(Answer::Missing) => Event::GateGone,
+            Action::Take(_) => Event::Taken,
             Action::Count { sync, .. } => match slots.last().and_then(|(_, answer)| answer.clone()) {
                 _ if self.is_seen_gone(task, &slots) => Event::GateGone,
                 Some(Answer::Counted { leases, watch }) => {
@@ -157,20 +169,32 @@ impl Client {
     }
 
     fn hold(&mut self, task: usize) {
-        let take = (self.id, task, self.tasks[task].takes);
+        let of = &self.tasks[task];
+        let take = (self.id, task, of.takes);
+        let mut stocked = None;
+        if let (Some(rank), Some(count)) = (of.rank, of.counted) {
+            let gate = self.local.vacancy_behind(rank, self.connection);
+            self.stock.taken(gate, count.leases, count.limit);
+            stocked = Some(gate);
+        }
         self.leave_gate(task);
         let of = &mut self.tasks[task];
-        *of = Task { phase: Phase::Holding(take), epoch: of.epoch, ..Task::new(of.wanted) };
+        *of = Task { phase: Phase::Holding(take), epoch: of.epoch, stocked, ..Task::new(of.wanted) };
     }
 
     /// It releases, or gives up.
     pub(crate) fn end(&mut self, task: usize) {
         let take = match &self.tasks[task].phase {
-            Phase::Holding(take) => Some(*take),
-            // Created or not, they are looked for.
-            Phase::AtLeases(Asking { action: AsHash(Action::Take | Action::Undo), .. }) => {
-                Some((self.id, task, self.tasks[task].takes))
+            Phase::Holding(take) => {
+                if let (Some(gate), false) = (self.tasks[task].stocked, self.is_over(task)) {
+                    (0..self.tasks[task].wanted).for_each(|_| self.stock.given_back(gate));
+                }
+                Some(*take)
             }
+            // Created or not, they are looked for.
+            Phase::AtLeases(Asking { action: AsHash(Action::Take(_) | Action::Undo), .. })
+            | Phase::Trying(Asking { .. }) => Some((self.id, task, self.tasks[task].takes)),
+            _ if self.tasks[task].has_leases => Some((self.id, task, self.tasks[task].takes)),
             _ => None,
         };
         if let Some(take) = take.filter(|_| !self.is_over(task)) {

@@ -14,6 +14,8 @@ pub(crate) struct Faults {
     pub(crate) late: u8,
     /// An operator deletes a node at the gate.
     pub(crate) rob: u8,
+    /// The gate is deleted while no one is there, and made again: its numbers begin anew.
+    pub(crate) reap: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -25,36 +27,60 @@ pub(crate) struct Game {
     pub(crate) foreigners: usize,
     /// Whether the local queue of each client knows that the gate is empty.
     pub(crate) is_known: bool,
+    /// Whether each client knows besides how many leases there are: none, or those of the foreigners if they hold.
+    pub(crate) has_stock: bool,
+    /// Whether the foreigners hold from the beginning, and the number of permits was higher when they were counted.
+    pub(crate) is_lowered: bool,
     pub(crate) faults: Faults,
 }
 
 impl fmt::Display for Game {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} permits, {:?} + {} foreign", self.limit, self.clients, self.foreigners)?;
-        let Faults { cancel, expire, relocate, late, rob } = self.faults;
+        let Faults { cancel, expire, relocate, late, rob, reap } = self.faults;
         let faults = [
             (cancel, "cancel"),
             (expire, "expire"),
             (relocate, "relocate"),
             (late, "late transaction"),
             (rob, "rob"),
+            (reap, "reap"),
         ];
         let mut faults = faults.iter().filter(|(count, _)| *count > 0);
         faults.try_for_each(|(count, name)| write!(f, ", {count} {name}"))?;
-        if self.is_known { write!(f, ", a known gate") } else { Ok(()) }
+        match (self.is_known, self.has_stock, self.is_lowered) {
+            (_, _, true) => write!(f, ", a stock that was known before a permit was withdrawn"),
+            (_, true, false) => write!(f, ", a known stock"),
+            (true, false, false) => write!(f, ", a known gate"),
+            (false, false, false) => Ok(()),
+        }
     }
 }
 
-const NONE: Faults = Faults { cancel: 0, expire: 0, relocate: 0, late: 0, rob: 0 };
+const NONE: Faults = Faults { cancel: 0, expire: 0, relocate: 0, late: 0, rob: 0, reap: 0 };
 const CANCEL: Faults = Faults { cancel: 1, ..NONE };
 const EXPIRE: Faults = Faults { expire: 1, ..NONE };
 const RELOCATE: Faults = Faults { relocate: 1, ..NONE };
 const ROB: Faults = Faults { rob: 1, ..NONE };
+const REAP: Faults = Faults { reap: 1, ..NONE };
 
 /// All games, the short ones first.
 pub(crate) const GAMES: &[Game] = &[
     known(1, &[&[1, 1]], 0, NONE),
     game(1, &[&[1], &[1]], 0, NONE),
+    stocked(1, &[&[1], &[1]], 0, NONE),
+    stocked(1, &[&[1], &[1]], 0, REAP),
+    stocked(1, &[&[1]], 1, REAP),
+    stocked(2, &[&[2], &[2]], 1, NONE),
+    stocked(1, &[&[1], &[1]], 0, CANCEL),
+    stocked(1, &[&[1], &[1]], 0, EXPIRE),
+    stocked(1, &[&[1], &[1]], 0, ROB),
+    stocked(1, &[&[1], &[1]], 0, Faults { relocate: 1, late: 1, ..NONE }),
+    stocked(2, &[&[1, 2]], 0, CANCEL),
+    stocked(2, &[&[2], &[1]], 1, CANCEL),
+    stocked(1, &[&[1], &[1]], 1, REAP),
+    Game { is_lowered: true, ..stocked(1, &[&[1]], 1, NONE) },
+    Game { is_lowered: true, ..stocked(1, &[&[1], &[1]], 1, NONE) },
     game(2, &[&[2], &[1]], 1, NONE),
     known(1, &[&[1, 1]], 1, NONE),
     known(1, &[&[1, 1]], 0, CANCEL),
@@ -72,9 +98,13 @@ pub(crate) const GAMES: &[Game] = &[
 ];
 
 const fn game(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
-    Game { limit, clients, foreigners, is_known: false, faults }
+    Game { limit, clients, foreigners, is_known: false, has_stock: false, is_lowered: false, faults }
 }
 
 const fn known(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
     Game { is_known: true, ..game(limit, clients, foreigners, faults) }
+}
+
+const fn stocked(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
+    Game { has_stock: true, ..known(limit, clients, foreigners, faults) }
 }

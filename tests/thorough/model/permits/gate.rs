@@ -8,11 +8,61 @@ use super::super::queue::order::Queued;
 use super::super::queue::permits::{self, Passage};
 use super::super::task::AsHash;
 use super::driver::Shown;
-use super::task::{Answer, Asking, Client, FIRST_COUNT, FirstCount, Node, Phase, Request, Watch, What};
+use super::task::{
+    Answer, Asking, Client, FIRST_COUNT, FirstCount, NOBODYS, Node, Phase, Request, Watch, What,
+};
 
 impl Client {
     pub(crate) fn enter(&mut self, task: usize) {
-        self.drive_gate(task, Action::Create, &mut Shown::default());
+        let vacancy = self.local.vacancy(self.connection);
+        let Some(number) = self.stock.guess(vacancy, self.tasks[task].wanted) else {
+            return self.drive_gate(task, Action::Create, &mut Shown::default());
+        };
+        let id = format!("{}{task}0-", self.id);
+        let of = &mut self.tasks[task];
+        of.epoch = self.epoch;
+        of.creates += 1;
+        of.takes += 1;
+        of.entry.sent(vacancy);
+        of.node = Some(Node { id: id.clone(), name: None, watch: None });
+        let (take, wanted) = ((self.id, task, of.takes), of.wanted);
+        let whats = vec![What::CreateWithLeases { id, number, take, wanted }, What::Count { watch: false }];
+        let asking = self.ask(task, (), whats);
+        self.tasks[task].phase = Phase::Trying(asking);
+    }
+
+    /// The answers to the try to take leases along with the create.
+    pub(crate) fn tried(&mut self, task: usize, asking: Asking<()>, shown: &mut Shown) {
+        let Asking { at, slots, .. } = asking;
+        let mut answers = slots.into_iter().map(|(_, answer)| answer);
+        let (created, answer) = (answers.next().flatten(), answers.next().flatten());
+        if let Some(Answer::Created(name)) = created {
+            let of = &mut self.tasks[task];
+            of.node.as_mut().expect("it was created").name = Some(name);
+            of.first = Some(FirstCount { asked_on: at.on, answer });
+            of.has_leases = true;
+            let arrived = if self.is_over(task) { None } else { self.arrive(task, Some(at)) };
+            let event = match arrived {
+                Some((own, rank)) => Event::Created { own, rank, children: None, at },
+                None => Event::SessionOver,
+            };
+            let action = self.on_gate(task, event);
+            return self.drive_gate(task, action, shown);
+        }
+        if created == Some(Answer::Missing) {
+            shown.tries_in_vain = true;
+            self.stock.was_wrong();
+            self.tasks[task].node = None;
+        } else {
+            if !self.is_over(task) {
+                let take = (self.id, task, self.tasks[task].takes);
+                self.send(task, NOBODYS, What::GiveBack(take));
+            }
+            self.leave_gate(task);
+        }
+        let of = &mut self.tasks[task];
+        (of.entry, of.creates) = (permits::Entry::default(), 0);
+        self.drive_gate(task, Action::Create, shown);
     }
 
     pub(crate) fn is_over(&self, task: usize) -> bool {
@@ -97,7 +147,8 @@ impl Client {
     fn create(&mut self, task: usize) -> Vec<What> {
         self.leave_line(task);
         let (epoch, on) = (self.epoch, self.connection);
-        let Prefetch { list, .. } = self.local.prefetch(on);
+        let Prefetch { list, parent_watch: watches_parent } = self.local.prefetch(on);
+        self.is_parent_gone &= !watches_parent;
         let of = &mut self.tasks[task];
         of.blocker = None;
         of.epoch = epoch;
@@ -105,7 +156,7 @@ impl Client {
         of.entry.sent(self.local.vacancy(on));
         let id = format!("{}{task}{}-", self.id, of.creates);
         of.node = Some(Node { id: id.clone(), name: None, watch: None });
-        [What::Create { id }].into_iter().chain(list.then_some(What::List)).collect()
+        [What::Create { id, watches_parent }].into_iter().chain(list.then_some(What::List)).collect()
     }
 
     fn watch(&mut self, task: usize, own: bool, blocker: Option<&str>) -> Vec<What> {
@@ -144,8 +195,9 @@ impl Client {
     }
 
     fn created(&mut self, task: usize, mut at: Moment, slots: Vec<(What, Option<Answer>)>) -> Option<Event> {
-        let (mut name, mut children) = (None, None);
-        for (_, answer) in slots {
+        let (mut name, mut children, mut watched) = (None, None, false);
+        for (what, answer) in slots {
+            watched |= matches!(what, What::Create { watches_parent: true, .. });
             match answer {
                 Some(Answer::Created(created)) => name = Some(created),
                 Some(Answer::Listed(listed)) => children = Some(listed),
@@ -155,9 +207,11 @@ impl Client {
         if name.is_none() {
             return (!self.is_over(task)).then_some(Event::CreateUnknown);
         }
-        // The parent lasts. It is watched whenever the library would watch it.
-        if self.local.prefetch(at.on).parent_watch {
+        if watched {
             at = self.local.parent_watched(at.on);
+            if self.is_parent_gone {
+                self.local.parent_changed();
+            }
         }
         self.tasks[task].node.as_mut().expect("it was created").name = name;
         let (own, rank) = self.arrive(task, Some(at))?;
@@ -261,7 +315,10 @@ impl Client {
                     Some(Answer::Counted { leases, .. }) => Some(self.count(leases.len(), asked_on, false)),
                     _ => None,
                 };
-                permits::Event::Entered { passage, count }
+                match std::mem::take(&mut self.tasks[task].has_leases) {
+                    true => permits::Event::EnteredWithLeases { passage, count },
+                    false => permits::Event::Entered { passage, count },
+                }
             }
         };
         self.on_permits(task, event, shown);

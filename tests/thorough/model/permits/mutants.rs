@@ -6,6 +6,9 @@ use super::Game;
 const PERMITS: &str = "src/queue/pure/permits.rs";
 const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
 const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
+const STOCK: &str = "src/queue/pure/stock.rs";
+const GATE: &str = "tests/thorough/model/permits/gate.rs";
+const SERVER: &str = "tests/thorough/model/permits/server.rs";
 const DRIVER: &str = "tests/thorough/model/permits/driver.rs";
 const WORLD: &str = "tests/thorough/model/permits/world.rs";
 
@@ -106,6 +109,42 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "false",
     )
     .shows_in_permits(|game| game.faults.rob > 0),
+    // Of leases that are created along with the node at the gate. What else makes a try, or not, costs round trips only.
+    mutant("a try succeeds with any number", SERVER, "if [[self.next_number != number]] {", "false")
+        .shows_in_permits(|game| game.has_stock),
+    mutant(
+        "permits are tried for that are not free",
+        STOCK,
+        "if [[known.limit.free(known.leases) < i64::from(wanted)]] {",
+        "false",
+    )
+    .shows_in_permits(|game| game.has_stock || game.is_known),
+    mutant(
+        "leases that came with the create are kept though there are too many",
+        PERMITS,
+        "Some(count) if [[count.free() >= 0]] => Action::Keep(count)",
+        "true",
+    )
+    .shows_in_permits(|game| game.is_lowered),
+    // Where the gate was made again, several conditions refuse what a try has created by accident, each of them alone:
+    // that the number is one of the same parent's, that the place is granted, and that it was so at once. All of them
+    // need to hear of it.
+    mutant("nobody hears that the gate was made again", WORLD, "[[client.local.parent_changed();]]", "")
+        .shows_in_permits(|game| game.faults.reap > 0),
+    mutant(
+        "leases that came with the create and are not kept are not given back",
+        PERMITS,
+        "Some(_) | None => [[Action::Undo]]",
+        "self.go_on(now)",
+    )
+    .shows_in_permits(|game| game.faults.reap > 0 || game.is_lowered),
+    mutant(
+        "nobody looks for what a try may have created",
+        GATE,
+        "[[self.send(task, NOBODYS, What::GiveBack(take));]]",
+        "",
+    )
+    .shows_in_permits(|game| game.has_stock && game.faults.relocate > 0),
     mutant(
         "whoever waits for leases watches nothing",
         PERMITS,

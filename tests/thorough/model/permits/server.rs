@@ -31,6 +31,8 @@ pub(crate) struct AtGate {
 pub(crate) enum Path {
     Gate(String),
     Leases,
+    /// Where the nodes at the gate are.
+    Parent,
 }
 
 /// What one server shows.
@@ -40,6 +42,8 @@ pub(crate) struct View {
     /// In the order of their numbers.
     pub(crate) gate: Vec<AtGate>,
     pub(crate) leases: Vec<Lease>,
+    /// Counts how often the parent at the gate was made again.
+    parents: u8,
 }
 
 impl View {
@@ -65,10 +69,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(clients: usize, keeps_past: bool) -> Self {
+    pub(crate) fn new(clients: usize, keeps_past: bool, next_number: i32) -> Self {
         Self {
             now: View::default(),
-            next_number: 0,
+            next_number,
             past: VecDeque::new(),
             keeps_past,
             watches: BTreeSet::new(),
@@ -106,6 +110,32 @@ impl Server {
         (name, fired)
     }
 
+    /// Creates a node at the gate, and leases: if the node gets that number, or nothing.
+    pub(crate) fn create_with_leases(
+        &mut self,
+        prefix: &str,
+        number: i32,
+        lease: Lease,
+        wanted: u32,
+    ) -> Option<(String, Vec<(ClientId, Path)>)> {
+        if self.next_number != number {
+            return None;
+        }
+        let name = format!("{prefix}lock-{number:010}");
+        self.next_number += 1;
+        let fired = self.commit(|now| {
+            now.gate.push(AtGate { name: name.clone(), owner: lease.owner });
+            now.leases.extend((0..wanted).map(|_| lease));
+        });
+        Some((name, fired))
+    }
+
+    /// The parent at the gate, which is empty, is deleted and made again.
+    pub(crate) fn reap(&mut self) -> Vec<(ClientId, Path)> {
+        self.next_number = 0;
+        self.commit(|now| now.parents += 1)
+    }
+
     /// The server of a client comes up to date. Answers which watches that fires.
     pub(crate) fn catch_up(&mut self, client: ClientId) -> Vec<(ClientId, Path)> {
         let Some(before) = self.lagging[client].take() else { return Vec::new() };
@@ -121,5 +151,6 @@ pub(crate) fn has_changed(before: &View, after: &View, path: &Path) -> bool {
     match path {
         Path::Gate(name) => before.is_at_gate(name) && !after.is_at_gate(name),
         Path::Leases => before.leases != after.leases,
+        Path::Parent => before.parents != after.parents,
     }
 }

@@ -1,7 +1,7 @@
 //! What can happen, and when.
 
 use super::server::{ClientId, Owner};
-use super::task::{Client, Phase, Request, What};
+use super::task::{Client, Phase, Request};
 use super::world::{Foreigner, World};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +36,8 @@ pub(crate) enum Step {
     ServeLate(ClientId, usize),
     /// An operator deletes a node of ours at the gate.
     Rob(String),
+    /// The gate, which is empty, is deleted and made again.
+    Reap,
 }
 
 impl Step {
@@ -45,7 +47,7 @@ impl Step {
             Step::Enter(..) | Step::Serve(_) | Step::Deliver(_) | Step::Poll(..) | Step::CatchUp(_) => true,
             Step::Release(..) | Step::HearExpiry(_) | Step::Foreign(_) => true,
             Step::ForeignGiveUp(_) | Step::Cancel(..) | Step::Expire(_) | Step::Relocate { .. } => false,
-            Step::ServeLate(..) | Step::Rob(_) => false,
+            Step::ServeLate(..) | Step::Rob(_) | Step::Reap => false,
         }
     }
 }
@@ -76,6 +78,9 @@ impl World {
             if self.faults.cancel > 0 && matches!(foreigner, Foreigner::AtGate | Foreigner::HasLease) {
                 steps.push(Step::ForeignGiveUp(index));
             }
+        }
+        if self.faults.reap > 0 && self.server.now.gate.is_empty() {
+            steps.push(Step::Reap);
         }
         if self.faults.rob > 0 {
             // Two of Curator's, of which one has lost its place with a lease in its hand, may wait for each other.
@@ -133,7 +138,6 @@ impl World {
         // A server that is further back than what the client has seen refuses it.
         let past = self.server.past.iter().enumerate().filter(|(_, view)| view.zxid >= client.zxid);
         let views = past.map(|(index, _)| Some(index)).chain([None]);
-        let is_take = |request: &Request| matches!(request.what, What::Take { .. });
         for to in views {
             let mut relocate = |keeps_requests, late| {
                 steps.push(Step::Relocate { client: client.id, to, keeps_requests, late });
@@ -142,7 +146,7 @@ impl World {
             if !client.requests.is_empty() {
                 relocate(true, false);
             }
-            if self.faults.late > 0 && client.requests.iter().any(is_take) {
+            if self.faults.late > 0 && client.requests.iter().any(Request::is_take) {
                 relocate(false, true);
             }
         }

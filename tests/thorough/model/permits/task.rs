@@ -5,9 +5,10 @@ use std::hash::{Hash, Hasher};
 
 use super::super::queue::connection::Connection;
 use super::super::queue::contender::{self, Contender};
-use super::super::queue::local_queue::{LocalQueue, Moment, Rank};
+use super::super::queue::local_queue::{LocalQueue, Moment, Rank, Vacancy};
 use super::super::queue::name::MUTEX;
-use super::super::queue::permits::{self, Entry, Passage, PermitContender};
+use super::super::queue::permits::{self, Count, Entry, Passage, PermitContender};
+use super::super::queue::stock::Stock;
 use super::super::task::AsHash;
 use super::server::{ClientId, Lease, Path, TakeId};
 
@@ -15,6 +16,13 @@ use super::server::{ClientId, Lease, Path, TakeId};
 pub(crate) enum What {
     Create {
         id: String,
+        watches_parent: bool,
+    },
+    CreateWithLeases {
+        id: String,
+        number: i32,
+        take: TakeId,
+        wanted: u32,
     },
     List,
     /// Looks for a node at the gate whose create is in doubt.
@@ -70,8 +78,18 @@ pub(crate) struct Request {
     pub(crate) what: What,
 }
 
+impl Request {
+    /// Whether it creates leases.
+    pub(crate) fn is_take(&self) -> bool {
+        matches!(self.what, What::Take { .. } | What::CreateWithLeases { .. })
+    }
+}
+
 /// The slot of the count that goes with the first create.
 pub(crate) const FIRST_COUNT: usize = 9;
+
+/// The slot of what nobody waits for.
+pub(crate) const NOBODYS: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
@@ -97,6 +115,8 @@ impl<A> Hash for Asking<A> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Outside,
+    /// It has tried to take its leases along with the create.
+    Trying(Asking<()>),
     /// It asks about the gate.
     AtGate(Asking<contender::Action>),
     /// It waits for the gate.
@@ -141,10 +161,16 @@ pub(crate) struct Task {
     /// On the leases as they were.
     pub(crate) leases: Option<(Vec<Lease>, Watch)>,
     pub(crate) first: Option<FirstCount>,
+    /// Whether leases were created along with its node at the gate.
+    pub(crate) has_leases: bool,
+    /// The count by which it takes leases.
+    pub(crate) counted: Option<Count>,
     /// The node at the gate of which it has heard that it is gone.
     pub(crate) gone: Option<String>,
     pub(crate) creates: u8,
     pub(crate) takes: u8,
+    /// The gate as it left it with its leases.
+    pub(crate) stocked: Option<Vacancy>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -161,6 +187,9 @@ pub(crate) struct Client {
     /// Transactions that a server which the client has left may yet do.
     pub(crate) late: Vec<Request>,
     pub(crate) local: LocalQueue<usize>,
+    pub(crate) stock: Stock,
+    /// Whether it was told of a new parent at the gate since it asked to be.
+    pub(crate) is_parent_gone: bool,
     pub(crate) tasks: Vec<Task>,
 }
 
@@ -180,9 +209,12 @@ impl Task {
             wake: false,
             leases: None,
             first: None,
+            has_leases: false,
+            counted: None,
             gone: None,
             creates: 0,
             takes: 0,
+            stocked: None,
         }
     }
 
@@ -196,6 +228,7 @@ impl Task {
 
     fn slots(&mut self) -> &mut [(What, Option<Answer>)] {
         match &mut self.phase {
+            Phase::Trying(asking) => &mut asking.slots,
             Phase::AtGate(asking) => &mut asking.slots,
             Phase::AtLeases(asking) => &mut asking.slots,
             _ => &mut [],
@@ -228,6 +261,7 @@ impl Task {
         let is_over = self.epoch < epoch;
         let told = |watch: Option<&Watch>| watch.is_some_and(|watch| watch.has_told);
         match &self.phase {
+            Phase::Trying(asking) => asking.slots.iter().all(|(_, answer)| answer.is_some()),
             Phase::AtGate(asking) => asking.slots.iter().all(|(_, answer)| answer.is_some()),
             Phase::AtLeases(asking) => asking.slots.iter().all(|(_, answer)| answer.is_some()),
             Phase::Entering => self.first.as_ref().is_some_and(|first| first.answer.is_some()),

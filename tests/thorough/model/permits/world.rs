@@ -2,15 +2,19 @@
 
 use super::super::queue::connection::Connection;
 use super::super::queue::local_queue::LocalQueue;
+use super::super::queue::permits::Limit;
+use super::super::queue::stock::Stock;
 use super::driver::{Breach, Shown};
 use super::game::{Faults, Game};
 use super::server::{AtGate, ClientId, Lease, Owner, Path, Server, View};
 use super::steps::Step;
-use super::task::{Answer, Client, Message, Phase, Request, Task, Watch, What};
+use super::task::{Answer, Client, Message, NOBODYS, Phase, Request, Task, Watch, What};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) limit: u32,
+    /// Whether leases may be created for which there are no permits.
+    pub(crate) may_err: bool,
     pub(crate) server: Server,
     pub(crate) clients: Vec<Client>,
     pub(crate) foreigners: Vec<Foreigner>,
@@ -39,7 +43,12 @@ impl World {
             if game.is_known {
                 // Somebody has held and released before.
                 let at = local.parent_watched(Connection(1));
-                local.clear_up_to(-1, at);
+                local.clear_up_to(0, at);
+            }
+            let mut stock = Stock::default();
+            if let (true, Some(gate)) = (game.has_stock, local.vacancy(Connection(1))) {
+                let leases = if game.is_lowered { game.foreigners } else { 0 };
+                stock.taken(gate, leases, Limit::Fixed(game.limit + u32::from(game.is_lowered)));
             }
             let tasks = wanted.iter().map(|wanted| Task::new(*wanted)).collect();
             Client {
@@ -53,14 +62,27 @@ impl World {
                 inbox: Default::default(),
                 late: Vec::new(),
                 local,
+                stock,
+                is_parent_gone: false,
                 tasks,
             }
         };
+        let first_number = i32::from(game.is_known);
+        let mut server = Server::new(game.clients.len(), game.faults.relocate > 0, first_number);
+        if game.is_known {
+            server.watches.extend((0..game.clients.len()).map(|client| (client, Path::Parent)));
+        }
+        let foreigner = if game.is_lowered { Foreigner::Holding } else { Foreigner::Outside };
+        if game.is_lowered {
+            let lease = |index| Lease { owner: Owner::Foreigner(index), take: None };
+            server.now.leases.extend((0..game.foreigners).map(lease));
+        }
         Self {
             limit: game.limit,
-            server: Server::new(game.clients.len(), game.faults.relocate > 0),
+            may_err: game.is_lowered || game.faults.reap > 0 || game.faults.late > 0,
+            server,
             clients: game.clients.iter().enumerate().map(client).collect(),
-            foreigners: vec![Foreigner::Outside; game.foreigners],
+            foreigners: vec![foreigner; game.foreigners],
             faults: game.faults,
             breach: None,
         }
@@ -76,10 +98,16 @@ impl World {
             }
             Step::ServeLate(client, index) => {
                 let request = self.clients[client].late.remove(index);
-                if let What::Take { take, .. } = request.what {
-                    self.serve(client, &request);
-                    // The janitor looks again when that is over.
-                    self.clients[client].send(request.task, 0, What::GiveBack(take));
+                self.serve(client, &request);
+                let of = &mut self.clients[client];
+                // The janitor looks again when that is over.
+                match request.what {
+                    What::Take { take, .. } => of.send(request.task, 0, What::GiveBack(take)),
+                    What::CreateWithLeases { id, take, .. } => {
+                        of.send(request.task, NOBODYS, What::GiveBack(take));
+                        of.send(request.task, NOBODYS, What::Sweep { id });
+                    }
+                    _ => {}
                 }
             }
             Step::Deliver(client) => self.deliver(client),
@@ -115,6 +143,11 @@ impl World {
             Step::Rob(name) => {
                 self.faults.rob -= 1;
                 self.change(|now| now.gate.retain(|node| node.name != name));
+            }
+            Step::Reap => {
+                self.faults.reap -= 1;
+                let fired = self.server.reap();
+                self.announce(fired);
             }
             Step::Foreign(index) => self.foreign(index),
             Step::ForeignGiveUp(index) => {
@@ -190,10 +223,23 @@ impl World {
         }
         let view = self.server.view(client).clone();
         match &request.what {
-            What::Create { id } => {
+            What::Create { id, watches_parent } => {
+                if *watches_parent {
+                    self.server.watches.insert((client, Path::Parent));
+                }
                 let (name, fired) = self.server.create(id, owner);
                 self.announce(fired);
                 Answer::Created(name)
+            }
+            What::CreateWithLeases { id, number, take, wanted } => {
+                let lease = Lease { owner, take: Some(*take) };
+                match self.server.create_with_leases(id, *number, lease, *wanted) {
+                    Some((name, fired)) => {
+                        self.announce(fired);
+                        Answer::Created(name)
+                    }
+                    None => Answer::Missing,
+                }
             }
             What::List => Answer::Listed(view.list()),
             What::Find { id } => {
@@ -243,6 +289,10 @@ impl World {
                 client.zxid = client.zxid.max(zxid);
                 client.tasks[task].answer(slot, answer);
             }
+            Message::Event(Path::Parent) => {
+                client.is_parent_gone = true;
+                client.local.parent_changed();
+            }
             Message::Event(path) => {
                 for (watched, watch, _) in client.tasks.iter_mut().flat_map(Task::watches) {
                     watch.has_told |= watched == path;
@@ -255,6 +305,7 @@ impl World {
         let mut shown = Shown::default();
         let client = &mut self.clients[client];
         match std::mem::replace(&mut client.tasks[task].phase, Phase::Outside) {
+            Phase::Trying(asking) => client.tried(task, asking, &mut shown),
             Phase::AtGate(asking) => client.gate_answered(task, asking, &mut shown),
             Phase::AwaitsGate => client.gate_woken(task, &mut shown),
             Phase::Entering => client.entered(task, &mut shown),
@@ -280,8 +331,7 @@ impl World {
         let (kept, lost): (Vec<Request>, Vec<Request>) =
             requests.into_iter().partition(|request| keeps_requests || is_janitors(request));
         if late {
-            client.late =
-                lost.into_iter().filter(|request| matches!(request.what, What::Take { .. })).collect();
+            client.late = lost.into_iter().filter(Request::is_take).collect();
         }
         client.requests = kept.into();
         for task in 0..client.tasks.len() {
@@ -299,6 +349,7 @@ impl World {
             let is_missed = match &path {
                 Path::Gate(name) => !view.is_at_gate(name),
                 Path::Leases => leases.is_some_and(|leases| leases != view.leases),
+                Path::Parent => false,
             };
             if is_missed {
                 client.inbox.push_back(Message::Event(path));
@@ -322,6 +373,7 @@ impl World {
             for message in std::mem::take(&mut client.inbox) {
                 let is_heard = match &message {
                     Message::Answer { task, .. } => !client.tasks[*task].is_done(),
+                    Message::Event(Path::Parent) => true,
                     Message::Event(path) => {
                         let mut watches = client.tasks.iter_mut().flat_map(Task::watches);
                         watches.any(|(watched, ..)| watched == *path)
@@ -355,6 +407,7 @@ impl Client {
         self.requests.clear();
         self.late.clear();
         self.local = LocalQueue::default();
+        self.stock = Stock::default();
         for task in 0..self.tasks.len() {
             self.tasks[task].lose_answers(|_| true);
             if matches!(self.tasks[task].phase, Phase::Holding(_)) {

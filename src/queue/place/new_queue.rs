@@ -1,0 +1,116 @@
+//! How a place creates its queue along with its node, where the queue does not exist.
+
+use zookeeper_client as zk;
+
+use super::super::new_paths::Forecast;
+use super::super::pure::contender::Event;
+use super::Place;
+use crate::client::WithParent;
+use crate::error::Result;
+
+/// How the next create is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As the queue is likely to be.
+    Forecast,
+    /// Into a queue that exists.
+    Enter,
+    /// Along with the queue and its ancestors.
+    WithQueue,
+}
+
+impl Place {
+    /// Returns what is known about the queue if the next create is to find out whether it exists.
+    pub(super) fn forecast(&self) -> Option<Forecast> {
+        (self.way == Way::Forecast).then(|| self.internals.forecast())
+    }
+
+    /// Whether the next create is sent along with that of the queue.
+    pub(super) fn creates_queue(&self, forecast: Option<Forecast>) -> bool {
+        self.way == Way::WithQueue || forecast == Some(Forecast::New) && !self.cannot_create_queue
+    }
+
+    /// Records whether the queue did exist, if that was not known.
+    pub(super) fn learn(&self, forecast: Option<Forecast>, was_new: bool) {
+        if let Some(forecast) = forecast {
+            self.internals.learn(forecast, was_new);
+        }
+    }
+
+    /// Creates our node, which was not sent yet, along with the queue. Where the queue exists, the next create is sent
+    /// into it.
+    pub(super) async fn create_with_queue(&mut self, forecast: Option<Forecast>) -> Result<Event> {
+        let internals = &self.internals;
+        let Some(node) = &mut self.node else { return Ok(Event::Start) };
+        let session = node.session().clone();
+        // Taken before the create: by the time of the reply, the queue may be another one of the same path.
+        let at = self.local.moment();
+        self.entry.sent(None);
+        // Our other contenders enter the queue behind this one.
+        internals.exists_now();
+        let creating = async {
+            self.caller.sends();
+            node.create_with_parent(self.way == Way::WithQueue).await
+        };
+        let created = internals.client().attempt(&session, creating).await;
+        let created = created.unwrap_or(Ok(WithParent::Unknown(zk::Error::ConnectionLoss)));
+        match created.map_err(|source| internals.error("create a node in", source))? {
+            WithParent::Created => {
+                self.learn(forecast, true);
+                if !self.date_own().await? {
+                    return Ok(Event::CreateUnknown);
+                }
+                Ok(match self.arrive(Some(at)) {
+                    Some((own, rank)) => Event::CreatedWithQueue { own, rank, at },
+                    None => Event::Settled(None),
+                })
+            }
+            WithParent::ParentExists => {
+                self.learn(forecast, false);
+                self.way = Way::Enter;
+                Ok(Event::ParentsMade)
+            }
+            WithParent::AncestorMissing if self.way == Way::Forecast => {
+                self.learn(forecast, true);
+                self.way = Way::WithQueue;
+                Ok(Event::ParentsMade)
+            }
+            WithParent::AncestorMissing | WithParent::Refused => {
+                self.cannot_create_queue = true;
+                if std::mem::replace(&mut self.way, Way::Enter) == Way::Forecast {
+                    // The queue may exist: the right to create it is needed nevertheless.
+                    self.learn(forecast, false);
+                    return Ok(Event::ParentsMade);
+                }
+                // Creating the parents by themselves shows what is wrong.
+                self.has_made_parents = false;
+                Ok(Event::ParentMissing)
+            }
+            WithParent::Unknown(source) => {
+                let error = internals.error("create a node in", source);
+                self.failures.pause_after(error, internals.client().retry_policy()).await?;
+                Ok(Event::CreateUnknown)
+            }
+        }
+    }
+
+    /// Fetches the transaction that created our node, where the servers do not tell it along with the create. Forgets a
+    /// node that is gone already. Returns whether there was an answer.
+    async fn date_own(&mut self) -> Result<bool> {
+        let Some(node) = self.node.as_mut().filter(|node| node.czxid().is_none()) else { return Ok(true) };
+        let session = node.session().clone();
+        match self.internals.client().attempt_one(&session, node.date()).await {
+            Ok(()) => Ok(true),
+            Err(zk::Error::NoNode) => {
+                self.node.take().into_iter().for_each(|node| node.forget());
+                self.losses.pause(self.internals.path()).await?;
+                Ok(true)
+            }
+            Err(source) => {
+                let error = self.internals.error("date a node in", source);
+                self.failures.pause_after(error, self.internals.client().retry_policy()).await?;
+                Ok(false)
+            }
+        }
+    }
+}

@@ -1,0 +1,573 @@
+//! Locks that linger: whose node stays for the next holder of the same client.
+
+use std::time::Duration;
+
+use crate::support::*;
+use zk_recipes::testing::{FaultProxy, TestingServer, Traffic, kill_session};
+use zk_recipes::{
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, ReadWriteLock,
+    Semaphore, SemaphoreMutex, operate,
+};
+use zookeeper_client as zk;
+
+const PATH: &str = "/locks/a";
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(600);
+
+/// The same lock, which does not linger.
+fn plain(client: &Client) -> InterProcessMutex {
+    mutex(client)
+}
+
+fn lingering(client: &Client) -> InterProcessMutex {
+    lingering_for(client, LONG)
+}
+
+fn lingering_for(client: &Client, time: Duration) -> InterProcessMutex {
+    mutex(client).with_options(LockOptions::new().linger(time)).unwrap()
+}
+
+/// Acquires by a node that has stayed.
+async fn once_more(mutex: &InterProcessMutex, before: &LockGuard) -> LockGuard {
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(guard.node_path(), before.node_path());
+    guard
+}
+
+/// Acquires and releases. Returns the node, which stays.
+async fn leave_a_node(mutex: &InterProcessMutex) -> String {
+    let guard = mutex.acquire().await.unwrap();
+    let node = guard.node_path().to_owned();
+    guard.release().await.unwrap();
+    // Awaits the list.
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(guard.node_path(), node, "it has not stayed");
+    guard.release().await.unwrap();
+    node
+}
+
+/// Acquires in a task of its own, and hands the guard over.
+async fn acquired_elsewhere(mutex: &InterProcessMutex) -> LockGuard {
+    within(acquire_in_task(mutex)).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn cycles_send_nothing_and_count_turns() {
+    let server = TestingServer::start().await.unwrap();
+    let client =
+        builder().session_timeout(Duration::from_secs(60)).connect(&server.connect_string()).await.unwrap();
+    let session = session_id(&client).await;
+    let mutex = lingering(&client);
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(guard.turn(), 0);
+    let token = guard.fencing_token();
+    guard.release().await.unwrap();
+    leave_a_node(&mutex).await;
+    // What is sent once: the watch on the node itself.
+    let zookeeper = bystander(&server).await;
+    watches_with_holders(&server, 2).await;
+    let before = server.session_packets(session).await.unwrap();
+    for turn in 3..1000 {
+        let guard = match turn % 3 {
+            0 => mutex.acquire().await.unwrap(),
+            1 => mutex.try_acquire().await.unwrap().unwrap(),
+            _ => mutex.try_acquire_for(BOUND).await.unwrap().unwrap(),
+        };
+        assert!(guard.is_valid());
+        assert_eq!((guard.fencing_token(), guard.turn()), (token, turn));
+        if turn % 2 == 0 { guard.release().await.unwrap() } else { drop(guard) }
+    }
+    let sent = server.session_packets(session).await.unwrap() - before;
+    assert!(sent <= 1, "{sent} requests; at most a ping was due");
+    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
+}
+
+#[tokio::test]
+async fn any_owner_and_any_lock_object_takes_it() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let (one, another) = (lingering(&client), lingering(&client).owned_by(&Owner::new()));
+    let node = leave_a_node(&one).await;
+    let guard = acquired_elsewhere(&another).await;
+    assert_eq!(guard.node_path(), node);
+    // While it is held, others wait for it as ever.
+    assert!(one.try_acquire().await.unwrap().is_none());
+    assert!(one.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
+    drop((guard, one, another));
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn an_owner_reenters_it() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    let guard = mutex.acquire().await.unwrap();
+    let again = once_more(&mutex, &guard).await;
+    assert_eq!((again.hold_count(), again.turn()), (2, guard.turn()));
+    drop(guard);
+    assert!(mutex.is_acquired_in_this_process());
+    again.release().await.unwrap();
+    assert!(!mutex.is_acquired_in_this_process());
+    assert!(mutex.is_locked().await.unwrap(), "others see it held");
+}
+
+#[tokio::test]
+async fn another_client_is_let_in_at_once() {
+    let server = TestingServer::start().await.unwrap();
+    let [client, other] = connect_many(&server).await;
+    let mutex = lingering(&client);
+    let node = leave_a_node(&mutex).await;
+    let guard = within(plain(&other).acquire()).await.unwrap();
+    assert_ne!(guard.node_path(), node);
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    leave_a_node(&mutex).await;
+}
+
+#[tokio::test]
+async fn another_client_is_let_in_at_the_end_of_the_hold() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, other] = connect_many(&server).await;
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    let guard = mutex.acquire().await.unwrap();
+    let stranger = acquire_in_task(&plain(&other));
+    queue_of(&zookeeper, PATH, 2).await;
+    // Whatever this client does from now on comes later.
+    let later = acquire_in_task(&mutex);
+    queue_of(&zookeeper, PATH, 3).await;
+    guard.release().await.unwrap();
+    let stranger = within(stranger).await.unwrap().unwrap();
+    assert!(!later.is_finished());
+    stranger.release().await.unwrap();
+    within(later).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiter_of_this_client_has_its_turn() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    let guard = mutex.acquire().await.unwrap();
+    let waiting = acquire_in_task(&mutex);
+    queue_of(&zookeeper, PATH, 2).await;
+    guard.release().await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none(), "it has passed a waiter");
+    drop(within(waiting).await.unwrap().unwrap());
+    leave_a_node(&mutex).await;
+}
+
+#[tokio::test]
+async fn who_comes_before_the_list_is_let_in() {
+    // Each round comes at another moment of the first hold.
+    let server = TestingServer::start().await.unwrap();
+    let [client, other] = connect_many(&server).await;
+    let (mutex, others) = (lingering(&client), plain(&other));
+    for round in 0..repeats(300) {
+        let first = async {
+            let guard = mutex.acquire().await.unwrap();
+            tokio::time::sleep(Duration::from_micros(50 * (round as u64 % 20))).await;
+            guard.release().await.unwrap();
+            mutex.acquire().await.unwrap().release().await.unwrap();
+        };
+        let second = async { others.acquire().await.unwrap().release().await.unwrap() };
+        within(futures_util::future::join(first, second)).await;
+    }
+}
+
+#[tokio::test]
+async fn its_time_is_limited() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let time = Duration::from_millis(300);
+    let mutex = lingering_for(&client, time);
+    let node = leave_a_node(&mutex).await;
+    let start = std::time::Instant::now();
+    let zookeeper = client.zookeeper().await.unwrap();
+    let absolute = sandbox.lock_path();
+    queue_of(&zookeeper, &absolute, 0).await;
+    assert!(start.elapsed() > time / 2, "after {:?}", start.elapsed());
+    assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
+}
+
+#[tokio::test]
+async fn its_time_counts_from_the_last_release() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let time = Duration::from_millis(500);
+    let mutex = lingering_for(&client, time);
+    let node = leave_a_node(&mutex).await;
+    let start = std::time::Instant::now();
+    while start.elapsed() < 2 * time {
+        let pause = std::time::Instant::now();
+        tokio::time::sleep(time / 20).await;
+        let guard = mutex.acquire().await.unwrap();
+        if pause.elapsed() > time / 2 {
+            // The machine is too busy to tell.
+            return;
+        }
+        assert_eq!(guard.node_path(), node);
+    }
+}
+
+#[tokio::test]
+async fn a_request_to_give_it_back_frees_it() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, operator] = connect_many(&server).await;
+    let mutex = lingering(&client);
+    for is_held in [false, true] {
+        leave_a_node(&mutex).await;
+        let guard = if is_held { Some(mutex.acquire().await.unwrap()) } else { None };
+        operate::ask(&operator, PATH).await.unwrap();
+        if let Some(guard) = guard {
+            within(guard.revoke_requested()).await.unwrap();
+            guard.release().await.unwrap();
+        }
+        queue_of(&zookeeper, PATH, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_was_deleted_is_not_taken() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, operator] = connect_many(&server).await;
+    let mutex = lingering(&client);
+    let node = leave_a_node(&mutex).await;
+    zookeeper.delete(&node, None).await.unwrap();
+    // In the session's order, the event comes before this answer.
+    client.zookeeper().await.unwrap().sync(PATH).await.unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    assert_ne!(guard.node_path(), node);
+    guard.release().await.unwrap();
+
+    leave_a_node(&mutex).await;
+    operate::force_release(&operator, PATH).await.unwrap();
+    let guard = within(plain(&operator).acquire()).await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    drop(guard);
+
+    // During a hold, it is lost as any other.
+    leave_a_node(&mutex).await;
+    let guard = mutex.acquire().await.unwrap();
+    zookeeper.delete(guard.node_path(), None).await.unwrap();
+    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
+    let lost = guard.release().await.unwrap_err();
+    assert!(matches!(lost, Error::LockLost { reason: LossReason::Deleted, .. }), "{lost}");
+    leave_a_node(&mutex).await;
+}
+
+#[tokio::test]
+async fn an_expired_session_ends_it() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let mutex = lingering(&client);
+    let node = leave_a_node(&mutex).await;
+    kill_session(&client).await.unwrap();
+    let guard = within(mutex.acquire()).await.unwrap();
+    assert_ne!(guard.node_path(), node);
+    assert!(guard.is_valid());
+}
+
+#[tokio::test]
+async fn a_lost_connection_ends_it() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let mutex = lingering(&client);
+    let node = leave_a_node(&mutex).await;
+    proxy.set_traffic(Traffic::black_hole());
+    proxy.cut();
+    eventually("it is not connected", || async {
+        (!client.watch_connection().borrow().is_connected()).then_some(())
+    })
+    .await;
+    let tried = mutex.try_acquire_for(Duration::from_millis(200)).await;
+    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+    proxy.set_traffic(Traffic::pass());
+    let guard = within(mutex.acquire()).await.unwrap();
+    assert_ne!(guard.node_path(), node);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn the_last_handle_deletes_the_node() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    // An idle node goes with the last lock object.
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    let clone = mutex.clone();
+    drop(mutex);
+    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
+    drop(clone);
+    queue_of(&zookeeper, PATH, 0).await;
+
+    // A guard that is the last of all does not leave one.
+    let guard = lingering(&client).acquire().await.unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(children(&zookeeper, PATH).await, Vec::<String>::new());
+
+    // A node that is held is not taken away from its guard.
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    let guard = mutex.acquire().await.unwrap();
+    drop(mutex);
+    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    assert_eq!(children(&zookeeper, PATH).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn closing_and_dropping_a_client_leave_nothing() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    client.close().await;
+    assert_eq!(children(&zookeeper, PATH).await, Vec::<String>::new());
+    assert_eq!(mutex.acquire().await.unwrap_err(), Error::Closed);
+    drop((mutex, client));
+
+    let client = connect(&server).await;
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    drop(client);
+    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
+    drop(mutex);
+    queue_of(&zookeeper, PATH, 0).await;
+
+    // A session that goes on keeps no node either.
+    let owned = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let client = Client::from_zookeeper(owned.clone()).unwrap();
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    client.close().await;
+    queue_of(&zookeeper, PATH, 0).await;
+    drop(owned);
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_it() {
+    let around = tokio::runtime::Runtime::new().unwrap();
+    let server = around.block_on(TestingServer::start()).unwrap();
+    let inner = tokio::runtime::Runtime::new().unwrap();
+    let mutex = inner.block_on(async {
+        let client = connect_here(&server).await;
+        let mutex = lingering(&client);
+        leave_a_node(&mutex).await;
+        mutex
+    });
+    drop(inner);
+    let tried = around.block_on(within(mutex.try_acquire_for(Duration::from_millis(100))));
+    assert!(tried.is_err(), "{tried:?}");
+}
+
+#[tokio::test]
+async fn participants_show_it() {
+    let server = TestingServer::start().await.unwrap();
+    let [client, other] = connect_many(&server).await;
+    let mutex = lingering(&client);
+    let node = leave_a_node(&mutex).await;
+    let shown = mutex.holder().await.unwrap().unwrap();
+    assert_eq!(shown.node_path(), node);
+    assert!(shown.is_holder() && shown.is_lingering());
+    // An object with other options shows it, another client cannot know.
+    assert!(plain(&client).participants().await.unwrap()[0].is_lingering());
+    let theirs = plain(&other).participants().await.unwrap();
+    assert!(theirs[0].is_holder() && !theirs[0].is_lingering());
+    let _guard = mutex.acquire().await.unwrap();
+    assert!(!mutex.holder().await.unwrap().unwrap().is_lingering());
+}
+
+#[tokio::test]
+async fn each_hold_has_the_whole_time() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let max_hold = Duration::from_millis(400);
+    let options = LockOptions::new().linger(LONG).max_hold(max_hold);
+    let mutex = mutex(&client).with_options(options).unwrap();
+    let node = leave_a_node(&mutex).await;
+    // Nothing is over while no one holds.
+    tokio::time::sleep(max_hold * 3 / 2).await;
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(guard.node_path(), node);
+    assert!(guard.remaining_hold().unwrap() > max_hold / 4);
+    assert_eq!(within(guard.lost()).await, LossReason::Deadline);
+    drop(guard);
+    leave_a_node(&mutex).await;
+}
+
+#[tokio::test]
+async fn it_does_not_stay_while_its_state_is_watched() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    let guard = mutex.acquire().await.unwrap();
+    let mut state = guard.watch_state();
+    let node = guard.node_path().to_owned();
+    guard.release().await.unwrap();
+    while within(state.changed()).await.is_ok() {}
+    assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
+}
+
+#[tokio::test]
+async fn a_cancelled_acquire_leaves_it_as_it_was() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = lingering(&client);
+    for polls in 1..10 {
+        // Before the list is answered, an acquire awaits it.
+        let guard = within(mutex.acquire()).await.unwrap();
+        within(guard.release()).await.unwrap();
+        drop(poll_times(mutex.acquire(), polls).await);
+        let rival = mutex.owned_by(&Owner::new());
+        let both = futures_util::future::select(Box::pin(mutex.acquire()), Box::pin(rival.acquire()));
+        poll_times(async { drop(both.await) }, polls).await;
+        within(mutex.acquire()).await.unwrap().release().await.unwrap();
+    }
+    drop(mutex);
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+#[tokio::test]
+async fn many_tasks_exclude_each_other() {
+    let server = TestingServer::start().await.unwrap();
+    let [client, other] = connect_many(&server).await;
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let contend = |mutex: InterProcessMutex| {
+        let inside = inside.clone();
+        tokio::spawn(async move {
+            let mut last = (0, 0);
+            for round in 0..repeats(500) {
+                let guard = mutex.acquire().await.unwrap();
+                assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                let now = (guard.fencing_token(), guard.turn());
+                assert!(now > last, "{now:?} after {last:?}");
+                last = now;
+                if round % 3 == 0 {
+                    tokio::task::yield_now().await;
+                }
+                inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                guard.release().await.unwrap();
+                if round % 5 == 0 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        })
+    };
+    let ours = (0..3).map(|_| contend(lingering(&client).owned_by(&Owner::new())));
+    let theirs = [contend(lingering(&other)), contend(plain(&other))];
+    for task in ours.collect::<Vec<_>>().into_iter().chain(theirs) {
+        within(task).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_loop_without_a_pause_lets_others_in() {
+    let server = TestingServer::start().await.unwrap();
+    let other = connect(&server).await;
+    // On the runtime of the loop, the client would starve if the loop never let it run.
+    for client in [connect(&server).await, connect_here(&server).await] {
+        let mutex = lingering(&client);
+        let stranger = plain(&other);
+        let stranger =
+            tokio::spawn(async move { stranger.acquire().await.unwrap().release().await.unwrap() });
+        let start = std::time::Instant::now();
+        while !stranger.is_finished() {
+            mutex.acquire().await.unwrap().release().await.unwrap();
+            assert!(start.elapsed() < BOUND, "the stranger waits");
+        }
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_loop_without_a_pause_uses_up_the_budget_of_its_task() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = lingering(&client);
+    leave_a_node(&mutex).await;
+    let cycles = async {
+        for _ in 0..10_000 {
+            mutex.acquire().await.unwrap().release().await.unwrap();
+        }
+    };
+    assert_eq!(poll_times(cycles, 1).await, None, "it has not let others run");
+}
+
+#[tokio::test]
+async fn another_lock_object_without_the_option_is_let_in() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = lingering(&client);
+    for is_held in [false, true] {
+        leave_a_node(&mutex).await;
+        let guard = if is_held { Some(mutex.acquire().await.unwrap()) } else { None };
+        let other = acquire_in_task(&plain(&client));
+        if let Some(guard) = guard {
+            let zookeeper = client.zookeeper().await.unwrap();
+            queue_of(&zookeeper, &sandbox.lock_path(), 2).await;
+            drop(guard);
+        }
+        within(other).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[test]
+fn threads_take_it_as_well() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(TestingServer::start()).unwrap();
+    let client = Client::builder().connect_blocking(&server.connect_string()).unwrap();
+    let mutex = zk_recipes::blocking::InterProcessMutex::new(&client, PATH).unwrap();
+    let mutex = mutex.with_options(LockOptions::new().linger(LONG)).unwrap();
+    for turn in 0..100 {
+        let guard = mutex.acquire().unwrap();
+        assert_eq!(guard.turn(), turn);
+        if turn % 2 == 0 { guard.release().unwrap() } else { drop(guard) }
+    }
+}
+
+#[tokio::test]
+async fn a_ticket_enters_the_queue() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = lingering(&client);
+    let node = leave_a_node(&mutex).await;
+    let ticket = mutex.enqueue().await.unwrap();
+    let guard = within(ticket.acquired()).await.unwrap();
+    assert_ne!(guard.node_path(), node);
+}
+
+#[tokio::test]
+async fn only_mutexes_linger() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let options = || LockOptions::new().linger(LONG);
+    let both = ReadWriteLock::new(&client, PATH).unwrap();
+    let refused = [
+        mutex(&client).with_options(LockOptions::new().linger(Duration::ZERO)).map(drop),
+        both.with_options(options()).map(drop),
+        both.write().with_options(options()).map(drop),
+        both.read().with_options(options()).map(drop),
+        Semaphore::new(&client, PATH, 3).unwrap().with_options(options()).map(drop),
+        SemaphoreMutex::new(&client, "/locks/b").unwrap().with_options(options()).map(drop),
+        MultiLock::new(&client, [PATH]).unwrap().with_options(options()).map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { argument: "linger", .. }), "{error}");
+    }
+}

@@ -1,0 +1,327 @@
+//! Locks at paths that do not exist: a lock for each order or user.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::support::*;
+use tokio::task::JoinSet;
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::{
+    Acl, AuthId, Client, Error, InterProcessMutex, LockGuard, MultiLock, Owner, Permission, ReadWriteLock,
+    Semaphore,
+};
+use zookeeper_client as zk;
+
+const PARENT: &str = "/orders";
+
+/// A server, a client whose requests go through a proxy, and somebody who looks.
+struct Scene {
+    server: PooledServer,
+    proxy: FaultProxy,
+    client: Client,
+    zookeeper: zk::Client,
+    /// Whether the servers tell along with a transaction when its nodes were created.
+    tells_dates: bool,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let server = empty_server().await;
+        let proxy = FaultProxy::start(&server).await.unwrap();
+        let zookeeper = bystander(&server).await;
+        let client = connect_through(&proxy).await;
+        let tells_dates = dates_transactions(&zookeeper).await;
+        Self { server, proxy, client, zookeeper, tells_dates }
+    }
+
+    /// One in which the client knows that the paths below [`PARENT`] are new.
+    async fn taught() -> Self {
+        let scene = Self::new().await;
+        for number in 0..3 {
+            scene.lock(&format!("lesson-{number}")).acquire().await.unwrap().release().await.unwrap();
+        }
+        scene.proxy.take_requests();
+        scene
+    }
+
+    fn lock(&self, name: &str) -> InterProcessMutex {
+        InterProcessMutex::new(&self.client, &format!("{PARENT}/{name}")).unwrap()
+    }
+
+    /// The requests of an acquire, without those for dates that old servers need.
+    async fn acquire(&self, lock: &InterProcessMutex) -> (LockGuard, Vec<Request>) {
+        self.proxy.take_requests();
+        let guard = within(lock.acquire()).await.unwrap();
+        let mut requests = self.proxy.take_requests();
+        requests.retain(|request| *request != Request::Confirm);
+        if !self.tells_dates
+            && let Some(transaction) = requests.iter().position(|request| *request == Request::Multi)
+        {
+            let behind = requests.split_off(transaction);
+            requests.extend(behind.into_iter().filter(|request| *request != Request::Exists));
+        }
+        self.assert_holds(&guard).await;
+        (guard, requests)
+    }
+
+    async fn assert_holds(&self, guard: &LockGuard) {
+        let stat = self.zookeeper.check_stat(guard.node_path()).await.unwrap().unwrap();
+        assert_eq!(
+            (stat.czxid, stat.ephemeral_owner),
+            (guard.fencing_token(), session_id(&self.client).await)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_new_path_takes_one_more_round_trip_until_that_is_expected() {
+    let scene = Scene::new().await;
+    let (guard, requests) = scene.acquire(&scene.lock("a")).await;
+    assert_eq!(requests, [Request::Create, Request::GetChildren, Request::Create, Request::Multi]);
+    assert_eq!(sequence(guard.node_path()), 0);
+    guard.release().await.unwrap();
+    let (guard, requests) = scene.acquire(&scene.lock("b")).await;
+    assert_eq!(requests, [Request::Create, Request::GetChildren, Request::Create, Request::Multi]);
+    guard.release().await.unwrap();
+    for name in ["c", "d", "e"] {
+        let (guard, requests) = scene.acquire(&scene.lock(name)).await;
+        assert_eq!(requests, [Request::Multi], "the path and the node");
+        assert_eq!(sequence(guard.node_path()), 0);
+        guard.release().await.unwrap();
+    }
+    // A path that was used lately exists.
+    let (guard, requests) = scene.acquire(&scene.lock("d")).await;
+    assert_eq!(requests, [Request::Create, Request::GetChildren]);
+    guard.release().await.unwrap();
+    // Another parent is another matter.
+    let lock = InterProcessMutex::new(&scene.client, "/users/a").unwrap();
+    let (guard, requests) = scene.acquire(&lock).await;
+    assert_eq!(requests, [Request::Create, Request::GetChildren, Request::Create, Request::Multi]);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_expects_a_new_path_finds_those_that_are_there() {
+    let scene = Scene::taught().await;
+    let other = connect(&scene.server).await;
+    let at_the_other = |name: &str| InterProcessMutex::new(&other, &format!("{PARENT}/{name}")).unwrap();
+    // Free.
+    at_the_other("free").acquire().await.unwrap().release().await.unwrap();
+    let (guard, requests) = scene.acquire(&scene.lock("free")).await;
+    assert_eq!(requests, [Request::Multi, Request::Create, Request::GetChildren]);
+    guard.release().await.unwrap();
+    // Held.
+    let held = at_the_other("held").acquire().await.unwrap();
+    assert!(scene.lock("held").try_acquire().await.unwrap().is_none());
+    let waiter = acquire_in_task(&scene.lock("held"));
+    watches_of(&scene.server, 1).await;
+    assert!(!waiter.is_finished());
+    held.release().await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    scene.assert_holds(&guard).await;
+    guard.release().await.unwrap();
+    // Two that existed are enough not to expect a new one.
+    at_the_other("more").acquire().await.unwrap().release().await.unwrap();
+    let (guard, requests) = scene.acquire(&scene.lock("more")).await;
+    assert_eq!(requests, [Request::Create, Request::GetChildren]);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_above_a_new_path_may_be_missing() {
+    let scene = Scene::new().await;
+    let deep = InterProcessMutex::new(&scene.client, "/a/b/c/d").unwrap();
+    let (guard, requests) = scene.acquire(&deep).await;
+    let expected = [&[Request::Create, Request::GetChildren][..], &[Request::Create; 3], &[Request::Multi]];
+    assert_eq!(requests, expected.concat());
+    guard.release().await.unwrap();
+
+    let scene = Scene::taught().await;
+    for (path, _) in nodes_below(&scene.zookeeper, PARENT).await.into_iter().rev() {
+        scene.zookeeper.delete(&path, None).await.unwrap();
+    }
+    let (guard, requests) = scene.acquire(&scene.lock("a")).await;
+    assert_eq!(requests, [Request::Multi, Request::Create, Request::Multi]);
+    guard.release().await.unwrap();
+}
+
+/// The lock object lives on while its path is removed.
+#[tokio::test]
+async fn a_path_that_is_removed_while_it_is_known_is_made_again() {
+    let scene = Scene::taught().await;
+    let lock = scene.lock("known");
+    for _ in 0..4 {
+        for _ in 0..3 {
+            let (guard, _) = scene.acquire(&lock).await;
+            guard.release().await.unwrap();
+        }
+        scene.zookeeper.delete(lock.path(), None).await.unwrap();
+    }
+    let (guard, _) = scene.acquire(&lock).await;
+    // A local waiter behind it, and another client's behind that.
+    let waiter = acquire_in_task(&lock.owned_by(&Owner::new()));
+    queue_of(&scene.zookeeper, lock.path(), 2).await;
+    let other = connect(&scene.server).await;
+    let last = acquire_in_task(&InterProcessMutex::new(&other, lock.path()).unwrap());
+    watches_of(&scene.server, 2).await;
+    guard.release().await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert!(!last.is_finished());
+    guard.release().await.unwrap();
+    within(last).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_one_node_or_none() {
+    let scene = Scene::taught().await;
+    for (number, fate) in [Fate::LoseReply, Fate::LoseRequest].into_iter().enumerate() {
+        let lock = scene.lock(&format!("lost-{number}"));
+        let lost = scene.proxy.intercept(Request::Multi, fate);
+        let guard = within(lock.acquire()).await.unwrap();
+        within(lost.happened()).await;
+        scene.assert_holds(&guard).await;
+        queue_of(&scene.zookeeper, lock.path(), 1).await;
+        guard.release().await.unwrap();
+        queue_of(&scene.zookeeper, lock.path(), 0).await;
+
+        // Given up meanwhile.
+        let lock = scene.lock(&format!("given-up-{number}"));
+        let lost = scene.proxy.intercept(Request::Multi, fate);
+        let acquiring = acquire_in_task(&lock);
+        within(lost.happened()).await;
+        acquiring.abort();
+        drop(acquiring.await);
+        queue_of(&scene.zookeeper, lock.path(), 0).await;
+        within(lock.acquire()).await.unwrap().release().await.unwrap();
+    }
+    watches_of(&scene.server, 0).await;
+}
+
+#[tokio::test]
+async fn nothing_stays_of_an_acquire_that_is_dropped_at_any_await() {
+    let scene = Scene::taught().await;
+    for polls in 1.. {
+        // One that is found to be there, and one that is new.
+        let lock = scene.lock(&format!("polled-{polls}"));
+        let acquired = poll_times(lock.acquire(), polls).await;
+        if let Some(guard) = acquired {
+            guard.unwrap().release().await.unwrap();
+            assert!(polls > 1);
+            break;
+        }
+        queue_of(&scene.zookeeper, lock.path(), 0).await;
+        within(lock.acquire()).await.unwrap().release().await.unwrap();
+        assert!(polls < 100, "it does not end");
+    }
+    watches_of(&scene.server, 0).await;
+}
+
+/// Whoever may not create the path can use it nevertheless.
+#[tokio::test]
+async fn a_path_that_exists_needs_no_right_to_create_it() {
+    let scene = Scene::taught().await;
+    let other = InterProcessMutex::new(&connect(&scene.server).await, &format!("{PARENT}/there")).unwrap();
+    other.acquire().await.unwrap().release().await.unwrap();
+    let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
+    scene.zookeeper.set_acl(PARENT, &read_only, None).await.unwrap();
+    let (guard, requests) = scene.acquire(&scene.lock("there")).await;
+    assert_eq!(requests, [Request::Multi, Request::Create, Request::GetChildren]);
+    guard.release().await.unwrap();
+    let missing = scene.lock("missing");
+    let denied =
+        Error::ZooKeeper { operation: "create", path: missing.path().into(), source: zk::Error::NoAuth };
+    assert_eq!(within(missing.acquire()).await.unwrap_err(), denied);
+}
+
+#[tokio::test]
+async fn a_new_path_has_its_own_acl() {
+    let scene = Scene::taught().await;
+    let of_queues = vec![Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+    let builder = Client::builder().auth("digest", "orders:secret");
+    let client = builder
+        .acl_for_path(move |path| path.starts_with("/secret/").then(|| of_queues.clone()))
+        .connect(&scene.server.connect_string())
+        .await
+        .unwrap();
+    for number in 0..4 {
+        let lock = InterProcessMutex::new(&client, &format!("/secret/{number}")).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let zookeeper = client.zookeeper().await.unwrap();
+        for path in [lock.path(), guard.node_path()] {
+            let (acl, _) = zookeeper.get_acl(path).await.unwrap();
+            assert_eq!(acl[0].scheme(), "digest", "{path}");
+        }
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_servers_remove_a_path_that_is_no_longer_used() {
+    let reaping = ("znode.container.checkIntervalMs", "50");
+    let server = TestingServer::builder().system_property(reaping.0, reaping.1).start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    for number in 0..6 {
+        let lock = InterProcessMutex::new(&client, &format!("{PARENT}/{number}")).unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
+        eventually("the path is removed", async || {
+            zookeeper.check_stat(lock.path()).await.unwrap().is_none().then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_lock_can_be_the_first_at_its_path() {
+    let scene = Scene::taught().await;
+    let other = connect(&scene.server).await;
+    for round in 0..3 {
+        let path = |kind: &str| format!("{PARENT}/{kind}-{round}");
+        let read_write = |client: &Client| ReadWriteLock::new(client, &path("read-write")).unwrap();
+        let reader = read_write(&scene.client).read().acquire().await.unwrap();
+        assert!(read_write(&other).write().try_acquire().await.unwrap().is_none());
+        let second = read_write(&other).read().try_acquire().await.unwrap().unwrap();
+        second.release().await.unwrap();
+        reader.release().await.unwrap();
+
+        let semaphore = |client: &Client| Semaphore::new(client, &path("semaphore"), 2).unwrap();
+        let permits = semaphore(&scene.client).many(2).unwrap().acquire().await.unwrap();
+        assert!(semaphore(&other).try_acquire().await.unwrap().is_none());
+        permits.release().await.unwrap();
+
+        let multi = |client: &Client| MultiLock::new(client, [path("one"), path("two")]).unwrap();
+        let both = multi(&scene.client).acquire().await.unwrap();
+        assert!(multi(&other).try_acquire().await.unwrap().is_none());
+        both.release().await.unwrap();
+    }
+    watches_of(&scene.server, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_one_of_those_who_come_to_a_new_path_holds_it() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let clients = connect_many::<3>(&server).await;
+    let rooms: Arc<Vec<AtomicBool>> = Arc::new((0..40).map(|_| AtomicBool::new(false)).collect());
+    let mut users = JoinSet::new();
+    for (number, client) in clients.iter().cycle().take(6).enumerate() {
+        let (client, rooms, zookeeper) = (client.clone(), rooms.clone(), zookeeper.clone());
+        users.spawn(async move {
+            for (number_of_room, room) in rooms.iter().enumerate() {
+                let lock = InterProcessMutex::new(&client, &format!("{PARENT}/{number_of_room}")).unwrap();
+                let guard = lock.owned_by(&Owner::new()).acquire().await.unwrap();
+                assert!(!room.swap(true, SeqCst), "two holders at once");
+                tokio::time::sleep(Duration::from_micros(fastrand::u64(0..2000))).await;
+                room.store(false, SeqCst);
+                guard.release().await.unwrap();
+                // As the servers do with containers that are empty.
+                if number == 0 {
+                    let _ = zookeeper.delete(lock.path(), None).await;
+                }
+            }
+        });
+    }
+    within(users.join_all()).await;
+    assert!(ephemerals_below(&zookeeper, PARENT).await.is_empty());
+}

@@ -1,0 +1,295 @@
+//! Permits that are taken along with the create at the gate: in one round trip, if no other client was there since.
+
+use crate::support::*;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::{Client, InterProcessLock, LockGuard, Result, Semaphore, SemaphoreMutex, SharedCount};
+use zookeeper_client as zk;
+
+const PATH: &str = "/semaphores/a";
+const GATE: &str = "/semaphores/a/locks";
+const LEASES: &str = "/semaphores/a/leases";
+const COUNT: &str = "/counts/a";
+
+/// A client behind a proxy, and somebody who looks.
+struct Stage {
+    server: TestingServer,
+    proxy: FaultProxy,
+    zookeeper: zk::Client,
+    client: Client,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let server = TestingServer::start().await.unwrap();
+        let proxy = FaultProxy::start(&server).await.unwrap();
+        let (zookeeper, client) = (bystander(&server).await, connect_through(&proxy).await);
+        Self { server, proxy, zookeeper, client }
+    }
+
+    fn semaphore(&self, permits: u32) -> Semaphore {
+        Semaphore::new(&self.client, PATH, permits).unwrap()
+    }
+
+    /// Acquires and releases, until the client knows the gate.
+    async fn know(&self, lock: &dyn InterProcessLock) {
+        for _ in 0..2 {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        self.quiet().await;
+    }
+
+    /// What went before shows no more.
+    async fn quiet(&self) {
+        queue_of(&self.zookeeper, GATE, 0).await;
+        // A reply to a request that was sent later: that to the delete at the gate has come before.
+        self.client.zookeeper().await.unwrap().sync("/").await.unwrap();
+        self.proxy.take_requests();
+    }
+
+    /// Whether a cycle begins with a transaction, and what it sends besides.
+    async fn cycle(&self, lock: &dyn InterProcessLock) -> (bool, usize) {
+        self.quiet().await;
+        let guard = within(lock.acquire()).await.unwrap();
+        let requests = self.proxy.take_requests();
+        guard.release().await.unwrap();
+        let transactions = requests.iter().filter(|request| **request == Request::Multi).count();
+        (requests[0] == Request::Multi, transactions)
+    }
+
+    async fn nothing_left(&self) {
+        queue_of(&self.zookeeper, GATE, 0).await;
+        queue_of(&self.zookeeper, LEASES, 0).await;
+    }
+}
+
+/// When the leases were created.
+async fn dates_of_leases(zookeeper: &zk::Client) -> Vec<i64> {
+    let mut dates = Vec::new();
+    for lease in children(zookeeper, LEASES).await {
+        dates.push(zookeeper.check_stat(&format!("{LEASES}/{lease}")).await.unwrap().unwrap().czxid);
+    }
+    dates
+}
+
+fn in_task(lock: &(impl InterProcessLock + Clone + 'static)) -> JoinHandle<Result<LockGuard>> {
+    let lock = lock.clone();
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+#[tokio::test]
+async fn one_round_trip_for_any_number_of_permits() {
+    let stage = Stage::set().await;
+    let count = SharedCount::new(&stage.client, COUNT, 3).unwrap();
+    assert_eq!(count.get().await, Ok(3));
+    let semaphore = stage.semaphore(3);
+    let shared = Semaphore::with_shared_count(&stage.client, PATH, &count).unwrap();
+    let locks: [(Arc<dyn InterProcessLock>, usize, &[Request]); 3] = [
+        (Arc::new(semaphore.clone()), 1, &[Request::Multi, Request::GetChildren]),
+        (Arc::new(semaphore.many(3).unwrap()), 3, &[Request::Multi, Request::GetChildren]),
+        (Arc::new(shared), 1, &[Request::Multi, Request::GetChildren, Request::GetData]),
+    ];
+    stage.know(&semaphore).await;
+    for (lock, permits, expected) in locks {
+        stage.quiet().await;
+        stage.proxy.set_traffic(Traffic::black_hole_to_client());
+        let acquiring = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await }
+        });
+        eventually("all is sent before any reply", || async {
+            (stage.proxy.requests_seen() >= expected.len()).then_some(())
+        })
+        .await;
+        queue_of(&stage.zookeeper, LEASES, permits).await;
+        let dates = dates_of_leases(&stage.zookeeper).await;
+        // Old servers do not tell when the nodes were created; then that is asked for along with the others.
+        let mut requests = stage.proxy.take_requests();
+        requests.retain(|request| *request != Request::Exists);
+        assert_eq!(requests, expected);
+        let held = stage.proxy.intercept(Request::Delete, Fate::HoldReply);
+        stage.proxy.set_traffic(Traffic::pass());
+        let guard = within(acquiring).await.unwrap().unwrap();
+        assert_eq!(guard.members().len().max(1), permits);
+        assert!(dates.iter().all(|date| *date == guard.fencing_token()), "{dates:?}");
+        // The node at the gate is removed without waiting for the reply.
+        within(held.happened()).await;
+        held.release();
+        assert_eq!(stage.proxy.take_requests(), [Request::Delete]);
+        guard.release().await.unwrap();
+    }
+    stage.nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_mutex_that_is_given_up_without_waiting_is_free_for_the_next_try() {
+    let stage = Stage::set().await;
+    let mutex = SemaphoreMutex::new(&stage.client, PATH).unwrap();
+    stage.know(&mutex).await;
+    let mut last = 0;
+    for _ in 0..20 {
+        let guard = mutex.try_acquire().await.unwrap().expect("it is free");
+        assert!(guard.fencing_token() > last);
+        last = guard.fencing_token();
+    }
+    stage.quiet().await;
+    let guard = mutex.try_acquire().await.unwrap().expect("it is free");
+    assert_eq!(stage.proxy.take_requests()[0], Request::Multi);
+    drop(guard);
+    stage.nothing_left().await;
+}
+
+/// The first try fails as a whole. The next ones are made once the numbers have come as expected for a while.
+#[tokio::test]
+async fn a_client_that_is_not_alone_stops_to_try_for_a_while() {
+    let stage = Stage::set().await;
+    let [one, other] = [stage.client.clone(), connect(&stage.server).await]
+        .map(|client| SemaphoreMutex::new(&client, PATH).unwrap());
+    stage.know(&one).await;
+    assert_eq!(stage.cycle(&one).await, (true, 1));
+    let visit = async || other.acquire().await.unwrap().release().await.unwrap();
+    visit().await;
+    let before = stage.zookeeper.check_stat(LEASES).await.unwrap().unwrap().cversion;
+    assert_eq!(stage.cycle(&one).await, (true, 2), "a try in vain, and then as usual");
+    let after = stage.zookeeper.check_stat(LEASES).await.unwrap().unwrap().cversion;
+    assert_eq!(after - before, 2, "the try has created nothing");
+    visit().await;
+    for expected in [false, false, false, true, true] {
+        assert_eq!(stage.cycle(&one).await, (expected, 1));
+    }
+    stage.nothing_left().await;
+}
+
+#[tokio::test]
+async fn permits_that_are_not_free_are_not_tried_for() {
+    let stage = Stage::set().await;
+    let semaphore = stage.semaphore(3);
+    stage.know(&semaphore).await;
+    let held = semaphore.many(2).unwrap().acquire().await.unwrap();
+    stage.quiet().await;
+    let before = stage.zookeeper.check_stat(LEASES).await.unwrap().unwrap().cversion;
+    assert!(semaphore.many(2).unwrap().try_acquire().await.unwrap().is_none());
+    assert!(!stage.proxy.take_requests().contains(&Request::Multi));
+    assert_eq!(stage.zookeeper.check_stat(LEASES).await.unwrap().unwrap().cversion, before);
+    held.release().await.unwrap();
+    stage.nothing_left().await;
+}
+
+/// Many tasks at once: one of them tries, and nobody waits for another one in vain.
+#[tokio::test]
+async fn one_task_of_many_tries() {
+    let stage = Stage::set().await;
+    let semaphore = stage.semaphore(20);
+    stage.know(&semaphore).await;
+    let tasks: Vec<_> = (0..20).map(|_| in_task(&semaphore)).collect();
+    for task in tasks {
+        within(task).await.unwrap().unwrap().release().await.unwrap();
+    }
+    assert_eq!(stage.proxy.take_requests()[0], Request::Multi);
+    stage.nothing_left().await;
+}
+
+#[tokio::test]
+async fn permits_that_have_been_withdrawn_are_given_back() {
+    let stage = Stage::set().await;
+    let count = SharedCount::new(&stage.client, COUNT, 1).unwrap();
+    let semaphore = Semaphore::with_shared_count(&stage.client, PATH, &count).unwrap();
+    stage.know(&semaphore).await;
+    SharedCount::new(&connect(&stage.server).await, COUNT, 1).unwrap().set(0).await.unwrap();
+    let held = stage.proxy.intercept(Request::Multi, Fate::HoldReply);
+    let waiter = in_task(&semaphore);
+    within(held.happened()).await;
+    assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 1);
+    let place = queue_of(&stage.zookeeper, GATE, 1).await;
+    held.release();
+    // At the same place.
+    queue_of(&stage.zookeeper, LEASES, 0).await;
+    assert_eq!(queue_of(&stage.zookeeper, GATE, 1).await, place);
+    assert!(!waiter.is_finished());
+    count.set(1).await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    stage.nothing_left().await;
+}
+
+/// Its numbers begin anew, and the next one is as expected by accident; but somebody is at the gate.
+#[tokio::test]
+async fn nothing_is_kept_behind_a_gate_that_was_made_again() {
+    let stage = Stage::set().await;
+    let mutex = SemaphoreMutex::new(&stage.client, PATH).unwrap();
+    stage.know(&mutex).await;
+    stage.proxy.set_traffic(Traffic::black_hole_to_client());
+    stage.zookeeper.delete(GATE, None).await.unwrap();
+    let acls = zk::Acls::anyone_all();
+    stage.zookeeper.create(GATE, b"", &zk::CreateMode::Container.with_acls(acls)).await.unwrap();
+    let mode = zk::CreateMode::EphemeralSequential.with_acls(acls);
+    let create = async || {
+        let prefix = format!("{GATE}/_c_00000000-0000-0000-0000-000000000000-lock-");
+        let (_, number) = stage.zookeeper.create(&prefix, b"", &mode).await.unwrap();
+        format!("{prefix}{number}")
+    };
+    let passed = create().await;
+    let stranger = create().await;
+    stage.zookeeper.delete(&passed, None).await.unwrap();
+    let waiter = in_task(&mutex);
+    // The try has succeeded.
+    queue_of(&stage.zookeeper, LEASES, 1).await;
+    let gate = queue_of(&stage.zookeeper, GATE, 2).await;
+    assert!(gate.iter().any(|node| sequence(node) == 2), "{gate:?}");
+    stage.proxy.set_traffic(Traffic::pass());
+    queue_of(&stage.zookeeper, LEASES, 0).await;
+    assert!(!waiter.is_finished());
+    stage.zookeeper.delete(&stranger, None).await.unwrap();
+    within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    stage.nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_nothing() {
+    for fate in [Fate::LoseRequest, Fate::LoseReply] {
+        let stage = Stage::set().await;
+        let semaphore = stage.semaphore(2);
+        stage.know(&semaphore).await;
+        let lost = stage.proxy.intercept(Request::Multi, fate);
+        let guard = within(semaphore.many(2).unwrap().acquire()).await.unwrap();
+        within(lost.happened()).await;
+        queue_of(&stage.zookeeper, GATE, 0).await;
+        assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 2);
+        guard.release().await.unwrap();
+        stage.nothing_left().await;
+    }
+}
+
+/// The count may be lost, though the transaction is answered.
+#[tokio::test]
+async fn without_the_count_nothing_is_kept() {
+    let stage = Stage::set().await;
+    let semaphore = stage.semaphore(1);
+    stage.know(&semaphore).await;
+    let lost = stage.proxy.intercept(Request::GetChildren, Fate::LoseRequest);
+    let guard = within(semaphore.acquire()).await.unwrap();
+    within(lost.happened()).await;
+    let requests = stage.proxy.take_requests();
+    assert!(requests.iter().filter(|request| **request == Request::Multi).count() > 1, "{requests:?}");
+    queue_of(&stage.zookeeper, GATE, 0).await;
+    assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 1);
+    guard.release().await.unwrap();
+    stage.nothing_left().await;
+}
+
+#[tokio::test]
+async fn whoever_gives_up_leaves_nothing() {
+    let stage = Stage::set().await;
+    let semaphore = stage.semaphore(2);
+    for request in [Request::Multi, Request::GetChildren] {
+        stage.know(&semaphore).await;
+        let held = stage.proxy.intercept(request, Fate::HoldReply);
+        let waiter = in_task(&semaphore.many(2).unwrap());
+        within(held.happened()).await;
+        queue_of(&stage.zookeeper, LEASES, 2).await;
+        waiter.abort();
+        assert!(waiter.await.unwrap_err().is_cancelled());
+        held.release();
+        stage.nothing_left().await;
+    }
+}
