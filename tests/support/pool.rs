@@ -19,13 +19,19 @@ pub async fn empty_server() -> PooledServer {
         let idle = IDLE.lock().unwrap().pop();
         let server = match idle {
             Some(server) => server,
-            None => TestingServer::start().await.unwrap(),
+            None => start().await,
         };
         // One that is paused, or has nodes that only others may delete, is not used again.
         if let Ok(Ok(())) = tokio::time::timeout(Duration::from_secs(5), empty(&server)).await {
             return PooledServer { server: Some(server), is_reusable: true };
         }
     }
+}
+
+/// One that removes no empty container: it would do so a minute after its start, in the middle of some test.
+async fn start() -> TestingServer {
+    let never = ("znode.container.checkIntervalMs", i32::MAX.to_string());
+    TestingServer::builder().system_property(never.0, never.1).start().await.unwrap()
 }
 
 /// Goes back to the pool when it is dropped, unless the test has failed or might have stopped it.
