@@ -3,9 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -445,8 +446,23 @@ async fn acquires_beside_a_future_that_no_one_polls_fare_no_worse_than_without_l
     assert!(with >= without, "[the same client, another one]: {with:?} instead of {without:?}");
 }
 
-/// The pair of token and turn, and the guard.
-type Holder = ((i64, u64), Arc<LockGuard>);
+/// The pair of token and turn, the guard, and which client it belongs to.
+type Holder = ((i64, u64), Arc<LockGuard>, usize);
+
+/// Whose node was removed by others. Such a holder may hear of it after the next one holds: it may have no connection.
+#[derive(Default)]
+struct Removed {
+    /// The tokens of the nodes that were deleted.
+    tokens: Mutex<HashSet<i64>>,
+    /// For each client, all tokens below this one.
+    before: [AtomicI64; 2],
+}
+
+impl Removed {
+    fn contains(&self, token: i64, client: usize) -> bool {
+        token < self.before[client].load(SeqCst) || self.tokens.lock().unwrap().contains(&token)
+    }
+}
 
 /// By chance, with long pauses, through connections that are cut and sessions that are killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -457,12 +473,17 @@ async fn by_chance_in_trouble_no_two_hold_and_nothing_stays() {
     let clients = [connect_through(&proxies[0]).await, connect_through(&proxies[1]).await];
     let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)]);
     let until = Instant::now() + Duration::from_secs(if is_thorough() { 45 } else { 20 });
-    // Whoever has a valid guard, as the pair of token and turn.
-    let last: Arc<Mutex<Vec<Holder>>> = Arc::default();
+    let holders: Arc<Mutex<Vec<Holder>>> = Arc::default();
+    let removed = Arc::new(Removed::default());
+    zookeeper
+        .create("/clock", b"", &zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all()))
+        .await
+        .unwrap();
     let tasks: Vec<_> = (0..4)
         .map(|number| {
-            let mutex = lingering(&clients[number % 2]).owned_by(&Owner::new());
-            let (counts, last) = (counts.clone(), last.clone());
+            let client = number % 2;
+            let mutex = lingering(&clients[client]).owned_by(&Owner::new());
+            let (counts, holders, removed) = (counts.clone(), holders.clone(), removed.clone());
             tokio::spawn(async move {
                 while Instant::now() < until {
                     for _ in 0..fastrand::usize(1..30) {
@@ -470,24 +491,28 @@ async fn by_chance_in_trouble_no_two_hold_and_nothing_stays() {
                         let guard = Arc::new(guard);
                         let now = (guard.fencing_token(), guard.turn());
                         {
-                            let mut holders = last.lock().unwrap();
+                            let mut holders = holders.lock().unwrap();
+                            holders.push((now, guard.clone(), client));
+                            holders.sort_by_key(|(pair, _, _)| *pair);
                             // Of two, the one of the smaller pair must be lost by now.
-                            for (other, theirs) in holders.iter() {
-                                let (older, newer) =
-                                    if *other < now { (theirs, &guard) } else { (&guard, theirs) };
-                                assert_ne!(*other, now);
-                                // The newer one first: if it is valid, the older one was lost before.
-                                if newer.is_valid() {
-                                    assert!(!older.is_valid(), "two hold: {now:?} and {other:?}");
+                            for (index, (newer, guard, _)) in holders.iter().enumerate() {
+                                for (older, theirs, client) in &holders[..index] {
+                                    assert_ne!(older, newer);
+                                    // The newer one first: if it is valid, the older one was lost before.
+                                    if guard.is_valid() && theirs.is_valid() {
+                                        assert!(
+                                            removed.contains(older.0, *client),
+                                            "two hold: {older:?}, {newer:?}"
+                                        );
+                                    }
                                 }
                             }
-                            holders.push((now, guard.clone()));
                         }
                         counts[usize::from(now.1 > 0)].fetch_add(1, SeqCst);
                         if fastrand::u32(..4) == 0 {
                             tokio::time::sleep(Duration::from_micros(fastrand::u64(..3000))).await;
                         }
-                        last.lock().unwrap().retain(|(of, _)| *of != now);
+                        holders.lock().unwrap().retain(|(of, _, _)| *of != now);
                         let guard = Arc::into_inner(guard).unwrap();
                         let _ = within(guard.release()).await;
                     }
@@ -510,13 +535,20 @@ async fn by_chance_in_trouble_no_two_hold_and_nothing_stays() {
             }
             2 => {
                 if let Some(node) = children(&zookeeper, PATH).await.first() {
-                    let _ = zookeeper.delete(&format!("{PATH}/{node}"), None).await;
+                    let node = format!("{PATH}/{node}");
+                    if let Some(stat) = zookeeper.check_stat(&node).await.unwrap() {
+                        removed.tokens.lock().unwrap().insert(stat.czxid);
+                        let _ = zookeeper.delete(&node, None).await;
+                    }
                 }
             }
             _ => {
                 let session = timeout(Duration::from_secs(1), session_id(&clients[number])).await;
                 if let Ok(session) = session {
+                    removed.before[number].store(i64::MAX, SeqCst);
                     let _ = server.kill_session(session).await;
+                    let stat = zookeeper.set_data("/clock", b"", None).await.unwrap();
+                    removed.before[number].store(stat.mzxid, SeqCst);
                 }
             }
         }
