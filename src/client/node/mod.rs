@@ -1,15 +1,17 @@
 //! An ephemeral node in a queue, from before its create is sent until it is known to be gone.
 
+mod together;
+
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join, join_all, try_join_all};
+use futures_util::future::{OptionFuture, join};
 use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
-use super::deletes::{DeleteTogether, DeletedTogether, Deletes};
+pub(crate) use self::together::Guard;
+use super::deletes::{DeleteTogether, DeletedTogether};
 use super::handle::Client;
 use super::retry::Failures;
 use super::session::{NewNode, Session, Watcher};
@@ -77,15 +79,6 @@ enum State {
     Unknown,
     Exists { name: String, czxid: Option<i64> },
     Gone,
-}
-
-/// What nodes that are created together depend on.
-#[derive(Debug)]
-pub(crate) enum Guard {
-    /// A node of this path exists.
-    Exists(String),
-    /// The last of them gets this number.
-    LastHas(i32),
 }
 
 /// The outcome of a create.
@@ -239,72 +232,6 @@ impl EphemeralNode {
         Ok(outcome)
     }
 
-    /// Creates nodes of one session in one transaction: all or none, and none if what the guard says is not so. The
-    /// request is sent at the first poll.
-    ///
-    /// # Errors
-    /// The reason why the nodes do not exist.
-    ///
-    /// # Cancel safety
-    /// The client completes the create in the background, and removes the nodes in this order.
-    pub(crate) async fn create_together(
-        client: &Client,
-        mut nodes: Vec<Self>,
-        session: &Arc<Session>,
-        guard: Option<Guard>,
-    ) -> (Vec<Self>, Result<CreateOutcome, zk::Error>) {
-        let session = session.clone();
-        let creating = async move {
-            let outcome = Self::try_create_together(&mut nodes, &session, guard).await;
-            (nodes, outcome)
-        };
-        client.see_through(creating).await
-    }
-
-    async fn try_create_together(
-        nodes: &mut [Self],
-        session: &Session,
-        guard: Option<Guard>,
-    ) -> Result<CreateOutcome, zk::Error> {
-        for node in &mut *nodes {
-            node.state = State::Unknown;
-        }
-        let to_create: Vec<_> = nodes.iter().map(Self::to_create).collect();
-        // A check comes right behind the create of the node that it looks for.
-        let guard = guard.and_then(|guard| match guard {
-            Guard::Exists(path) => Some((0, path)),
-            Guard::LastHas(number) => {
-                Some((to_create.len(), format!("{}{number:010}", to_create.last()?.path)))
-            }
-        });
-        let guard = guard.as_ref().map(|(index, path)| (*index, &**path));
-        let guarding = guard.map(|(_, path)| Write::Check { path, version: None });
-        let writes = guarding.into_iter().chain(to_create.iter().map(NewNode::to_write));
-        let sizes = writes.map(|write| size::of_write(&write));
-        if nodes.first().is_some_and(|node| !node.client.fits(sizes)) {
-            nodes.iter_mut().for_each(|node| node.state = State::Gone);
-            return Ok(CreateOutcome::TooLarge);
-        }
-        let error = match session.create_together(guard, &to_create).await {
-            Ok(Some(created)) => {
-                for (node, created) in nodes.iter_mut().zip(created) {
-                    node.exists(&created.path, created.czxid);
-                }
-                return Ok(CreateOutcome::Created);
-            }
-            Ok(None) => {
-                nodes.iter_mut().for_each(|node| node.state = State::Gone);
-                return Ok(CreateOutcome::GuardMissing);
-            }
-            Err(error) => error,
-        };
-        let mut outcome = Err(error.clone());
-        for node in nodes {
-            outcome = node.not_created(error.clone());
-        }
-        outcome
-    }
-
     /// Determines what a failed create means for the node.
     fn not_created(&mut self, error: zk::Error) -> Result<CreateOutcome, zk::Error> {
         if Failure::of(&error) == Failure::Unknown {
@@ -362,67 +289,6 @@ impl EphemeralNode {
             Some(stat) if stat.ephemeral_owner == self.session.id() => self.exists(&path, Some(stat.czxid)),
             // It was deleted, and perhaps created again by another client.
             Some(_) | None => self.state = State::Gone,
-        }
-        Ok(())
-    }
-
-    /// Makes one attempt to delete nodes of one session that may exist: one search for all whose create has an unknown
-    /// outcome, and one transaction. Where that is refused, the deletes are sent in this order.
-    ///
-    /// # Errors
-    /// Nodes may still exist. Another attempt takes up where this has ended.
-    ///
-    /// # Cancel safety
-    /// Same as with an error.
-    pub(crate) async fn delete_together(nodes: &mut [Self]) -> Result<(), zk::Error> {
-        Self::settle_together(nodes).await?;
-        let deletes = Deletes::send(&*nodes);
-        if let Some(transaction) = nodes.iter().find_map(|node| deletes.of(node)) {
-            match transaction.outcome.await {
-                DeletedTogether::All => {
-                    nodes.iter_mut().for_each(|node| node.state = State::Gone);
-                    return Ok(());
-                }
-                DeletedTogether::None => {}
-                DeletedTogether::Failed(error) => return Err(error),
-            }
-        }
-        let existing = nodes.iter_mut().filter(|node| node.name().is_some());
-        let deleting = existing.map(|node| {
-            let sent = node.session.send_delete(&node.path());
-            async move {
-                match sent.await {
-                    Ok(()) | Err(zk::Error::NoNode) => node.state = State::Gone,
-                    Err(error) => return Err(error),
-                }
-                Ok(())
-            }
-        });
-        // Collected first: all are sent, in this order.
-        let deleting: Vec<_> = deleting.collect();
-        join_all(deleting).await.into_iter().collect()
-    }
-
-    /// Finds out which of the nodes exist whose create has an unknown outcome: one search for each parent.
-    async fn settle_together(nodes: &mut [Self]) -> Result<(), zk::Error> {
-        let lost = || nodes.iter().filter(|node| matches!(node.state, State::Unknown));
-        let Some(session) = lost().next().map(|node| node.session.clone()) else { return Ok(()) };
-        let ids: HashSet<_> = lost().map(|node| &*node.id).collect();
-        let parents: HashSet<_> = lost().map(|node| &*node.parent).collect();
-        let is_wanted =
-            |path: &str| path.rsplit('/').next().and_then(id_of).is_some_and(|id| ids.contains(id));
-        let found =
-            try_join_all(parents.into_iter().map(|parent| session.own_nodes(parent, is_wanted))).await?;
-        let found = found.concat();
-        let found: HashMap<_, _> =
-            found.iter().filter_map(|path| Some((id_of(path.rsplit('/').next()?)?, &**path))).collect();
-        for node in nodes.iter_mut().filter(|node| matches!(node.state, State::Unknown)) {
-            if let Some(path) = found.get(&*node.id) {
-                node.exists(path, None);
-            } else {
-                node.state = State::Gone;
-                node.client.janitor().sweep_late(node.session.clone(), node.parent.clone(), &node.id);
-            }
         }
         Ok(())
     }
@@ -549,22 +415,6 @@ impl EphemeralNode {
         }
     }
 
-    /// Gives up nodes, which are then removed in the background: those of one session in one transaction, which has been
-    /// sent when this returns. The values that come with the nodes are dropped after that.
-    pub(crate) fn abandon_together<T>(nodes: Vec<(Self, T)>) {
-        let deletes = Deletes::send(nodes.iter().map(|(node, _)| node));
-        for (mut node, until_sent) in nodes {
-            if let Some(transaction) = deletes.of(&node) {
-                let until_gone = (node.watch.take(), node.kept.take());
-                let janitor = node.client.janitor();
-                janitor.finish_delete(transaction, node.session.clone(), node.path(), until_gone);
-                node.state = State::Gone;
-            }
-            drop(node);
-            drop(until_sent);
-        }
-    }
-
     /// Returns the full path; for a node that is not known to exist, the part of it that is known.
     pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.parent, self.name().unwrap_or(&self.id))
@@ -595,6 +445,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::super::clock::Moment;
+    use super::super::deletes::Deletes;
     use super::super::validity::{Terms, Validity};
     use super::*;
 
