@@ -300,8 +300,7 @@ async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
 #[tokio::test]
 async fn hundreds_of_keys_leave_no_watch_behind() {
     // Their nodes stay: a watch on one would end with it.
-    let server = TestingServer::builder().system_property("znode.container.checkIntervalMs", "3600000");
-    let server = server.start().await.unwrap();
+    let server = empty_server().await;
     let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
     use_keys(&locks(&client), 400).await;
     eventually("no watch is left", || async { (server.watch_count().await.unwrap() == 0).then_some(()) })

@@ -24,7 +24,7 @@ use zk_recipes::{Acl, AuthId, Client, ClientBuilder, Error, InterProcessMutex, L
 use zookeeper_client as zk;
 
 #[allow(unused_imports)]
-pub use self::pool::{PooledServer, empty_server};
+pub use self::pool::{PooledServer, empty_server, lasting_server};
 #[allow(unused_imports)]
 pub use self::watches::{watches, watches_of, watches_on_children, watches_with_holders};
 

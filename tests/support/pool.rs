@@ -19,7 +19,7 @@ pub async fn empty_server() -> PooledServer {
         let idle = IDLE.lock().unwrap().pop();
         let server = match idle {
             Some(server) => server,
-            None => start().await,
+            None => lasting_server().await,
         };
         // One that is paused, or has nodes that only others may delete, is not used again.
         if let Ok(Ok(())) = tokio::time::timeout(Duration::from_secs(5), empty(&server)).await {
@@ -28,10 +28,10 @@ pub async fn empty_server() -> PooledServer {
     }
 }
 
-/// One that removes no empty container: it would do so a minute after its start, in the middle of some test.
-async fn start() -> TestingServer {
-    let never = ("znode.container.checkIntervalMs", i32::MAX.to_string());
-    TestingServer::builder().system_property(never.0, never.1).start().await.unwrap()
+/// A server that removes no empty containers: usually it would do so each minute, in the middle of some test.
+pub async fn lasting_server() -> TestingServer {
+    let never = i32::MAX.to_string();
+    TestingServer::builder().system_property("znode.container.checkIntervalMs", never).start().await.unwrap()
 }
 
 /// Goes back to the pool when it is dropped, unless the test has failed or might have stopped it.

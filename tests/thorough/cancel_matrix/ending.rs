@@ -58,7 +58,7 @@ struct Scene {
 
 impl Stage {
     pub(crate) async fn start() -> Self {
-        let server = TestingServer::start().await.unwrap();
+        let server = lasting_server().await;
         let bystander = bystander(&server).await;
         Self { server, bystander, paths: AtomicUsize::new(0) }
     }

@@ -106,9 +106,7 @@ struct Scene {
 
 impl Lane {
     pub(crate) async fn start() -> Self {
-        // Queues that are empty for a while stay.
-        let reaping = ("znode.container.checkIntervalMs", "3600000");
-        let server = TestingServer::builder().system_property(reaping.0, reaping.1).start().await.unwrap();
+        let server = lasting_server().await;
         let proxy = FaultProxy::start(&server).await.unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let address = proxy.connect_string();
