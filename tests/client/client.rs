@@ -726,13 +726,11 @@ async fn the_error_of_a_missing_session_names_the_cause_for_each_host() {
 
     // What was known of one silence is no cause of the next.
     let mut server = empty_server().await;
-    let client = Client::builder()
+    let builder = Client::builder()
         .session_timeout(Duration::from_secs(4))
         .connection_timeout(Duration::from_secs(1))
-        .retry_policy(RetryPolicy::n_times(0, Duration::ZERO))
-        .connect(&server.connect_string())
-        .await
-        .unwrap();
+        .retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
+    let client = connected(builder, &server.connect_string()).await;
     server.stop().await.unwrap();
     within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
     let error = client.zookeeper().await.unwrap_err().to_string();

@@ -94,13 +94,11 @@ async fn time_of_not_connected(client: &Client, callers: usize) -> Duration {
 async fn an_outage_is_told_to_many_as_soon_as_to_few() {
     let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
-    let client = Client::builder()
+    let builder = Client::builder()
         .session_timeout(Duration::from_secs(10))
         .connection_timeout(500 * MS)
-        .retry_policy(RetryPolicy::n_times(0, MS))
-        .connect(&proxy.connect_string())
-        .await
-        .unwrap();
+        .retry_policy(RetryPolicy::n_times(0, MS));
+    let client = connected(builder, &proxy.connect_string()).await;
     mutex(&client).acquire().await.unwrap().release().await.unwrap();
     proxy.refuse_connections(true).unwrap();
     proxy.cut();
@@ -114,13 +112,11 @@ async fn an_outage_is_told_to_many_as_soon_as_to_few() {
 async fn deletes_that_cannot_be_done_keep_no_error_away() {
     let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
-    let client = Client::builder()
+    let builder = Client::builder()
         .session_timeout(Duration::from_secs(10))
         .connection_timeout(500 * MS)
-        .retry_policy(RetryPolicy::n_times(0, MS))
-        .connect(&proxy.connect_string())
-        .await
-        .unwrap();
+        .retry_policy(RetryPolicy::n_times(0, MS));
+    let client = connected(builder, &proxy.connect_string()).await;
     let holder = connect(&server).await;
     let _held = mutex(&holder).acquire().await.unwrap();
     let bystander = bystander(&server).await;

@@ -879,14 +879,12 @@ async fn an_outage_longer_than_the_policy_does_not_cost_a_ticket_its_place() {
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
-    let client = Client::builder()
+    let builder = Client::builder()
         .session_timeout(Duration::from_secs(30))
         .connection_timeout(Duration::from_millis(200))
         .retry_policy(RetryPolicy::one_time(Duration::from_millis(10)))
-        .drop_timeout(Duration::ZERO)
-        .connect(&proxy.connect_string())
-        .await
-        .unwrap();
+        .drop_timeout(Duration::ZERO);
+    let client = connected(builder, &proxy.connect_string()).await;
     let session = session_id(&client).await;
     let mut failed = Vec::new();
     for is_ticket in [false, true] {

@@ -164,6 +164,13 @@ pub async fn connect_through(proxy: &FaultProxy) -> Client {
     builder.connect(&proxy.connect_string()).await.unwrap()
 }
 
+/// A client that is connected, however long that takes and however impatient it is.
+pub async fn connected(builder: ClientBuilder, servers: &str) -> Client {
+    let client = builder.connect_lazily(servers).unwrap();
+    within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+    client
+}
+
 /// The one lock that most tests are about.
 pub fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/locks/a").unwrap()

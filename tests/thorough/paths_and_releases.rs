@@ -494,7 +494,7 @@ async fn a_release_that_was_not_sent_at_first_tells_that_the_lock_was_lost() {
     let builder = Client::builder().session_timeout(Duration::from_secs(20)).drop_timeout(Duration::ZERO);
     let builder = builder.connection_timeout(Duration::from_millis(300));
     let builder = builder.retry_policy(RetryPolicy::forever(Duration::from_millis(50)));
-    let client = builder.connect(&proxy.connect_string()).await.unwrap();
+    let client = connected(builder, &proxy.connect_string()).await;
     let mut wrong = Vec::new();
     for is_multi in [false, true] {
         let guard = if is_multi {

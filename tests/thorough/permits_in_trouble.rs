@@ -40,7 +40,7 @@ async fn time_to_fail(knows: bool, request: Request, policy: &RetryPolicy) -> (D
     let zookeeper = bystander(&server).await;
     let builder = Client::builder().session_timeout(Duration::from_secs(40)).drop_timeout(Duration::ZERO);
     let builder = builder.connection_timeout(Duration::from_secs(1)).retry_policy(policy.clone());
-    let client = builder.connect(&proxy.connect_string()).await.unwrap();
+    let client = connected(builder, &proxy.connect_string()).await;
     let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
     know(&zookeeper, &semaphore).await;
     if !knows {
@@ -315,7 +315,7 @@ async fn impatient(proxy: &FaultProxy) -> Client {
     let builder = Client::builder().session_timeout(Duration::from_secs(40)).drop_timeout(Duration::ZERO);
     let builder = builder.connection_timeout(Duration::from_millis(300));
     let builder = builder.retry_policy(RetryPolicy::n_times(1, Duration::from_millis(10)));
-    builder.connect(&proxy.connect_string()).await.unwrap()
+    connected(builder, &proxy.connect_string()).await
 }
 
 /// Nobody but this client was ever there: nobody has the permit, and nobody else is at the gate.

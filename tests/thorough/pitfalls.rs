@@ -364,14 +364,12 @@ async fn an_outage_does_not_end_the_wait_of_a_reader_whose_owner_comes_to_write(
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
     let proxy = FaultProxy::start(&server).await.unwrap();
-    let client = Client::builder()
+    let builder = Client::builder()
         .session_timeout(Duration::from_secs(30))
         .connection_timeout(Duration::from_millis(200))
         .retry_policy(RetryPolicy::one_time(Duration::from_millis(10)))
-        .drop_timeout(Duration::ZERO)
-        .connect(&proxy.connect_string())
-        .await
-        .unwrap();
+        .drop_timeout(Duration::ZERO);
+    let client = connected(builder, &proxy.connect_string()).await;
     let session = session_id(&client).await;
     let held = ReadWriteLock::new(&holder, A).unwrap().write().acquire().await.unwrap();
     let owner = Owner::new();
