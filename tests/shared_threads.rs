@@ -206,7 +206,8 @@ impl Wake for Last {
 #[test]
 fn the_last_drop_in_a_waker_blocks_nobody() {
     let (elsewhere, server) = server_elsewhere();
-    let one = block_on(connect(&server));
+    let patient = Client::builder().drop_timeout(BOUND);
+    let one = block_on(patient.connect(&server.connect_string())).unwrap();
     let other = block_on(connect(&server));
     drop(block_on(mutex(&other).acquire()).unwrap());
     let zookeeper = block_on(one.zookeeper()).unwrap();
@@ -220,7 +221,7 @@ fn the_last_drop_in_a_waker_blocks_nobody() {
     let acquired = elsewhere
         .block_on(async { tokio::time::timeout(Duration::from_secs(10), mutex(&other).acquire()).await });
     assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 /// What a task has that an executor has dropped: its waker is the last to have it, and drops it where it is woken.

@@ -123,7 +123,7 @@ public final class ComparePeer {
             this.iterations = iterations;
             for (var session : sessions) {
                 locks.add(switch (operation) {
-                    case "semaphore" -> new InterProcessSemaphoreMutex(session, path);
+                    case "semaphore", "semaphore-cycle" -> new InterProcessSemaphoreMutex(session, path);
                     case "multi", "multi-release" -> new InterProcessMultiLock(session, List.of(path + "/a", path + "/b", path + "/c"));
                     default -> new InterProcessMutex(session, path);
                 });
@@ -157,7 +157,7 @@ public final class ComparePeer {
             lock.release();
             long cycle = System.nanoTime() - started;
             return switch (operation) {
-                case "cycle" -> cycle;
+                case "cycle", "semaphore-cycle" -> cycle;
                 case "multi-release" -> cycle - acquired;
                 default -> acquired;
             };

@@ -99,7 +99,14 @@ fn all(effort: &Effort) -> Vec<Case> {
             "semaphore-mutex",
             "Acquire a free semaphore mutex",
             Operation::Semaphore,
-            Goal::TimesFloor(1.25),
+            Goal::TimesFloor(1.1),
+        )
+        .core(),
+        timed(
+            "semaphore-cycle",
+            "Acquire and release a free semaphore mutex",
+            Operation::SemaphoreCycle,
+            Goal::TimesCurator(2.2),
         )
         .core(),
         timed(

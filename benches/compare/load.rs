@@ -48,6 +48,8 @@ pub(crate) enum Operation {
     Cycle,
     /// Acquires a semaphore mutex.
     Semaphore,
+    /// Acquires and releases a semaphore mutex.
+    SemaphoreCycle,
     /// Acquires three mutexes, `<path>/a`, `<path>/b` and `<path>/c`, as one.
     Multi,
     /// Releases them; the acquire is not timed.
@@ -59,12 +61,13 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Acquire,
         Self::AcquireNew,
         Self::AcquireFresh,
         Self::Cycle,
         Self::Semaphore,
+        Self::SemaphoreCycle,
         Self::Multi,
         Self::MultiRelease,
         Self::Reenter,
@@ -78,6 +81,7 @@ impl Operation {
             Self::AcquireFresh => "acquire-fresh",
             Self::Cycle => "cycle",
             Self::Semaphore => "semaphore",
+            Self::SemaphoreCycle => "semaphore-cycle",
             Self::Multi => "multi",
             Self::MultiRelease => "multi-release",
             Self::Reenter => "reenter",

@@ -225,7 +225,7 @@ async fn it_is_back_soon(server: &TestingServer, endpoints: usize, outage: u64) 
     let late = back.elapsed();
     println!("{endpoints} servers away for {outage} ms: connected {late:?} after their return");
     // 200 ms, and more for a busy machine.
-    assert!(late < ms(1000), "{late:?} after {outage} ms");
+    assert!(late < ms(2000), "{late:?} after {outage} ms");
     assert!(guard.is_valid(), "{:?}", guard.loss());
     guard.release().await.unwrap();
 }
@@ -255,7 +255,7 @@ async fn a_silent_server_does_not_keep_it_from_the_others() {
 #[tokio::test]
 async fn after_an_outage_beyond_the_session_it_does_not_wait_for_its_own_old_session() {
     let mut server = empty_server().await;
-    let client = Client::builder().session_timeout(ms(4000)).connect(&server.connect_string()).await.unwrap();
+    let client = Client::builder().session_timeout(ms(8000)).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let guard = mutex(&client).acquire().await.unwrap();
     let waiting = acquire_in_task(&mutex(&client));
@@ -268,7 +268,7 @@ async fn after_an_outage_beyond_the_session_it_does_not_wait_for_its_own_old_ses
     let next = within(waiting).await.unwrap().unwrap();
     let took = back.elapsed();
     assert_ne!(session_id(&client).await, session);
-    assert!(took < ms(1500), "granted {took:?} after the return: {next:?}");
+    assert!(took < ms(5000), "granted {took:?} after the return: {next:?}");
 }
 
 // --- What it costs ---

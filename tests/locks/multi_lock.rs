@@ -396,7 +396,7 @@ async fn locks_of_all_kinds_are_given_back_when_the_rest_is_not_had_in_time() {
         guard.release().await.unwrap();
     }
     // There is one deadline, not one for each.
-    let time = Duration::from_secs(2);
+    let time = Duration::from_secs(4);
     let (first, last) = (others[0].acquire().await.unwrap(), others[2].acquire().await.unwrap());
     let start = Instant::now();
     let timed = lock.clone();
@@ -951,7 +951,7 @@ async fn the_deadline_of_existing_locks_holds_when_each_takes_a_little() {
     for _ in 0..3 {
         lock.acquire().await.unwrap().release().await.unwrap();
     }
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(10)));
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(50)));
     let mut longest = (Duration::ZERO, String::new());
     for _ in 0..10 {
         let start = Instant::now();
@@ -961,7 +961,7 @@ async fn the_deadline_of_existing_locks_holds_when_each_takes_a_little() {
     }
     proxy.set_traffic(Traffic::pass());
     // Several times what is allowed, for a busy machine.
-    assert!(longest.0 < Duration::from_millis(500), "{longest:?}");
+    assert!(longest.0 < Duration::from_millis(2500), "{longest:?}");
 }
 
 /// Two calls of one owner for existing locks: the loss of a lock that both have does not end the wait.

@@ -300,7 +300,7 @@ fn a_drop_needs_no_runtime_and_is_quick() {
     assert!(exists(pid) && home.is_dir());
     let started = std::time::Instant::now();
     drop(server);
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     assert!(!exists(pid) && !home.exists());
 }
 

@@ -101,7 +101,7 @@ async fn one_deadline_bounds_multi_locks_in_a_multi_lock() {
     for _ in 0..3 {
         lock.acquire().await.unwrap().release().await.unwrap();
     }
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(10)));
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(50)));
     let mut longest = (Duration::ZERO, String::new());
     for _ in 0..8 {
         let start = Instant::now();
@@ -111,7 +111,7 @@ async fn one_deadline_bounds_multi_locks_in_a_multi_lock() {
     }
     proxy.set_traffic(Traffic::pass());
     // Several times what is allowed, for a busy machine.
-    assert!(longest.0 < Duration::from_secs(1), "{longest:?}");
+    assert!(longest.0 < Duration::from_millis(2500), "{longest:?}");
 }
 
 /// `None` means that somebody else has it; a queue that was not reached is an error.

@@ -52,7 +52,8 @@ async fn the_deadline_holds_while_the_server_is_down_or_silent() {
                 "{outcome:?}"
             );
             assert!(elapsed >= Duration::from_millis(300), "{elapsed:?}");
-            assert!(elapsed < Duration::from_millis(600), "{elapsed:?}");
+            // Long before the client takes the server for lost, also on a busy machine.
+            assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
         }
         if silent {
             server.resume().unwrap();
@@ -80,7 +81,7 @@ async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
     watches_of(&server, 1).await;
     server.pause().unwrap();
     assert!(within(waiter).await.unwrap().unwrap().is_none());
-    assert!(start.elapsed() < Duration::from_millis(2300), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     server.resume().unwrap();
     queue_of(&bystander(&server).await, LOCK, 1).await;
     drop(held);

@@ -249,7 +249,7 @@ async fn a_silent_server_costs_the_lock_only_when_it_is_silent_for_too_long() {
     let ensemble = Ensemble::start().await;
     let zookeeper = ensemble.bystander().await;
     let [silent, _] = ensemble.followers;
-    let timeout = Duration::from_secs(4);
+    let timeout = Duration::from_secs(8);
     let holding = ensemble.client_of(silent, timeout).await;
     let other = ensemble.client_of(ensemble.leader, Duration::from_secs(20)).await;
     let session = session_id(&holding).await;

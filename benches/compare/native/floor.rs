@@ -1,4 +1,4 @@
-//! The writes of a lock without the lock, sent one after the other: nothing is listed, watched or cleaned up.
+//! The writes of a lock without the lock: nothing is listed, watched or cleaned up.
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ pub(crate) struct Lock {
 
 pub(crate) struct Held {
     client: Client,
-    kind: Kind,
     nodes: Vec<String>,
 }
 
@@ -34,10 +33,10 @@ impl Lock {
         Ok(format!("{prefix}{sequence}"))
     }
 
-    async fn create_together(&self) -> Result<Vec<String>> {
+    async fn create_together(&self, parents: impl IntoIterator<Item = String>) -> Result<Vec<String>> {
         let mut writer = self.client.new_multi_writer();
-        for member in members(&self.path) {
-            writer.add_create(&node_prefix(&member), DATA, &OPTIONS)?;
+        for parent in parents {
+            writer.add_create(&node_prefix(&parent), DATA, &OPTIONS)?;
         }
         let results = writer.commit().await?.into_iter();
         Ok(results
@@ -75,24 +74,21 @@ impl Library for Floor {
     async fn acquire(lock: &Lock) -> Result<Held> {
         let nodes = match lock.kind {
             Kind::Mutex | Kind::Lingering | Kind::FreshMutex => vec![lock.create().await?],
-            Kind::Semaphore => vec![lock.create().await?, lock.create().await?],
-            Kind::Multi => lock.create_together().await?,
+            Kind::Semaphore => lock.create_together([&lock.path, &lock.path].map(String::clone)).await?,
+            Kind::Multi => lock.create_together(members(&lock.path)).await?,
         };
-        Ok(Held { client: lock.client.clone(), kind: lock.kind, nodes })
+        Ok(Held { client: lock.client.clone(), nodes })
     }
 
-    async fn release(Held { client, kind, nodes }: Held) -> Result<()> {
-        if kind == Kind::Multi {
-            let mut writer = client.new_multi_writer();
-            for node in &nodes {
-                writer.add_delete(node, None)?;
-            }
-            writer.commit().await?;
-            return Ok(());
+    async fn release(Held { client, nodes }: Held) -> Result<()> {
+        if let [node] = &nodes[..] {
+            return Ok(client.delete(node, None).await?);
         }
+        let mut writer = client.new_multi_writer();
         for node in &nodes {
-            client.delete(node, None).await?;
+            writer.add_delete(node, None)?;
         }
+        writer.commit().await?;
         Ok(())
     }
 

@@ -27,7 +27,7 @@ impl<L: Library> Timed<L> {
     ) -> Result<Self> {
         let sessions = connect_all::<L>(servers, CONNECTIONS).await?;
         let kind = match operation {
-            Operation::Semaphore => Kind::Semaphore,
+            Operation::Semaphore | Operation::SemaphoreCycle => Kind::Semaphore,
             Operation::Multi | Operation::MultiRelease => Kind::Multi,
             Operation::Linger => Kind::Lingering,
             Operation::Acquire
@@ -84,7 +84,7 @@ impl<L: Library> Timed<L> {
         let acquired = started.elapsed();
         L::release(held).await?;
         Ok(match self.operation {
-            Operation::Cycle => started.elapsed(),
+            Operation::Cycle | Operation::SemaphoreCycle => started.elapsed(),
             Operation::MultiRelease => started.elapsed() - acquired,
             _ => acquired,
         })
