@@ -7,6 +7,8 @@ import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -55,7 +57,7 @@ public final class ComparePeer {
         var numbers = Arrays.stream(load).skip(load[0].equals("timed") ? 2 : 1).mapToInt(Integer::parseInt).toArray();
         return switch (load[0]) {
             case "timed" -> new Timed(servers, path, load[1], numbers[0], numbers[1]);
-            case "contend" -> new Contend(servers, path, numbers[0], numbers[1], numbers[2] == 1, numbers[3], numbers[4]);
+            case "contend" -> new Contend(servers, path, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]);
             case "hand-over" -> new HandOver(servers, path, numbers[0], numbers[1], numbers[2], numbers[3]);
             case "succession" -> new Succession(servers, path, numbers[0], numbers[1], numbers[2]);
             case "park" -> new Park(servers, path, numbers[0]);
@@ -178,11 +180,14 @@ public final class ComparePeer {
     }
 
     private static final class Contend extends Stage {
-        private final List<InterProcessLock> locks = new ArrayList<>();
+        private static final int SHARED = 0;
+        private static final int OWN = 1;
+        /** What each thread acquires next. */
+        private final List<Supplier<InterProcessLock>> locks = new ArrayList<>();
         private final long nanos;
         private final int patience;
 
-        Contend(String servers, String path, int sessions, int tasks, boolean ownLocks, int millis, int patience)
+        Contend(String servers, String path, int sessions, int tasks, int whose, int millis, int patience)
                 throws Exception {
             super(servers, sessions);
             this.patience = patience;
@@ -190,7 +195,16 @@ public final class ComparePeer {
             for (var session : this.sessions) {
                 var shared = new InterProcessMutex(session, path);
                 for (int i = 0; i < tasks; i++) {
-                    locks.add(ownLocks ? new InterProcessMutex(session, path + "/" + locks.size()) : shared);
+                    var own = path + "/" + locks.size();
+                    var used = new AtomicInteger();
+                    locks.add(switch (whose) {
+                        case SHARED -> () -> shared;
+                        case OWN -> {
+                            var lock = new InterProcessMutex(session, own);
+                            yield () -> lock;
+                        }
+                        default -> () -> new InterProcessMutex(session, own + "-" + used.getAndIncrement());
+                    });
                 }
             }
         }
@@ -202,12 +216,13 @@ public final class ComparePeer {
             var failures = new ArrayList<Exception>();
             long deadline = System.nanoTime() + nanos;
             var contenders = new ArrayList<Thread>();
-            for (var lock : locks) {
+            for (var next : locks) {
                 contenders.add(thread(() -> {
                     var own = new ArrayList<Long>();
                     long inTime = 0;
                     try {
                         for (long started = System.nanoTime(); started < deadline; ) {
+                            var lock = next.get();
                             if (patience == 0) {
                                 lock.acquire();
                             } else if (!lock.acquire(patience, TimeUnit.MILLISECONDS)) {

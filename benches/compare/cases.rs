@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::load::{Load, Operation};
+use crate::load::{Load, Locks, Operation};
 use crate::options::{self, Effort, Options};
 
 #[derive(Clone, Debug)]
@@ -57,17 +57,17 @@ fn all(effort: &Effort) -> Vec<Case> {
         let load = Load::Timed { operation, iterations: effort.iterations };
         Case::new(name, title, load, Some(goal))
     };
-    let contend = |name: &str, title: &str, sessions, tasks: usize, own_locks: bool, goal| {
+    let contend = |name: &str, title: &str, sessions, tasks: usize, locks, goal| {
         // The queue of so many moves slowly with some; a round is to take it round several times.
-        let turns = if tasks > 1 && !own_locks { 3 } else { 1 };
+        let turns = if tasks > 1 && locks == Locks::Shared { 3 } else { 1 };
         let (time, patience) = (effort.contention_time * turns, Duration::ZERO);
-        let load = Load::Contend { sessions, tasks, own_locks, time, patience };
+        let load = Load::Contend { sessions, tasks, locks, time, patience };
         Case::new(name, title, load, Some(Goal::TimesCurator(goal)))
     };
     // Each waits for less time than the queue of all would take.
     let impatient = |tasks: usize, millis: u64| {
         let (time, patience) = (effort.contention_time, Duration::from_millis(millis));
-        let load = Load::Contend { sessions: 1, tasks, own_locks: false, time, patience };
+        let load = Load::Contend { sessions: 1, tasks, locks: Locks::Shared, time, patience };
         let title = format!("{tasks} tasks of one client on one lock that give up after {millis} ms");
         Case::new(&format!("impatient-{tasks}"), &title, load, Some(Goal::TimesCurator(30.0)))
     };
@@ -123,11 +123,19 @@ fn all(effort: &Effort) -> Vec<Case> {
             Goal::TimesFloor(1.2),
         )
         .core(),
-        contend("sessions-8", "8 sessions on one lock", 8, 1, false, 1.5).core(),
-        contend("sessions-32", "32 sessions on one lock", 32, 1, false, 1.5).core(),
-        contend("tasks-one-lock", "64 tasks of one client on one lock", 1, 64, false, 30.0).core(),
-        contend("tasks-own-locks", "64 tasks of one client on 64 locks", 1, 64, true, 2.0),
-        contend("sessions-own-locks", "64 sessions of one process on 64 locks", 64, 1, true, 2.0),
+        contend("sessions-8", "8 sessions on one lock", 8, 1, Locks::Shared, 1.6).core(),
+        contend("sessions-32", "32 sessions on one lock", 32, 1, Locks::Shared, 1.6).core(),
+        contend("tasks-one-lock", "64 tasks of one client on one lock", 1, 64, Locks::Shared, 30.0).core(),
+        contend("tasks-own-locks", "64 tasks of one client on 64 locks", 1, 64, Locks::Own, 2.0),
+        contend("sessions-own-locks", "64 sessions of one process on 64 locks", 64, 1, Locks::Own, 2.0),
+        contend(
+            "fresh-keys",
+            "64 tasks of one client, each time on a path that does not exist",
+            1,
+            64,
+            Locks::Fresh,
+            4.0,
+        ),
         impatient(64, 20),
         impatient(256, 20),
         timed(

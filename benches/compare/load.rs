@@ -24,9 +24,9 @@ pub(crate) const REPETITIONS: u32 = 1000;
 pub(crate) enum Load {
     /// One contender does one thing again and again; a round is on one connection.
     Timed { operation: Operation, iterations: usize },
-    /// Several acquire and release as fast as they can, `tasks` in each session. There is one lock for all tasks, or
-    /// one for each. An acquire is given up after `patience`; zero waits for as long as it takes.
-    Contend { sessions: usize, tasks: usize, own_locks: bool, time: Duration, patience: Duration },
+    /// Several acquire and release as fast as they can, `tasks` in each session. An acquire is given up after `patience`;
+    /// zero waits for as long as it takes.
+    Contend { sessions: usize, tasks: usize, locks: Locks, time: Duration, patience: Duration },
     /// Many wait; how long does it take from one holder to the next? Neighbours in the queue are of different sessions,
     /// and who has released queues again after half of `hold`.
     HandOver { sessions: usize, waiters: usize, hand_overs: usize, hold: Duration },
@@ -34,6 +34,17 @@ pub(crate) enum Load {
     Succession { candidates: usize, successions: usize, term: Duration },
     /// Many of one session wait for a lock that another one keeps.
     Park { waiters: usize },
+}
+
+/// What each of several tasks acquires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locks {
+    /// The same lock as all others.
+    Shared,
+    /// A lock of its own.
+    Own,
+    /// Each time a lock whose path does not exist.
+    Fresh,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,10 +120,9 @@ impl fmt::Display for Load {
             Self::Timed { operation, iterations } => {
                 write!(f, "timed {} {iterations} {CONNECTIONS}", operation.name())
             }
-            Self::Contend { sessions, tasks, own_locks, time, patience } => {
-                let (own_locks, time, patience) =
-                    (u8::from(*own_locks), time.as_millis(), patience.as_millis());
-                write!(f, "contend {sessions} {tasks} {own_locks} {time} {patience}")
+            Self::Contend { sessions, tasks, locks, time, patience } => {
+                let (locks, time, patience) = (*locks as u8, time.as_millis(), patience.as_millis());
+                write!(f, "contend {sessions} {tasks} {locks} {time} {patience}")
             }
             Self::HandOver { sessions, waiters, hand_overs, hold } => {
                 write!(f, "hand-over {sessions} {waiters} {hand_overs} {}", hold.as_millis())
@@ -136,10 +146,15 @@ impl FromStr for Load {
                 let operation = operation.ok_or_else(|| format!("no operation is called {name:?}"))?;
                 Self::Timed { operation, iterations: iterations.parse()? }
             }
-            ["contend", sessions, tasks, own_locks, millis, patience] => Self::Contend {
+            ["contend", sessions, tasks, locks, millis, patience] => Self::Contend {
                 sessions: sessions.parse()?,
                 tasks: tasks.parse()?,
-                own_locks: own_locks == "1",
+                locks: match locks {
+                    "0" => Locks::Shared,
+                    "1" => Locks::Own,
+                    "2" => Locks::Fresh,
+                    _ => return Err(format!("no locks are called {locks:?}").into()),
+                },
                 time: Duration::from_millis(millis.parse()?),
                 patience: Duration::from_millis(patience.parse()?),
             },

@@ -6,7 +6,7 @@ use tokio::process::Command;
 
 use crate::Result;
 use crate::child::Participating;
-use crate::load::{Load, Operation};
+use crate::load::{Load, Locks, Operation};
 use crate::peers;
 use crate::servers::Service;
 
@@ -92,13 +92,14 @@ pub(crate) fn part_of(name: &str, load: Load) -> Option<Load> {
         (OURS_BLOCKING, Load::Timed { .. }) => true,
         (FLOOR, Load::Timed { operation, .. }) => operation != Reenter,
         // Where nobody waits for anybody, its writes are those of a lock.
-        (FLOOR, Load::Contend { own_locks, .. }) => own_locks,
+        (FLOOR, Load::Contend { locks, .. }) => locks != Locks::Shared,
         (CURATOR, Load::HandOver { waiters, .. }) => waiters <= MOST_JAVA_THREADS,
         (CURATOR, Load::Park { waiters }) => {
             return Some(Load::Park { waiters: waiters.min(MOST_JAVA_THREADS) });
         }
         (CURATOR, _) => true,
         (_, Load::Contend { patience, .. }) if !patience.is_zero() => false,
+        (_, Load::Contend { locks: Locks::Fresh, .. }) => false,
         (KAZOO, Load::HandOver { waiters, .. }) => waiters <= MOST_PYTHON_THREADS,
         (ZOOKEEPER_LOCK, Load::HandOver { .. }) => true,
         (KAZOO | ZOOKEEPER_LOCK, Load::Contend { .. }) => true,

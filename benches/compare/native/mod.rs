@@ -56,9 +56,9 @@ impl<L: Library> Stage<L> {
             Load::Timed { operation, iterations } => {
                 Self::Timed(Timed::open(servers, path, operation, iterations).await?)
             }
-            Load::Contend { sessions, tasks, own_locks, time, patience } => {
+            Load::Contend { sessions, tasks, locks, time, patience } => {
                 let times = (time, patience);
-                Self::Contend(Contend::open(servers, path, sessions, tasks, own_locks, times).await?)
+                Self::Contend(Contend::open(servers, path, sessions, tasks, locks, times).await?)
             }
             Load::HandOver { sessions, waiters, hand_overs, hold } => {
                 Self::HandOver(HandOver::open(servers, path, sessions, waiters, hand_overs, hold).await?)

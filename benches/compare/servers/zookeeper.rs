@@ -7,7 +7,7 @@ use zk_recipes::testing::{TestingCluster, TestingServer};
 use zk_recipes::zookeeper_client::{Acls, Client, CreateOptions, Error};
 
 use crate::Result;
-use crate::load::{Load, Operation};
+use crate::load::{Load, Locks, Operation};
 use crate::meter::Packets;
 use crate::peers;
 
@@ -97,7 +97,7 @@ impl ZooKeeper {
             Load::Timed { operation: Operation::AcquireNew, iterations } => {
                 self.create(path, (0..rounds * iterations).map(|number| number.to_string()), &CONTAINER).await
             }
-            Load::Contend { sessions, tasks, own_locks: true, .. } => {
+            Load::Contend { sessions, tasks, locks: Locks::Own, .. } => {
                 self.create(path, (0..sessions * tasks).map(|lock| lock.to_string()), &DIRECTORY).await
             }
             _ => Ok(()),
