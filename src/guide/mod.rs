@@ -9,6 +9,7 @@
 //! - [With kazoo and others](kazoo): the names that kazoo's locks need on a shared path.
 //! - [Cost and tuning](cost): requests, time and memory of each lock, and how to choose the session timeout.
 //! - [Operations](operations): security, outages, what operators can see and do, and how to end a program.
+//! - [zklock]: a command that runs other commands under locks, and shows and operates locks.
 //! - [Scale](scale): how much one ensemble carries, and how to place locks on several.
 //! - [Testing](testing): servers for your own tests, the examples, and the test suites of this crate.
 //! - [What is missing](missing): what Curator has and this crate does not, and why.
@@ -54,3 +55,6 @@ pub mod scale {}
 
 #[doc = include_str!("testing.md")]
 pub mod testing {}
+
+#[doc = include_str!("zklock.md")]
+pub mod zklock {}

@@ -1,0 +1,110 @@
+//! The client, as the options of the command line have it.
+
+use std::time::Duration;
+
+use zk_recipes::{Client, ClientBuilder, zookeeper_client as zk};
+
+use crate::args::Connection;
+use crate::exit::{Failure, OTHER, UNREACHABLE};
+
+/// The variable with `user:password`.
+pub(crate) const AUTH: &str = "ZKLOCK_AUTH";
+
+/// How often a list is tried whose connection breaks.
+const TRIES: u32 = 4;
+
+impl Connection {
+    /// Connects, within the time of one attempt.
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        Ok(self.builder()?.connect(self.servers()?).await?)
+    }
+
+    /// Connects in the background: for calls that have a time limit of their own.
+    pub(crate) fn connect_lazily(&self) -> Result<Client, Failure> {
+        Ok(self.builder()?.connect_lazily(self.servers()?)?)
+    }
+
+    /// How long a wait goes on while no server can be reached: its session, and then the attempts of the default policy.
+    pub(crate) fn patience(&self) -> Duration {
+        self.session_timeout.saturating_add(self.connect_timeout.saturating_mul(TRIES))
+    }
+
+    fn servers(&self) -> Result<&str, Failure> {
+        self.connect.as_deref().filter(|servers| !servers.is_empty()).ok_or_else(|| {
+            Failure::usage("which servers? Give --connect host:port[,host:port...], or set ZK_CONNECT")
+        })
+    }
+
+    fn builder(&self) -> Result<ClientBuilder, Failure> {
+        let mut builder = Client::builder()
+            .session_timeout(self.session_timeout)
+            .connection_timeout(self.connect_timeout)
+            .namespace(&self.namespace);
+        if let Some(credentials) = self.credentials()? {
+            builder = builder.auth("digest", credentials);
+        }
+        if self.creator_only {
+            builder = builder.creator_only();
+        }
+        Ok(builder)
+    }
+
+    /// From a file or the environment only: everyone can read the command lines of others.
+    fn credentials(&self) -> Result<Option<String>, Failure> {
+        let (credentials, from) = match &self.auth_file {
+            Some(file) => {
+                let read = std::fs::read_to_string(file);
+                let read = read.map_err(|error| {
+                    Failure::usage(format!("cannot read the credentials in {}: {error}", file.display()))
+                })?;
+                (read, file.display().to_string())
+            }
+            None => match std::env::var(AUTH) {
+                Ok(credentials) if !credentials.is_empty() => (credentials, AUTH.to_owned()),
+                _ => return Ok(None),
+            },
+        };
+        let credentials = credentials.trim_end_matches(['\r', '\n']);
+        if !credentials.contains(':') || credentials.contains('\n') {
+            return Err(Failure::usage(format!(
+                "the credentials in {from} are not user:password, on one line"
+            )));
+        }
+        Ok(Some(credentials.to_owned()))
+    }
+}
+
+/// Reads the children of a node, as they are after everything that was done before; `None` if there is no such node.
+pub(crate) async fn children(client: &Client, path: &str) -> Result<Option<Vec<String>>, Failure> {
+    let mut tries = 1;
+    loop {
+        let zookeeper = client.zookeeper().await?;
+        match zookeeper.list_children(path).await {
+            Ok(children) => return Ok(Some(children)),
+            Err(zk::Error::NoNode) => return Ok(None),
+            Err(zk::Error::NoAuth) => {
+                return Err(Failure::new(
+                    OTHER,
+                    format!(
+                        "cannot list {path}: no permission; authenticate with --auth-file or {AUTH} as one who has it"
+                    ),
+                ));
+            }
+            Err(zk::Error::ConnectionLoss | zk::Error::SessionExpired) if tries < TRIES => tries += 1,
+            Err(error) => {
+                return Err(Failure::new(
+                    UNREACHABLE,
+                    format!("cannot list {path}: {error}; check that the servers run, and try again"),
+                ));
+            }
+        }
+    }
+}
+
+/// Has the server of this client catch up with the others, so that what it shows is not old.
+pub(crate) async fn catch_up(client: &Client) -> Result<(), Failure> {
+    let zookeeper = client.zookeeper().await?;
+    // A server that cannot will show in the requests that follow.
+    let _ = zookeeper.sync("/").await;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! `zklock elect`: a command while this process leads.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use zk_recipes::{Client, LeaderLatch, LeaderOptions, Leadership, LossReason};
+
+use crate::args::{Connection, Elect};
+use crate::child::{self, Ended, Held, Running};
+use crate::exit::{Failure, LOST, say};
+use crate::signals::Signals;
+
+/// What the leadership waits for beyond the grace of the command, which then gets killed.
+const MARGIN: Duration = Duration::from_secs(5);
+
+pub(crate) async fn elect(connection: &Connection, args: &Elect) -> Result<ExitCode, Failure> {
+    // First of all, so that no signal can end this process while it has a node.
+    let mut signals = Signals::listen()?;
+    let what = format!("the leadership {}", args.path);
+    let client = signals.unless_told_to_end(&what, connection.connect()).await??;
+    let done = lead(&client, args, &mut signals).await;
+    client.close().await;
+    done
+}
+
+async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<ExitCode, Failure> {
+    let path = &args.path;
+    // The node stays until the command has ended; it is killed before this grace is over.
+    let options = LeaderOptions::new().grace(args.grace.saturating_add(MARGIN));
+    let latch = LeaderLatch::start(client, path, options)?;
+    loop {
+        let what = format!("the leadership {path}");
+        let leadership = signals.unless_told_to_end(&what, latch.await_leadership()).await??;
+        let ended = term(args, &leadership, signals).await?;
+        if ended.stopped.is_some() {
+            say(&format!("the command was stopped ({}); stands for election again", ended.status));
+            continue;
+        }
+        if let Some(reason) = leadership.loss() {
+            return Err(Failure::new(
+                LOST,
+                format!(
+                    "the leadership {path} was lost before the command ended ({}): {reason}; another may have led meanwhile",
+                    ended.status
+                ),
+            ));
+        }
+        // Its end is that of the client, right after this.
+        return Ok(child::code(ended.status).into());
+    }
+}
+
+/// Runs the command for as long as the leadership lasts.
+async fn term(args: &Elect, leadership: &Leadership, signals: &mut Signals) -> Result<Ended<()>, Failure> {
+    let path = &args.path;
+    let running = Running::start(&args.command, &Held { path, token: leadership.fencing_token() })?;
+    let (running_until, ends) = oneshot::channel::<()>();
+    // While this runs, a resignation waits. It is not the command itself, which must not be dropped but stopped.
+    let work = leadership.run(ends);
+    let announce = |(): &()| {
+        let reason = leadership.loss().unwrap_or(LossReason::Resigned);
+        say(&format!("the leadership {path} ends: {reason}; the command is told to end"));
+    };
+    let supervised = async {
+        let stop = async {
+            leadership.until_resigning(std::future::pending::<()>()).await;
+        };
+        let ended = running.supervise(signals, stop, args.grace, announce).await;
+        drop(running_until);
+        ended
+    };
+    tokio::join!(supervised, work).0
+}

@@ -1,0 +1,101 @@
+//! The exit codes, and the failures that have them.
+
+use std::process::ExitCode;
+
+use zk_recipes::Error;
+
+/// The lock was lost while the command ran.
+pub(crate) const LOST: u8 = 120;
+/// The servers cannot be reached.
+pub(crate) const UNREACHABLE: u8 = 121;
+/// The arguments are wrong.
+pub(crate) const USAGE: u8 = 122;
+/// What was named does not exist.
+pub(crate) const ABSENT: u8 = 123;
+/// The lock was not free in time. The same as that of `timeout`.
+pub(crate) const BUSY: u8 = 124;
+/// Anything else.
+pub(crate) const OTHER: u8 = 125;
+/// The command cannot be executed. The same as that of a shell, as is the next one.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// The table of `--help`. The guide has the same one.
+pub(crate) const TABLE: &str = "\
+Exit codes:
+  the command's   it ran, and its lock was held to the end; 128 + n if signal n ended it
+  120  the lock was lost while the command ran; the command was stopped
+  121  the servers cannot be reached
+  122  wrong arguments
+  123  the path or the participant does not exist
+  124  busy: the lock was not free within --timeout
+  125  any other failure, such as a missing permission
+  126  the command cannot be executed
+  127  the command was not found
+  128 + n  signal n ended the wait for the lock: 130 for SIGINT, 143 for SIGTERM";
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    pub(crate) fn other(message: impl Into<String>) -> Self {
+        Self::new(OTHER, message)
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// Tells the user.
+    pub(crate) fn report(self) -> ExitCode {
+        say(&self.message);
+        self.code.into()
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            _ if error.is_retryable() => UNREACHABLE,
+            Error::LockLost { .. } => LOST,
+            Error::InvalidPath { .. } | Error::InvalidArgument { .. } => USAGE,
+            Error::NoSuchPath { .. } => ABSENT,
+            _ => OTHER,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// Writes a line to the standard error, which the command under the lock shares: so it says from whom it is.
+pub(crate) fn say(message: &str) {
+    use std::io::Write;
+    // Not `eprintln`, which panics where the other end is gone.
+    let _ = writeln!(std::io::stderr(), "zklock: {message}");
+}
+
+/// Writes to the standard output.
+///
+/// # Errors
+/// It cannot be written to. That its reader has seen enough, as in `zklock ls | head`, is none.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut output = std::io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::other(format!("cannot write to the standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,60 @@
+//! `zklock`: runs commands under locks, and shows and operates locks.
+//!
+//! It uses nothing but the public API of the library.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod ask;
+mod child;
+mod connect;
+mod elect;
+mod exit;
+mod json;
+mod kick;
+mod ls;
+mod queue;
+mod recipe;
+mod run;
+mod show;
+mod signals;
+mod table;
+mod time;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::exit::Failure;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Of `--help` and `--version` as well. Nobody is left to tell if it cannot be printed.
+            let _ = error.print();
+            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::other(format!("cannot start: {error}")).report(),
+    };
+    // The client has been closed by then, so no thread of the runtime is waited for.
+    let done = runtime.block_on(carry_out(cli));
+    runtime.shutdown_background();
+    done.unwrap_or_else(Failure::report)
+}
+
+async fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
+    let connection = &cli.connection;
+    match &cli.command {
+        Command::Run(args) => run::run(connection, args).await,
+        Command::Elect(args) => elect::elect(connection, args).await,
+        Command::Show(args) => show::show(connection, args).await,
+        Command::Ls(args) => ls::ls(connection, args).await,
+        Command::Ask(args) => ask::ask(connection, args).await,
+        Command::Kick(args) => kick::kick(connection, args).await,
+    }
+}

@@ -1,0 +1,144 @@
+//! `zklock run`: a command under a lock.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_recipes::{
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, ReadWriteLock, Semaphore,
+};
+
+use crate::args::{Connection, Run};
+use crate::child::{self, Held, Running};
+use crate::exit::{BUSY, Failure, LOST, UNREACHABLE, say};
+use crate::signals::Signals;
+
+pub(crate) async fn run(connection: &Connection, args: &Run) -> Result<ExitCode, Failure> {
+    // First of all, so that no signal can end this process while it has a node.
+    let mut signals = Signals::listen()?;
+    let path = &args.path;
+    let client = match args.timeout {
+        // One limit for all: it counts from now.
+        Some(limit) if !limit.is_zero() => connection.connect_lazily()?,
+        _ => signals.unless_told_to_end(&format!("the lock {path}"), connection.connect()).await??,
+    };
+    let done = under_lock(&client, args, connection.patience(), &mut signals).await;
+    // Signals are still caught: none of them leaves a node behind.
+    client.close().await;
+    done
+}
+
+async fn under_lock(
+    client: &Client,
+    args: &Run,
+    patience: Duration,
+    signals: &mut Signals,
+) -> Result<ExitCode, Failure> {
+    let path = &args.path;
+    let lock = lock(client, args)?;
+    let acquiring = async {
+        tokio::select! {
+            biased;
+            acquired = acquire(&*lock, args.timeout) => Ok(acquired?),
+            // Where there is no limit of the user's.
+            () = unreachable_for(client, patience), if args.timeout.is_none() => Err(Failure::new(
+                UNREACHABLE,
+                format!(
+                    "cannot acquire {path}: no server has been reached for {patience:?}; check that they run, and try again"
+                ),
+            )),
+        }
+    };
+    let acquired = signals.unless_told_to_end(&format!("the lock {path}"), acquiring).await??;
+    let Some(guard) = acquired else {
+        let within = match args.timeout.unwrap_or_default() {
+            Duration::ZERO => String::new(),
+            limit => format!(" within {limit:?}"),
+        };
+        return Err(Failure::new(
+            BUSY,
+            format!(
+                "cannot acquire {path}{within}: others are before us; see who with `zklock show {path}`, or give a longer --timeout"
+            ),
+        ));
+    };
+    let running = Running::start(&args.command, &Held { path, token: guard.fencing_token() });
+    let running = match running {
+        Ok(running) => running,
+        Err(failure) => {
+            // The failure to run is the one to tell.
+            let _ = guard.release().await;
+            return Err(failure);
+        }
+    };
+    let announce = |reason: &LossReason| {
+        say(&format!("the lock {path} was lost: {reason}; the command is told to end"));
+    };
+    let ended = running.supervise(signals, guard.lost(), args.grace, announce).await?;
+    let code = child::code(ended.status);
+    if ended.stopped.is_some() {
+        return Err(Failure::new(LOST, format!("the command was stopped ({})", ended.status)));
+    }
+    match release(guard).await {
+        Ok(()) => {}
+        Err(Released::Lost(reason)) => {
+            return Err(Failure::new(
+                LOST,
+                format!(
+                    "the lock {path} was lost before the command ended ({}): {reason}; others may have held it meanwhile",
+                    ended.status
+                ),
+            ));
+        }
+        Err(Released::Unconfirmed(error)) => say(&format!("the command has ended, but: {error}")),
+    }
+    Ok(code.into())
+}
+
+/// Waits until there has been no connection for this long.
+async fn unreachable_for(client: &Client, patience: Duration) {
+    let mut connection = client.watch_connection();
+    loop {
+        // The channel closes with the client, which is not closed yet.
+        if connection.wait_for(|state| !state.is_connected()).await.is_err()
+            || timeout(patience, connection.wait_for(|state| state.is_connected())).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+enum Released {
+    /// While the command ran, as far as is known.
+    Lost(LossReason),
+    /// The command had ended before anything went wrong.
+    Unconfirmed(Error),
+}
+
+async fn release(guard: LockGuard) -> Result<(), Released> {
+    if let Some(reason) = guard.loss() {
+        return Err(Released::Lost(reason));
+    }
+    guard.release().await.map_err(|error| match error {
+        // The node had gone without a notice until then.
+        Error::LockLost { reason: LossReason::Deleted, .. } => Released::Lost(LossReason::Deleted),
+        error => Released::Unconfirmed(error),
+    })
+}
+
+fn lock(client: &Client, args: &Run) -> Result<Arc<dyn InterProcessLock>, Failure> {
+    Ok(match args.permits {
+        Some(permits) => Arc::new(Semaphore::new(client, &args.path, permits)?),
+        None if args.shared => Arc::new(ReadWriteLock::new(client, &args.path)?.read().clone()),
+        None => Arc::new(InterProcessMutex::new(client, &args.path)?),
+    })
+}
+
+async fn acquire(lock: &dyn InterProcessLock, limit: Option<Duration>) -> Result<Option<LockGuard>, Error> {
+    match limit {
+        None => lock.acquire().await.map(Some),
+        Some(Duration::ZERO) => lock.try_acquire().await,
+        Some(limit) => lock.try_acquire_for(limit).await,
+    }
+}

@@ -1,0 +1,65 @@
+//! `zklock show`: one queue.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::args::{Connection, Show};
+use crate::exit::{Failure, print};
+use crate::json;
+use crate::queue::{Queue, printable, role, state};
+use crate::table::{count, table};
+use crate::time;
+
+pub(crate) async fn show(connection: &Connection, args: &Show) -> Result<ExitCode, Failure> {
+    let client = connection.connect().await?;
+    let read = Queue::read(&client, &args.path).await;
+    client.close().await;
+    let queue = read?;
+    print(&if args.json { as_json(&queue) } else { as_text(&queue) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(queue: &Queue) -> String {
+    let entries = queue.participants.iter().enumerate().map(|(index, participant)| {
+        let mut entry = json::participant(participant, queue.name(participant));
+        entry["place"] = (index + 1).into();
+        entry
+    });
+    json::document(&json!({
+        "path": queue.path,
+        "kind": queue.recipe.map(|recipe| recipe.name()),
+        "participants": entries.collect::<Vec<_>>(),
+    }))
+}
+
+fn as_text(queue: &Queue) -> String {
+    let path = printable(&queue.path);
+    let Some(recipe) = queue.recipe.filter(|_| !queue.participants.is_empty()) else {
+        let others = match queue.others {
+            0 => String::new(),
+            others => format!(" (it has {} that are no participants)", count(others, "child node")),
+        };
+        return format!("{path}: nobody holds it or waits{others}\n");
+    };
+    let holders = queue.participants.iter().filter(|participant| participant.is_holder()).count();
+    let waiters = queue.participants.len() - holders;
+    let head =
+        format!("{path}: {}, {}, {}\n", recipe.name(), count(holders, "holder"), count(waiters, "waiter"));
+    let rows = queue.participants.iter().enumerate().map(|(index, participant)| {
+        let asked = if participant.is_revoke_requested() { ", asked" } else { "" };
+        [
+            (index + 1).to_string(),
+            format!("{}{asked}", state(participant)),
+            role(participant).to_owned(),
+            time::age(participant.age()),
+            time::rfc3339(participant.since()),
+            format!("{:#x}", participant.session_id()),
+            participant.fencing_token().to_string(),
+            printable(queue.name(participant)),
+            printable(&participant.id()),
+        ]
+    });
+    let columns = ["PLACE", "STATE", "KIND", "AGE", "SINCE", "SESSION", "TOKEN", "NODE", "IDENTITY"];
+    head + &table(columns, &rows.collect::<Vec<_>>())
+}

@@ -1,0 +1,102 @@
+//! The signals that this process gets, with their origin.
+
+use std::io;
+
+use signal_hook::consts::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::exit::Failure;
+
+/// Those that are forwarded. Not SIGTSTP and its like: they stop this process along with the command.
+const FORWARDED: [i32; 9] = [SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+
+/// Those that ask a process to end.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    pub(crate) number: i32,
+    /// The kernel sent it: for what was typed, to the whole process group that the terminal is given to.
+    pub(crate) is_from_terminal: bool,
+}
+
+/// From when this is made on, no signal ends this process.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    received: UnboundedReceiver<Received>,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::other(format!("cannot listen to signals: {error}"));
+        let ignored = ignored();
+        let wanted = FORWARDED.iter().filter(|number| !is_in(ignored, **number));
+        let mut signals = SignalsInfo::<WithRawSiginfo>::new(wanted).map_err(failed)?;
+        let (sender, received) = unbounded_channel();
+        let listener = move || {
+            for signal in signals.forever() {
+                // On Linux, what processes send has a code of at most zero.
+                let signal = Received { number: signal.si_signo, is_from_terminal: signal.si_code > 0 };
+                // Nobody listens any more while the process ends.
+                let _ = sender.send(signal);
+            }
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(listener).map_err(failed)?;
+        Ok(Self { received })
+    }
+
+    pub(crate) async fn next(&mut self) -> Received {
+        // The listener lives as long as the process.
+        match self.received.recv().await {
+            Some(signal) => signal,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for something before there is a command.
+    ///
+    /// # Errors
+    /// A signal asked this process to end first.
+    pub(crate) async fn unless_told_to_end<T>(
+        &mut self,
+        what: &str,
+        future: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        let told = async {
+            loop {
+                let signal = self.next().await;
+                if ENDING.contains(&signal.number) {
+                    return signal.number;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            number = told => {
+                let name = signal_hook::low_level::signal_name(number).unwrap_or("a signal");
+                Err(Failure::new(code_of(number), format!("{name} ended the wait for {what}; nothing was run")))
+            }
+            done = future => Ok(done),
+        }
+    }
+}
+
+/// The exit code of a process that a signal has ended, as shells have it.
+pub(crate) fn code_of(number: i32) -> u8 {
+    u8::try_from(number).map_or(u8::MAX, |number| 128_u8.saturating_add(number))
+}
+
+/// The signals that this process was started to ignore, as a mask. They stay ignored, also in the command: `nohup`, and
+/// shells for what they run in the background, want it.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn is_in(mask: u64, number: i32) -> bool {
+    mask >> (number - 1) & 1 == 1
+}

@@ -1,0 +1,38 @@
+//! `zklock elect`.
+
+use rustix::process::Signal;
+
+use crate::support::{bystander, children, empty_server, queue_of};
+use crate::zklock::{Running, UNTIL_TERM, done, zklock};
+
+#[tokio::test]
+async fn a_leader_works_again_and_again() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let start = || {
+        let arguments = ["elect", "/leaders/a", "--", "sh", "-c", UNTIL_TERM];
+        Running::start(zklock(&server.connect_string(), &arguments))
+    };
+    let mut first = start();
+    first.says("started").await;
+    let mut second = start();
+    queue_of(&zookeeper, "/leaders/a", 2).await;
+    // It resigns, and the other one leads after its command has ended.
+    assert_eq!(done(&server, &["ask", "/leaders/a"]).await.code, Some(0));
+    first.says("TERM").await;
+    second.says("started").await;
+    queue_of(&zookeeper, "/leaders/a", 2).await;
+    // The leadership is lost.
+    assert_eq!(done(&server, &["kick", "--yes", "/leaders/a"]).await.code, Some(0));
+    second.says("TERM").await;
+    first.says("started").await;
+    queue_of(&zookeeper, "/leaders/a", 2).await;
+    // One waits, and one leads.
+    second.send(Signal::TERM);
+    assert_eq!(second.ended().await.code, Some(143));
+    first.send(Signal::TERM);
+    first.says("TERM").await;
+    let ended = first.ended().await;
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(children(&zookeeper, "/leaders/a").await.is_empty());
+}

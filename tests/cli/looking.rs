@@ -1,0 +1,178 @@
+//! `zklock show` and `zklock ls`.
+
+use futures_util::future::{join_all, select};
+use serde_json::json;
+use zk_recipes::{
+    InterProcessMutex, LeaderLatch, LeaderOptions, ReadWriteLock, Semaphore, zookeeper_client as zk,
+};
+
+use crate::support::{bystander, connect, empty_server, mutex, queue_of, within};
+use crate::zklock::{Running, UNTIL_TERM, done, json};
+
+#[tokio::test]
+async fn a_queue_is_shown_in_order() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let mut holder = Running::script(&server, &["/locks/a"], UNTIL_TERM);
+    holder.says("started").await;
+    let waiter = Running::script(&server, &["/locks/a"], "true");
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    let shown = json(&server, &["show", "--json", "/locks/a"]).await;
+    assert_eq!((&shown["path"], &shown["kind"]), (&json!("/locks/a"), &json!("mutex")));
+    let participants = shown["participants"].as_array().unwrap();
+    assert_eq!(participants.len(), 2);
+    for (index, (participant, process, state)) in
+        [(&participants[0], &holder, "holder"), (&participants[1], &waiter, "waiting")]
+            .into_iter()
+            .enumerate()
+    {
+        assert_eq!(participant["place"], index + 1);
+        assert_eq!(participant["state"], state);
+        assert_eq!(participant["kind"], "lock");
+        assert_eq!(participant["pid"], process.id());
+        assert_eq!(participant["program"], "zklock");
+        assert!(participant["identity"].as_str().unwrap().contains("program=zklock"));
+        let (_, stat) = zookeeper.get_data(participant["node_path"].as_str().unwrap()).await.unwrap();
+        assert_eq!(participant["token"], stat.czxid);
+        assert_eq!(participant["session"], format!("{:#x}", stat.ephemeral_owner));
+        assert!(participant["age_ms"].is_u64() && participant["since"].as_str().unwrap().ends_with('Z'));
+    }
+    let text = done(&server, &["show", "/locks/a"]).await;
+    assert_eq!(text.code, Some(0), "{text:?}");
+    let lines: Vec<_> = text.output.lines().collect();
+    assert_eq!(lines[0], "/locks/a: mutex, 1 holder, 1 waiter");
+    assert!(lines[2].starts_with("1") && lines[2].contains("holder"), "{text:?}");
+    assert!(lines[3].starts_with("2") && lines[3].contains("waiting"), "{text:?}");
+    holder.send(rustix::process::Signal::TERM);
+    assert_eq!((holder.ended().await.code, waiter.ended().await.code), (Some(3), Some(0)));
+}
+
+#[tokio::test]
+async fn a_path_that_does_not_exist_is_no_free_lock() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    mutex(&client).acquire().await.unwrap().release().await.unwrap();
+    let free = done(&server, &["show", "/locks/a"]).await;
+    assert_eq!((free.code, &*free.output), (Some(0), "/locks/a: nobody holds it or waits\n"));
+    for arguments in
+        [&["show", "/locks/b"][..], &["ls", "/locks/b"], &["ask", "/locks/b"], &["kick", "--yes", "/locks/b"]]
+    {
+        let ended = done(&server, arguments).await;
+        assert_eq!((ended.code, &*ended.output), (Some(123), ""), "{arguments:?}: {ended:?}");
+        assert!(ended.errors.contains("/locks/b"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn all_recipes_are_found() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let _mutex = InterProcessMutex::new(&client, "/a/mutex").unwrap().acquire().await.unwrap();
+    // A lock below another one.
+    let _below = InterProcessMutex::new(&client, "/a/mutex/below").unwrap().acquire().await.unwrap();
+    let rw = ReadWriteLock::new(&client, "/a/rw").unwrap();
+    let _read = rw.read().acquire().await.unwrap();
+    let other = connect(&server).await;
+    let other = ReadWriteLock::new(&other, "/a/rw").unwrap();
+    let _readers_too = other.read().acquire().await.unwrap();
+    let _writer = other.owned_by(&zk_recipes::Owner::new()).write().enqueue().await.unwrap();
+    let semaphore = Semaphore::new(&client, "/a/semaphore", 3).unwrap();
+    let _permits = semaphore.many(2).unwrap().acquire().await.unwrap();
+    let latch = LeaderLatch::start(&client, "/a/latch", LeaderOptions::new()).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    // Free, or no lock at all.
+    InterProcessMutex::new(&client, "/a/free").unwrap().acquire().await.unwrap().release().await.unwrap();
+
+    let listed = json(&server, &["ls", "--json"]).await;
+    let counts: Vec<_> = listed["locks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lock| {
+            let text = |key: &str| lock[key].to_string().trim_matches('"').to_owned();
+            assert_eq!(lock["holder"]["state"], "holder");
+            format!("{} {}: {} {}", text("path"), text("kind"), text("holders"), text("waiters"))
+        })
+        .collect();
+    let expected = [
+        "/a/latch leader latch: 1 0",
+        "/a/mutex mutex: 1 0",
+        "/a/mutex/below mutex: 1 0",
+        "/a/rw read/write lock: 2 1",
+        "/a/semaphore semaphore: 2 0",
+    ];
+    assert_eq!(counts, expected);
+    assert_eq!(listed["is_truncated"], false);
+    assert_eq!(listed["locks"][0]["holder"]["token"], leadership.fencing_token());
+    // What it lists can be shown, also with a part of the path as the namespace.
+    for (path, states) in [
+        ("/latch", "holder candidate"),
+        ("/mutex", "holder lock"),
+        ("/rw", "holder read, holder read, waiting write"),
+        ("/semaphore", "holder permit, holder permit"),
+    ] {
+        let shown = json(&server, &["--namespace", "a", "show", "--json", path]).await;
+        let participants = shown["participants"].as_array().unwrap();
+        let found: Vec<_> = participants
+            .iter()
+            .map(|participant| {
+                format!(
+                    "{} {}",
+                    participant["state"].as_str().unwrap(),
+                    participant["kind"].as_str().unwrap()
+                )
+            })
+            .collect();
+        assert_eq!(found.join(", "), states, "{path}");
+    }
+    let below = json(&server, &["--namespace", "a", "ls", "--json", "/mutex"]).await;
+    let paths: Vec<_> = below["locks"].as_array().unwrap().iter().map(|lock| &lock["path"]).collect();
+    assert_eq!(paths, ["/mutex", "/mutex/below"]);
+    let text = done(&server, &["ls"]).await;
+    assert_eq!(text.output.lines().count(), 1 + expected.len(), "{text:?}");
+}
+
+#[tokio::test]
+async fn a_large_tree_is_read_up_to_a_limit() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let options = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.create("/many", b"", &options).await.unwrap();
+    for i in 0..50 {
+        zookeeper.create(&format!("/many/{i}"), b"", &options).await.unwrap();
+    }
+    for (limit, is_truncated) in [("20", true), ("51", false)] {
+        let ended = done(&server, &["ls", "--json", "--limit", limit, "/many"]).await;
+        assert_eq!(ended.json()["is_truncated"], is_truncated, "{limit}");
+        assert_eq!(ended.errors.contains("--limit"), is_truncated, "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn nodes_that_vanish_do_no_harm() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let zookeeper = bystander(&server).await;
+    let options = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.create("/churn", b"", &options).await.unwrap();
+    let churn = join_all((0..4).map(|i| {
+        let (client, zookeeper) = (client.clone(), zookeeper.clone());
+        async move {
+            let path = format!("/churn/{i}");
+            loop {
+                let guard = InterProcessMutex::new(&client, &path).unwrap().acquire().await.unwrap();
+                guard.release().await.unwrap();
+                within(zookeeper.delete(&path, None)).await.unwrap();
+            }
+        }
+    }));
+    let look = async {
+        for _ in 0..20 {
+            let listed = done(&server, &["ls", "--json", "/churn"]).await;
+            assert_eq!((listed.code, &*listed.errors), (Some(0), ""), "{listed:?}");
+            let shown = done(&server, &["show", "/churn/1"]).await;
+            assert!(matches!(shown.code, Some(0 | 123)), "{shown:?}");
+        }
+    };
+    select(Box::pin(look), Box::pin(churn)).await;
+}

@@ -1,0 +1,18 @@
+//! The command `zklock`, run as a process.
+
+#[path = "../interop/installed.rs"]
+mod installed;
+#[path = "../interop/peer.rs"]
+mod peer;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod election;
+mod looking;
+mod operating;
+mod others;
+mod running;
+mod secrets;
+mod servers_gone;
+mod signals;
+mod zklock;

@@ -1,0 +1,154 @@
+//! `zklock run`: what the command gets and what becomes of its status.
+
+use crate::support::{bystander, children, connect, empty_server, ephemerals_below, mutex, queue_of, within};
+use crate::zklock::{Running, UNTIL_TERM, done, zklock};
+
+#[tokio::test]
+async fn the_status_of_the_command_is_its_own() {
+    let server = empty_server().await;
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -KILL $$", 137)] {
+        let ended = done(&server, &["run", "/locks/a", "--", "sh", "-c", script]).await;
+        assert_eq!(ended.code, Some(code), "{script}: {ended:?}");
+    }
+    for (command, code) in [("/nowhere/at-all", 127), ("/etc/passwd", 126), ("/", 126)] {
+        let ended = done(&server, &["run", "/locks/a", "--", command]).await;
+        assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
+        assert!(ended.errors.contains(command), "{ended:?}");
+    }
+    assert!(children(&bystander(&server).await, "/locks/a").await.is_empty());
+}
+
+#[tokio::test]
+async fn arguments_are_those_of_no_shell() {
+    let server = empty_server().await;
+    let ended =
+        done(&server, &["run", "/locks/a", "--", "printf", "%s|", "a b", "$HOME", "*", "--timeout"]).await;
+    assert_eq!(ended.output, "a b|$HOME|*|--timeout|\n", "{ended:?}");
+}
+
+#[tokio::test]
+async fn the_command_is_told_its_token_and_path() {
+    let server = empty_server().await;
+    let mut last = 0;
+    for option in ["--timeout=1m", "--shared", "--permits=2"] {
+        let path = format!("/locks/of{option}");
+        let script = ["--", "sh", "-c", "echo $ZKLOCK_TOKEN $ZKLOCK_PATH"];
+        let ended =
+            done(&server, &[&["--namespace", "apps", "run", option, &path], &script[..]].concat()).await;
+        let (token, told) = ended.output.trim().split_once(' ').unwrap();
+        assert_eq!(told, path);
+        let token: i64 = token.parse().unwrap();
+        assert!(token > last, "{option}: {token} after {last}");
+        last = token;
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_is_busy() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    for limit in ["0", "300ms"] {
+        let ended = done(&server, &["run", "--timeout", limit, "/locks/a", "--", "echo", "ran"]).await;
+        assert_eq!((ended.code, &*ended.output), (Some(124), ""), "{limit}: {ended:?}");
+        assert_eq!(children(&zookeeper, "/locks/a").await.len(), 1, "{limit}");
+    }
+    let waiting = Running::script(&server, &["--timeout", "5m", "/locks/a"], "exit 7");
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    guard.release().await.unwrap();
+    assert_eq!(waiting.ended().await.code, Some(7));
+}
+
+/// As many as there may be hold, and one more is busy.
+async fn hold_together(option: &[&str]) {
+    let server = empty_server().await;
+    let is_shared = option.contains(&"--shared");
+    let options = [option, &["/locks/a"]].concat();
+    let mut holders = [(); 2].map(|()| Running::script(&server, &options, UNTIL_TERM));
+    for holder in &mut holders {
+        holder.says("started").await;
+    }
+    let other = if is_shared { &[][..] } else { option };
+    let one_more = [&["run", "--timeout", "0"], other, &["/locks/a", "--", "true"]].concat();
+    // A mutex at the path of a read/write lock is refused, and no permit is free.
+    let code = done(&server, &one_more).await.code;
+    assert_eq!(code, Some(if is_shared { 125 } else { 124 }));
+    for holder in holders {
+        holder.send(rustix::process::Signal::TERM);
+        assert_eq!(holder.ended().await.code, Some(3));
+    }
+}
+
+#[tokio::test]
+async fn readers_hold_together() {
+    hold_together(&["--shared"]).await;
+}
+
+#[tokio::test]
+async fn permits_are_held_together() {
+    hold_together(&["--permits", "2"]).await;
+}
+
+#[tokio::test]
+async fn a_lost_lock_stops_the_command() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    // One that obeys, and one that does not.
+    let obeys = Running::script(&server, &["/locks/a"], UNTIL_TERM);
+    let stubborn = "trap 'echo TERM' TERM; echo started; while :; do sleep 0.05; done";
+    let ignores = Running::script(&server, &["--grace", "500ms", "/locks/b"], stubborn);
+    for (mut running, path, is_killed) in [(obeys, "/locks/a", false), (ignores, "/locks/b", true)] {
+        running.says("started").await;
+        let (_, session) = ephemerals_below(&zookeeper, path).await[0];
+        server.kill_session(session).await.unwrap();
+        running.says("TERM").await;
+        let ended = running.ended().await;
+        assert_eq!(ended.code, Some(120), "{ended:?}");
+        assert!(ended.errors.contains(path), "{ended:?}");
+        assert_eq!(ended.errors.contains("SIGKILL"), is_killed, "{ended:?}");
+        queue_of(&zookeeper, path, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_was_taken_away_is_lost_however_the_command_ends() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let mut running =
+        Running::script(&server, &["/locks/a"], "trap '' TERM; echo started; sleep 0.5; exit 0");
+    running.says("started").await;
+    let (node, _) = ephemerals_below(&zookeeper, "/locks/a").await.remove(0);
+    within(zookeeper.delete(&node, None)).await.unwrap();
+    assert_eq!(running.ended().await.code, Some(120));
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_told_from_the_status_of_a_command() {
+    let server = empty_server().await;
+    for arguments in [
+        &["run", "/locks/a"][..],
+        &["run", "--timeout", "soon", "/locks/a", "--", "true"],
+        &["run", "--permits", "0", "/locks/a", "--", "true"],
+        &["run", "--shared", "--permits", "2", "/locks/a", "--", "true"],
+        &["run", "locks/a", "--", "true"],
+        &["kick", "/locks/a"],
+        &["ls", "--limit", "0"],
+        &["unknown"],
+        &[],
+    ] {
+        let ended = done(&server, arguments).await;
+        assert_eq!((ended.code, &*ended.output), (Some(122), ""), "{arguments:?}: {ended:?}");
+    }
+    let mut nowhere = zklock("", &["ls"]);
+    let ended = Running::start({
+        nowhere.env("ZK_CONNECT", "");
+        nowhere
+    })
+    .ended()
+    .await;
+    assert_eq!(ended.code, Some(122), "{ended:?}");
+    let help = done(&server, &["--help"]).await;
+    assert_eq!(help.code, Some(0));
+    assert!(help.output.contains("Exit codes:") && help.output.contains("Examples:"), "{help:?}");
+}

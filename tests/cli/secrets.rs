@@ -1,0 +1,55 @@
+//! Passwords.
+
+use std::os::unix::ffi::OsStrExt;
+
+use zk_recipes::Client;
+
+use crate::support::empty_server;
+use crate::zklock::{Running, UNTIL_TERM, done, zklock};
+
+const SECRET: &str = "zklock-tests:a-secret-word";
+
+#[tokio::test]
+async fn passwords_are_in_no_command_line_and_not_passed_on() {
+    let server = empty_server().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{SECRET}\n")).unwrap();
+    let file = file.path().to_str().unwrap();
+    let script = format!("env; {UNTIL_TERM}");
+    let by_file = zklock(
+        &server.connect_string(),
+        &["run", "--auth-file", file, "--creator-only", "/locks/a", "--", "sh", "-c", &script],
+    );
+    let mut by_environment =
+        zklock(&server.connect_string(), &["run", "--creator-only", "/locks/b", "--", "sh", "-c", &script]);
+    by_environment.env("ZKLOCK_AUTH", SECRET);
+    for (command, path) in [(by_file, "/locks/a"), (by_environment, "/locks/b")] {
+        let mut running = Running::start(command);
+        loop {
+            let line = running.line().await;
+            assert!(!line.contains("a-secret-word"), "{line}");
+            if line == "started" {
+                break;
+            }
+        }
+        let command_line = std::fs::read(format!("/proc/{}/cmdline", running.id())).unwrap();
+        assert!(!String::from_utf8_lossy(&command_line).contains("a-secret-word"));
+        // The node is its own, and it is told so without the password.
+        let others = done(&server, &["show", path]).await;
+        assert_eq!(others.code, Some(125), "{others:?}");
+        assert!(others.errors.contains("--auth-file"), "{others:?}");
+        let client =
+            Client::builder().auth("digest", SECRET).connect(&server.connect_string()).await.unwrap();
+        assert_eq!(client.zookeeper().await.unwrap().list_children(path).await.unwrap().len(), 1);
+        running.send(rustix::process::Signal::TERM);
+        let ended = running.ended().await;
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        assert!(!ended.errors.contains("a-secret-word"), "{ended:?}");
+    }
+    // What is not as it should be is not printed either.
+    let mut wrong = zklock(&server.connect_string(), &["ls"]);
+    wrong.env("ZKLOCK_AUTH", std::ffi::OsStr::from_bytes(b"a-secret-word"));
+    let ended = Running::start(wrong).ended().await;
+    assert_eq!(ended.code, Some(122), "{ended:?}");
+    assert!(!ended.errors.contains("a-secret-word"), "{ended:?}");
+}

@@ -1,0 +1,72 @@
+//! Servers that go away, and servers that are not there.
+
+use std::net::TcpListener;
+
+use crate::support::{bystander, connect, empty_server, mutex, queue_of};
+use crate::zklock::{Running, UNTIL_TERM, done, zklock};
+
+/// So that it does not take long to give up.
+const IMPATIENT: [&str; 2] = ["--session-timeout=2s", "--connect-timeout=500ms"];
+
+#[tokio::test]
+async fn no_server_is_unreachable() {
+    // Nobody else gets the port meanwhile, and nobody answers at it.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = port.local_addr().unwrap().to_string();
+    for arguments in [
+        &["run", "/locks/a", "--", "true"][..],
+        &["run", "--timeout", "300ms", "/locks/a", "--", "true"],
+        &["run", "--timeout", "0", "/locks/a", "--", "true"],
+        &["show", "/locks/a"],
+        &["ls"],
+        &["ask", "/locks/a"],
+        &["kick", "--yes", "/locks/a"],
+        &["elect", "/locks/a", "--", "true"],
+    ] {
+        let command = zklock(&nowhere, &[&IMPATIENT[..], arguments].concat());
+        let ended = Running::start(command).ended().await;
+        assert_eq!((ended.code, &*ended.output), (Some(121), ""), "{arguments:?}: {ended:?}");
+        assert!(ended.errors.contains(&nowhere), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_wait_ends_some_time_after_the_servers() {
+    let mut server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let _guard = mutex(&client).acquire().await.unwrap();
+    let waiting = Running::script(&server, &[&IMPATIENT[..], &["/locks/a"]].concat(), "echo ran");
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    server.kill().await.unwrap();
+    let ended = waiting.ended().await;
+    assert_eq!((ended.code, &*ended.output), (Some(121), ""), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_command_ends_in_time_after_the_servers() {
+    let mut server = empty_server().await;
+    let mut running = Running::script(&server, &[&IMPATIENT[..], &["/locks/a"]].concat(), UNTIL_TERM);
+    running.says("started").await;
+    server.kill().await.unwrap();
+    running.says("TERM").await;
+    let ended = running.ended().await;
+    assert_eq!(ended.code, Some(120), "{ended:?}");
+}
+
+/// It has done its work under the lock.
+#[tokio::test]
+async fn a_command_that_ends_while_the_servers_are_gone_keeps_its_status() {
+    let mut server = empty_server().await;
+    let options = ["--session-timeout=20s", "--connect-timeout=500ms", "/locks/a"];
+    let mut running = Running::script(&server, &options, UNTIL_TERM);
+    running.says("started").await;
+    server.kill().await.unwrap();
+    running.send(rustix::process::Signal::TERM);
+    running.says("TERM").await;
+    let ended = running.ended().await;
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.errors.contains("/locks/a"), "{ended:?}");
+    server.restart().await.unwrap();
+    assert_eq!(done(&server, &["run", "--timeout", "1m", "/locks/b", "--", "true"]).await.code, Some(0));
+}
