@@ -677,6 +677,37 @@ async fn an_outage_longer_than_the_policy_is_an_error() {
     join_all(outages).await;
 }
 
+/// No outage ends it before that.
+#[tokio::test]
+async fn a_wait_ends_under_the_policy_when_its_session_is_over() {
+    let mut server = empty_server().await;
+    let holder = connect(&server).await;
+    let builder = Client::builder()
+        .session_timeout(Duration::from_secs(2))
+        .connection_timeout(Duration::from_millis(300))
+        .retry_policy(RetryPolicy::n_times(2, Duration::from_millis(10)));
+    let client = connected(builder, &server.connect_string()).await;
+    let mut waiters = Vec::new();
+    for kind in Kind::ALL {
+        let held = kind.occupy(&holder).await;
+        let before = watches(&server).await;
+        let lock = kind.lock(&client);
+        let waiter = tokio::spawn(async move { lock.acquire().await });
+        // It waits in its queue, and has the watches that wake it.
+        eventually("it waits", || async { (watches(&server).await > before).then_some(()) }).await;
+        waiters.push((kind, waiter, held));
+    }
+    // Its reply comes behind theirs.
+    client.zookeeper().await.unwrap().sync("/").await.unwrap();
+    server.kill().await.unwrap();
+    state_is(&client, ConnectionState::Suspended).await;
+    assert!(waiters.iter().all(|(_, waiter, _)| !waiter.is_finished()), "their session lives");
+    for (kind, waiter, _held) in waiters {
+        let error = within(waiter).await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::NotConnected { .. }), "{kind:?}: {error}");
+    }
+}
+
 #[tokio::test]
 async fn an_acquire_dropped_at_each_await_leaves_nothing() {
     each_kind(async |scene: &Scene, kind: Kind| {

@@ -63,6 +63,10 @@ impl Place {
                     continue;
                 }
             };
+            if matches!(event, Event::SessionOver) && self.has_waited {
+                // What has failed during the wait does not count any more: from now on the policy applies.
+                self.failures.reset();
+            }
             action = self.on(event);
         }
     }
@@ -90,7 +94,7 @@ impl Place {
     /// Returns `error` if a retry cannot help, or if the policy allows no more attempts. Exception: a contender
     /// that waits in its queue retries until its session is over.
     pub(crate) async fn pause_after(&mut self, error: Error) -> Result<()> {
-        let waits = self.has_waited && self.node_name().is_some();
+        let waits = self.has_waited && self.slot.is_some();
         match self.failures.pause_after(error, self.internals.client().retry_policy()).await {
             Err(error) if waits && error.is_retryable() => {
                 tokio::time::sleep(PAUSE).await;
