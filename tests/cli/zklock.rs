@@ -15,10 +15,11 @@ use crate::support::within;
 pub(crate) const UNTIL_TERM: &str =
     "trap 'echo TERM; exit 3' TERM; echo started; while :; do sleep 0.05; done";
 
-/// A command that is not told where the servers are by its environment, nor anything by its input.
+/// A command that is not told where the servers are by its environment, nor anything by its input. It heeds all signals, also
+/// if the tests ignore some, as they do under `nohup`.
 pub(crate) fn zklock(connect: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zklock"));
-    command.args(["--connect", connect]).args(arguments);
+    let mut command = Command::new("env");
+    command.args(["--default-signal", env!("CARGO_BIN_EXE_zklock"), "--connect", connect]).args(arguments);
     command.env_remove("ZK_CONNECT").env_remove("ZKLOCK_AUTH");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
