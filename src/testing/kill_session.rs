@@ -123,7 +123,7 @@ fn close_session_request() -> Vec<u8> {
 
 /// Computes the password that a ZooKeeper server gives a session: 16 bytes of `java.util.Random`, seeded with the
 /// session's id and a constant that is the same in every server (`ZooKeeperServer.generatePasswd`).
-fn password(session: i64) -> [u8; 16] {
+pub(super) fn password(session: i64) -> [u8; 16] {
     const SERVER_CONSTANT: i64 = 0xB341_5C00;
     const MULTIPLIER: u64 = 0x5_DEEC_E66D;
     const MASK: u64 = (1 << 48) - 1;

@@ -1,5 +1,5 @@
-//! Real ZooKeeper servers for tests. Start, stop, kill, pause and inspect them, and simulate failures of their
-//! network.
+//! ZooKeeper servers for tests, real ones and one in memory. Start, stop, kill, pause and inspect them, and simulate
+//! failures of their network.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -24,8 +24,26 @@
 //! machine only. They need a Unix, with `/bin/sh` and signals, and a tokio runtime with time and I/O enabled whose
 //! clock is not paused.
 //!
+//! A [`MemoryServer`] is a ZooKeeper in this process, which needs none of that.
+//!
 //! A [`FaultProxy`] between clients and a server simulates network failures: it cuts and refuses connections,
 //! delays and withholds traffic, and loses single requests and replies.
+//!
+//! # Which server
+//!
+//! | | [`MemoryServer`] | [`TestingServer`], [`TestingCluster`] |
+//! |---|---|---|
+//! | needs | nothing | Java, ZooKeeper, a Unix, a tokio runtime |
+//! | is ready in | less than a millisecond | half a second, a second |
+//! | is | this crate's imitation of ZooKeeper 3.9, one server | ZooKeeper |
+//! | has | sessions, all kinds of nodes, watches, transactions, ACLs with digests | everything, such as TLS, SASL, quotas |
+//! | for | most tests of a program | ensembles; what must be true of ZooKeeper itself |
+//!
+//! To switch a test, replace `TestingServer::start().await` by `MemoryServer::start()`. All other methods of the
+//! `MemoryServer` are called as those of the `TestingServer`; what only a process has, such as `pid`, it lacks.
+//! A proxy is put in front of it by [`FaultProxy::start_before`] and its connect string.
+//!
+//! The tests of this crate play random histories of several clients on both, and compare each reply and each event.
 //!
 //! # Which ZooKeeper
 //!
@@ -53,6 +71,8 @@ mod jars;
 mod kill_session;
 mod links;
 mod logging;
+mod manual_clock;
+mod memory;
 mod ports;
 mod process;
 mod server;
@@ -62,4 +82,6 @@ pub use builder::{TestingClusterBuilder, TestingServerBuilder};
 pub use cluster::TestingCluster;
 pub use fault_proxy::{Fate, FaultProxy, Intercepted, ProxiedConnection, Request, Traffic};
 pub use kill_session::kill_session;
+pub use manual_clock::ManualClock;
+pub use memory::{MemoryServer, MemoryServerBuilder};
 pub use server::TestingServer;

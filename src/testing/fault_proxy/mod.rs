@@ -117,8 +117,9 @@ impl FaultProxy {
         Self::start_before(server.connect_string()).await
     }
 
-    /// Starts a proxy in front of any server, given as host and port: "127.0.0.1:2181". The server is not contacted
-    /// until a client connects.
+    /// Starts a proxy in front of any server, given as host and port: "127.0.0.1:2181", or the
+    /// [connect string](super::MemoryServer::connect_string) of a server in memory. The server is not contacted until
+    /// a client connects.
     ///
     /// # Errors
     ///

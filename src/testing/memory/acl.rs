@@ -1,0 +1,186 @@
+//! Who may do what: access control lists, and what clients have authenticated as.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::code::Code;
+use super::digest;
+
+pub(super) const READ: i32 = 1;
+pub(super) const WRITE: i32 = 2;
+pub(super) const CREATE: i32 = 4;
+pub(super) const DELETE: i32 = 8;
+pub(super) const ADMIN: i32 = 16;
+pub(super) const ALL: i32 = READ | WRITE | CREATE | DELETE | ADMIN;
+
+/// A scheme and what it identifies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Id {
+    pub(super) scheme: String,
+    pub(super) id: String,
+}
+
+/// Permissions of everyone that matches an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Acl {
+    pub(super) permissions: i32,
+    pub(super) id: Id,
+}
+
+impl Id {
+    pub(super) fn new(scheme: &str, id: impl Into<String>) -> Self {
+        Self { scheme: scheme.into(), id: id.into() }
+    }
+
+    pub(super) fn of_address(address: IpAddr) -> Self {
+        Self::new("ip", address.to_string())
+    }
+
+    /// Returns what a client becomes by authenticating.
+    pub(super) fn authenticated(scheme: &str, secret: &[u8], address: IpAddr) -> Result<Self, Code> {
+        match scheme {
+            "digest" => Ok(Self::new(scheme, digest::of_credentials(&String::from_utf8_lossy(secret)))),
+            "ip" => Ok(Self::of_address(address)),
+            _ => Err(Code::AuthFailed),
+        }
+    }
+
+    /// Returns the name of whoever it is, without a hash of the password.
+    pub(super) fn user(&self) -> &str {
+        match self.scheme.as_str() {
+            "digest" => self.id.split(':').next().unwrap_or_default(),
+            _ => &self.id,
+        }
+    }
+
+    fn is_anyone(&self) -> bool {
+        self.scheme == "world" && self.id == "anyone"
+    }
+
+    fn is_valid(&self) -> bool {
+        match self.scheme.as_str() {
+            "digest" => self.id.split(':').collect::<Vec<_>>().len() == 2,
+            "ip" => Network::parse(&self.id).is_some(),
+            _ => self.is_anyone(),
+        }
+    }
+
+    fn is_matched_by(&self, client: &Self) -> bool {
+        self.scheme == client.scheme
+            && match self.scheme.as_str() {
+                "ip" => Network::parse(&self.id).is_some_and(|network| network.contains(&client.id)),
+                _ => self.id == client.id,
+            }
+    }
+}
+
+/// Returns the list of a new node: without doubles, and with the ids of the client in place of "auth".
+pub(super) fn resolve(list: &[Acl], client: &[Id]) -> Result<Vec<Acl>, Code> {
+    let mut resolved = Vec::new();
+    for (index, acl) in list.iter().enumerate() {
+        if list[..index].contains(acl) {
+            continue;
+        }
+        if acl.id.scheme == "auth" {
+            // An address proves nothing.
+            let mut own = client.iter().filter(|id| id.scheme == "digest").cloned().peekable();
+            if own.peek().is_none() {
+                return Err(Code::InvalidAcl);
+            }
+            resolved.extend(own.map(|id| Acl { permissions: acl.permissions, id }));
+        } else if acl.id.is_valid() {
+            resolved.push(acl.clone());
+        } else {
+            return Err(Code::InvalidAcl);
+        }
+    }
+    if resolved.is_empty() { Err(Code::InvalidAcl) } else { Ok(resolved) }
+}
+
+/// Checks that the client has one of the permissions.
+pub(super) fn check(list: &[Acl], permissions: i32, client: &[Id]) -> Result<(), Code> {
+    let is_granted = |acl: &Acl| {
+        acl.permissions & permissions != 0
+            && (acl.id.is_anyone() || client.iter().any(|id| acl.id.is_matched_by(id)))
+    };
+    if list.is_empty() || list.iter().any(is_granted) { Ok(()) } else { Err(Code::NoAuth) }
+}
+
+/// Returns the list as it is shown to a client that may not change it: without hashes of passwords.
+pub(super) fn masked(list: &[Acl]) -> Vec<Acl> {
+    let mask = |acl: &Acl| {
+        let mut acl = acl.clone();
+        if acl.id.scheme == "digest" && acl.id.id.contains(':') {
+            acl.id.id = format!("{}:x", acl.id.user());
+        }
+        acl
+    };
+    list.iter().map(mask).collect()
+}
+
+/// Addresses that begin with the same bits.
+struct Network {
+    address: u32,
+    bits: u32,
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            None => (text, 32),
+            Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),
+        };
+        Some(Self { address: address.parse::<Ipv4Addr>().ok()?.to_bits(), bits })
+    }
+
+    fn contains(&self, address: &str) -> bool {
+        let difference = |address: Ipv4Addr| (address.to_bits() ^ self.address).checked_shr(32 - self.bits);
+        address.parse().is_ok_and(|address| difference(address).unwrap_or(0) == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acl(permissions: i32, scheme: &str, id: &str) -> Acl {
+        Acl { permissions, id: Id::new(scheme, id) }
+    }
+
+    #[test]
+    fn networks_contain_addresses_with_their_first_bits() {
+        let may = |id: &str| check(&[acl(READ, "ip", id)], READ, &[Id::new("ip", "127.0.0.1")]).is_ok();
+        assert!(
+            may("127.0.0.1")
+                && may("127.0.0.1/32")
+                && may("127.0.0.0/8")
+                && may("127.255.0.0/8")
+                && may("1.2.3.4/0")
+        );
+        assert!(!may("127.0.0.2") && !may("128.0.0.0/8") && !may("127.0.0.1/33"));
+    }
+
+    #[test]
+    fn auth_stands_for_what_the_client_has_proved() {
+        let all = [acl(ALL, "auth", "")];
+        let address = Id::new("ip", "127.0.0.1");
+        assert_eq!(resolve(&all, std::slice::from_ref(&address)), Err(Code::InvalidAcl));
+        let me = Id::new("digest", "me:hash");
+        let resolved = resolve(&all, &[address, me.clone()]).unwrap();
+        assert_eq!(resolved, [acl(ALL, "digest", "me:hash")]);
+        assert_eq!(check(&resolved, WRITE, &[me]), Ok(()));
+        assert_eq!(check(&resolved, WRITE, &[Id::new("digest", "me:other")]), Err(Code::NoAuth));
+    }
+
+    #[test]
+    fn nonsense_is_no_list() {
+        for (scheme, id) in [("world", "all"), ("digest", "no hash"), ("ip", "here"), ("x509", "CN=me")] {
+            assert_eq!(resolve(&[acl(ALL, scheme, id)], &[]), Err(Code::InvalidAcl), "{scheme}:{id}");
+        }
+        assert_eq!(resolve(&[], &[]), Err(Code::InvalidAcl));
+    }
+
+    #[test]
+    fn hashes_are_masked() {
+        assert_eq!(masked(&[acl(READ, "digest", "me:hash")]), [acl(READ, "digest", "me:x")]);
+    }
+}

@@ -1,0 +1,259 @@
+//! The state of a server, and what messages of clients do to it. It does no I/O and reads no clock.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::acl;
+use super::code::Code;
+use super::connections::{ConnectionId, Connections, Wire};
+use super::jute::{Reader, Writer};
+use super::opcode;
+use super::request::{self, Connect, Request};
+use super::sessions::Sessions;
+use super::tree::{Change, Event, Tree};
+use super::watches::Watches;
+use crate::testing::kill_session::password;
+
+/// What comes as an id of a request where there is none.
+const NOTIFICATION: i32 = -1;
+/// What comes as a zxid where there is none.
+pub(super) const NO_ZXID: i64 = -1;
+/// The state that events carry: connected.
+const CONNECTED: i32 = 3;
+
+/// The time, as the server thread reads it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    /// Since the server was built.
+    pub(super) elapsed: Duration,
+    /// In milliseconds since 1970.
+    pub(super) wall: i64,
+}
+
+/// What is granted to clients.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) shortest_timeout: Duration,
+    pub(super) longest_timeout: Duration,
+    pub(super) tick: Duration,
+    pub(super) has_ttl_nodes: bool,
+}
+
+/// Whether a connection stays open after a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Keep,
+    Close,
+}
+
+#[derive(Debug)]
+pub(super) struct Database {
+    pub(super) limits: Limits,
+    pub(super) tree: Tree,
+    pub(super) watches: Watches,
+    pub(super) sessions: Sessions,
+    pub(super) connections: Connections,
+    /// The number of the last transaction.
+    pub(super) zxid: i64,
+    pub(super) received: u64,
+    pub(super) sent: u64,
+}
+
+impl Database {
+    pub(super) fn new(limits: Limits, first_session: i64) -> Self {
+        Self {
+            limits,
+            tree: Tree::new(),
+            watches: Watches::default(),
+            sessions: Sessions::new(first_session, limits.tick),
+            connections: Connections::default(),
+            zxid: 0,
+            received: 0,
+            sent: 0,
+        }
+    }
+
+    pub(super) fn accept(&mut self, peer: SocketAddr) -> Wire {
+        self.connections.open(peer)
+    }
+
+    /// Forgets a connection and its watches. The session stays, for as long as it has time.
+    pub(super) fn disconnect(&mut self, id: ConnectionId) {
+        self.watches.forget(id);
+        let connection = self.connections.remove(id);
+        if let Some(session) = connection.and_then(|connection| connection.session)
+            && let Some(session) = self.sessions.get_mut(session)
+            && session.connection == Some(id)
+        {
+            session.connection = None;
+        }
+    }
+
+    /// Closes all connections without sending what is left to be sent.
+    pub(super) fn cut_all(&mut self) {
+        for id in self.connections.ids() {
+            if let Some(connection) = self.connections.get(id) {
+                connection.cut();
+            }
+            self.disconnect(id);
+        }
+    }
+
+    /// Does what a message says, and sends the reply.
+    pub(super) fn receive(&mut self, id: ConnectionId, message: &[u8], now: Now) -> Fate {
+        self.received += 1;
+        let Some(connection) = self.connections.get_mut(id) else { return Fate::Close };
+        connection.received += 1;
+        match connection.session {
+            None => self.connect(id, message, now),
+            Some(session) => self.serve(id, session, message, now),
+        }
+    }
+
+    fn connect(&mut self, id: ConnectionId, message: &[u8], now: Now) -> Fate {
+        let Ok(connect) = Connect::decode(message) else { return Fate::Close };
+        if connect.last_zxid > self.zxid {
+            // The client knows of what has not happened here.
+            return Fate::Close;
+        }
+        let Limits { shortest_timeout, longest_timeout, .. } = self.limits;
+        let timeout = Duration::from_millis(connect.timeout.max(0).unsigned_abs().into());
+        let timeout = timeout.clamp(shortest_timeout, longest_timeout);
+        let session = if connect.session == 0 {
+            self.zxid += 1;
+            Some(self.sessions.open(timeout, now.elapsed))
+        } else {
+            self.resume(&connect, timeout, now)
+        };
+        if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
+            session.connection = Some(id);
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.session = session;
+        }
+        let granted =
+            if session.is_some() { i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX) } else { 0 };
+        let secret = session.map_or([0; 16], password);
+        let mut reply = Writer::new();
+        // The version of the protocol comes first.
+        reply.i32(0).i32(granted).i64(session.unwrap_or(0)).buffer(Some(&secret));
+        if connect.tells_read_only {
+            reply.bool(false);
+        }
+        self.send(id, reply.finish());
+        if session.is_some() { Fate::Keep } else { Fate::Close }
+    }
+
+    /// Attaches a client to its session again. Like ZooKeeper, first closes the connection that the session has.
+    fn resume(&mut self, connect: &Connect<'_>, timeout: Duration, now: Now) -> Option<i64> {
+        let id = connect.session;
+        if let Some(old) = self.sessions.get_mut(id).and_then(|session| session.connection) {
+            self.disconnect(old);
+        }
+        let is_known =
+            connect.password == password(id) && self.sessions.set_timeout(id, timeout, now.elapsed);
+        is_known.then_some(id)
+    }
+
+    fn serve(&mut self, id: ConnectionId, session: i64, message: &[u8], now: Now) -> Fate {
+        let mut reader = Reader::new(message);
+        let (Ok(xid), Ok(operation)) = (reader.i32(), reader.i32()) else { return Fate::Close };
+        self.sessions.touch(session, now.elapsed);
+        let request = match request::decode(operation, &message[8..]) {
+            None => {
+                self.reply(id, xid, NO_ZXID, Err(Code::Unimplemented));
+                return Fate::Close;
+            }
+            Some(Err(_)) if operation == opcode::AUTH => return Fate::Close,
+            Some(Err(_)) => {
+                if operation == opcode::MULTI {
+                    // It takes its number before it is decoded.
+                    self.zxid += 1;
+                }
+                self.reply(id, xid, self.zxid, Err(Code::Marshalling));
+                return Fate::Keep;
+            }
+            Some(Ok(request)) => request,
+        };
+        let is_auth = matches!(request, Request::Auth { .. });
+        let is_end = matches!(request, Request::CloseSession);
+        let result = self.execute(id, session, request, now);
+        let fate = if is_end || is_auth && result.is_err() { Fate::Close } else { Fate::Keep };
+        // The reply to an authentication has no zxid.
+        self.reply(id, xid, if is_auth { 0 } else { self.zxid }, result);
+        fate
+    }
+
+    fn reply(&mut self, id: ConnectionId, xid: i32, zxid: i64, result: Result<Writer, Code>) {
+        let mut reply = Writer::new();
+        reply.i32(xid).i64(zxid);
+        match result {
+            Ok(body) => reply.i32(0).append(&body),
+            Err(code) => reply.i32(code.number()),
+        };
+        self.send(id, reply.finish());
+    }
+
+    fn send(&mut self, id: ConnectionId, message: Vec<u8>) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.sent += 1;
+            connection.send(message);
+        }
+    }
+
+    /// Tells everyone who watches.
+    pub(super) fn publish(&mut self, changes: &[Change]) {
+        for change in changes {
+            for id in self.watches.fire(change) {
+                self.notify(id, change);
+            }
+        }
+    }
+
+    fn notify(&mut self, id: ConnectionId, change: &Change) {
+        let may_read = |ids: &[acl::Id]| acl::check(&change.acl, acl::READ, ids).is_ok();
+        if self.connections.get(id).is_some_and(|connection| may_read(&connection.ids)) {
+            self.send_event(id, change.event, &change.path, change.zxid);
+        }
+    }
+
+    pub(super) fn send_event(&mut self, id: ConnectionId, event: Event, path: &str, zxid: i64) {
+        let mut message = Writer::new();
+        message.i32(NOTIFICATION).i64(zxid).i32(0);
+        message.i32(event as i32).i32(CONNECTED).string(path);
+        self.send(id, message.finish());
+    }
+
+    /// Removes a session with its nodes. Returns the connection that it had, or `None` if there is no such session.
+    pub(super) fn remove_session(&mut self, session: i64) -> Option<Option<ConnectionId>> {
+        let connection = self.sessions.remove(session)?.connection;
+        self.zxid += 1;
+        let changes = self.tree.end_session(session, self.zxid);
+        self.publish(&changes);
+        Some(connection)
+    }
+
+    /// Ends a session and closes its connection. Returns whether there was that session.
+    pub(super) fn end_session(&mut self, session: i64) -> bool {
+        let Some(connection) = self.remove_session(session) else { return false };
+        if let Some(connection) = connection {
+            self.disconnect(connection);
+        }
+        true
+    }
+
+    pub(super) fn end_expired_sessions(&mut self, now: Now) {
+        for session in self.sessions.expired(now.elapsed) {
+            self.end_session(session);
+        }
+    }
+
+    /// Removes containers without children, and nodes whose time to live is over.
+    pub(super) fn reap(&mut self, now: Now) {
+        for path in self.tree.overdue(now.wall) {
+            self.zxid += 1;
+            let changes = self.tree.reap(&path, self.zxid);
+            self.publish(&changes);
+        }
+    }
+}

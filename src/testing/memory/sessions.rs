@@ -1,0 +1,102 @@
+//! Which sessions there are, and until when. Times are given, and counted from the start of the server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::connections::ConnectionId;
+
+#[derive(Debug)]
+pub(super) struct Session {
+    timeout: Duration,
+    deadline: Duration,
+    /// The connection that it is attached to.
+    pub(super) connection: Option<ConnectionId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Sessions {
+    sessions: BTreeMap<i64, Session>,
+    next: i64,
+    tick: Duration,
+}
+
+impl Sessions {
+    /// `first` is the id of the first session.
+    pub(super) fn new(first: i64, tick: Duration) -> Self {
+        Self { sessions: BTreeMap::new(), next: first, tick }
+    }
+
+    pub(super) fn open(&mut self, timeout: Duration, now: Duration) -> i64 {
+        let id = self.next;
+        self.next += 1;
+        let deadline = self.deadline(timeout, now);
+        self.sessions.insert(id, Session { timeout, deadline, connection: None });
+        id
+    }
+
+    /// Notes a sign of life. Returns whether there is that session.
+    pub(super) fn touch(&mut self, id: i64, now: Duration) -> bool {
+        let Some(timeout) = self.sessions.get(&id).map(|session| session.timeout) else { return false };
+        self.set_timeout(id, timeout, now)
+    }
+
+    /// Sets the timeout of a session, from now on. Returns whether there is that session.
+    pub(super) fn set_timeout(&mut self, id: i64, timeout: Duration, now: Duration) -> bool {
+        let deadline = self.deadline(timeout, now);
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        (session.timeout, session.deadline) = (timeout, deadline.max(session.deadline));
+        true
+    }
+
+    pub(super) fn get_mut(&mut self, id: i64) -> Option<&mut Session> {
+        self.sessions.get_mut(&id)
+    }
+
+    pub(super) fn remove(&mut self, id: i64) -> Option<Session> {
+        self.sessions.remove(&id)
+    }
+
+    pub(super) fn expired(&self, now: Duration) -> Vec<i64> {
+        let expired = self.sessions.iter().filter(|(_, session)| session.deadline <= now);
+        expired.map(|(id, _)| *id).collect()
+    }
+
+    /// Gives each session its whole time again, as a restarted server does.
+    pub(super) fn renew(&mut self, now: Duration) {
+        let ids: Vec<_> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.touch(id, now);
+        }
+    }
+
+    /// Returns when a session ends without a further sign of life: at the first tick after its timeout.
+    fn deadline(&self, timeout: Duration, now: Duration) -> Duration {
+        let tick = self.tick.as_millis().max(1);
+        let ticks = ((now + timeout).as_millis() / tick).saturating_add(1);
+        Duration::from_millis(u64::try_from(ticks.saturating_mul(tick)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_session_ends_at_the_tick_after_its_timeout() {
+        let mut sessions = Sessions::new(1, ms(100));
+        let id = sessions.open(ms(250), ms(20));
+        assert_eq!(sessions.expired(ms(299)), [0_i64; 0]);
+        assert_eq!(sessions.expired(ms(300)), [id]);
+        assert!(sessions.touch(id, ms(70)));
+        assert_eq!(sessions.expired(ms(399)), [0_i64; 0]);
+        assert_eq!(sessions.expired(ms(400)), [id]);
+        sessions.renew(ms(1_000));
+        assert_eq!(sessions.expired(ms(1_299)), [0_i64; 0]);
+        sessions.remove(id);
+        assert!(!sessions.touch(id, ms(70)));
+    }
+}

@@ -1,0 +1,304 @@
+//! The tree of nodes: what is where, and what a change does. It does no I/O and reads no clock.
+
+mod children;
+mod kind;
+mod path;
+mod stat;
+mod transaction;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use self::children::Children;
+use self::kind::Owner;
+use self::path::{CONFIG, QUOTA, ROOT, ZOOKEEPER};
+use super::acl::{self, Acl, Id};
+use super::code::Code;
+
+pub(super) use self::kind::Kind;
+pub(super) use self::stat::Stat;
+pub(super) use self::transaction::{Create, Transaction};
+
+/// The number of a transaction, and the time at which it is made, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    pub(super) zxid: i64,
+    pub(super) time: i64,
+}
+
+/// On whose behalf something is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Requester<'a> {
+    pub(super) session: i64,
+    pub(super) ids: &'a [Id],
+}
+
+/// What watches are told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(super) enum Event {
+    Created = 1,
+    Deleted = 2,
+    DataChanged = 3,
+    ChildrenChanged = 4,
+}
+
+/// A change of one node, or of its children.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) event: Event,
+    pub(super) path: String,
+    pub(super) zxid: i64,
+    /// Only those who may read the node learn of the change.
+    pub(super) acl: Arc<[Acl]>,
+}
+
+#[derive(Debug)]
+struct Node {
+    data: Option<Vec<u8>>,
+    acl: Arc<[Acl]>,
+    czxid: i64,
+    mzxid: i64,
+    pzxid: i64,
+    ctime: i64,
+    mtime: i64,
+    version: i32,
+    aversion: i32,
+    /// How many children were created here. It numbers the sequential ones.
+    creates: i32,
+    /// As [`Owner`] understands it.
+    owner: i64,
+    children: Children,
+}
+
+/// All nodes of a server.
+#[derive(Debug)]
+pub(super) struct Tree {
+    nodes: HashMap<String, Node>,
+    ephemerals: HashMap<i64, BTreeSet<String>>,
+    /// Containers, and nodes with a time to live.
+    mortals: BTreeSet<String>,
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        let everyone =
+            |permissions| -> Arc<[Acl]> { [Acl { permissions, id: Id::new("world", "anyone") }].into() };
+        let open = everyone(acl::ALL);
+        let node = |children: &[&str]| {
+            let mut node = Node::new(Some(Vec::new()), open.clone(), Stamp { zxid: 0, time: 0 }, 0);
+            children.iter().for_each(|child| node.children.add(child));
+            node
+        };
+        let config = Node { acl: everyone(acl::READ), aversion: -1, ..node(&[]) };
+        let nodes = [
+            (ROOT, node(&["zookeeper"])),
+            (ZOOKEEPER, node(&["quota", "config"])),
+            (QUOTA, node(&[])),
+            (CONFIG, config),
+        ];
+        let nodes = nodes.map(|(path, node)| (path.to_owned(), node)).into();
+        Self { nodes, ephemerals: HashMap::new(), mortals: BTreeSet::new() }
+    }
+
+    fn node(&self, path: &str) -> Result<&Node, Code> {
+        // As a parent, the root has no name.
+        self.nodes.get(if path.is_empty() { ROOT } else { path }).ok_or(Code::NoNode)
+    }
+
+    fn readable(&self, path: &str, client: &[Id]) -> Result<&Node, Code> {
+        let node = self.node(path)?;
+        acl::check(&node.acl, acl::READ, client)?;
+        Ok(node)
+    }
+
+    /// Returns how many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Returns how many nodes end with a session.
+    pub(super) fn ephemerals(&self) -> usize {
+        self.ephemerals.values().map(BTreeSet::len).sum()
+    }
+
+    pub(super) fn data(&self, path: &str, client: &[Id]) -> Result<(Option<&[u8]>, Stat), Code> {
+        let node = self.readable(path, client)?;
+        Ok((node.data.as_deref(), node.stat()))
+    }
+
+    pub(super) fn stat(&self, path: &str, client: &[Id]) -> Result<Stat, Code> {
+        self.readable(path, client).map(Node::stat)
+    }
+
+    /// Returns the names of the children, in no order that a client could rely on.
+    pub(super) fn children(&self, path: &str, client: &[Id]) -> Result<(Vec<&str>, Stat), Code> {
+        let node = self.readable(path, client)?;
+        Ok((node.children.names().collect(), node.stat()))
+    }
+
+    pub(super) fn acl(&self, path: &str, client: &[Id]) -> Result<(Vec<Acl>, Stat), Code> {
+        let node = self.node(path)?;
+        acl::check(&node.acl, acl::READ | acl::ADMIN, client)?;
+        let may_change = acl::check(&node.acl, acl::ADMIN, client).is_ok();
+        let list = if may_change { node.acl.to_vec() } else { acl::masked(&node.acl) };
+        Ok((list, node.stat()))
+    }
+
+    pub(super) fn count_below(&self, path: &str, client: &[Id]) -> Result<usize, Code> {
+        self.readable(path, client)?;
+        if path == ROOT {
+            return Ok(self.nodes.len() - 1);
+        }
+        let is_below = |other: &&String| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+        Ok(self.nodes.keys().filter(is_below).count())
+    }
+
+    /// Returns the nodes that end with a session, of those whose path begins with the prefix.
+    pub(super) fn ephemerals_of(&self, session: i64, prefix: &str) -> Vec<&str> {
+        let prefix = if prefix.trim() == ROOT { "" } else { prefix.trim_end() };
+        let paths = self.ephemerals.get(&session).into_iter().flatten().map(String::as_str);
+        paths.filter(|path| path.starts_with(prefix)).collect()
+    }
+
+    /// Returns the zxids of the last change of a node's data and of its children, if there is that node.
+    pub(super) fn last_changes(&self, path: &str) -> Option<(i64, i64)> {
+        self.node(path).ok().map(|node| (node.mzxid, node.pzxid))
+    }
+
+    /// Begins a transaction. What it has done is undone unless it is committed.
+    pub(super) fn begin<'a>(&'a mut self, stamp: Stamp, requester: Requester<'a>) -> Transaction<'a> {
+        Transaction::new(self, stamp, requester)
+    }
+
+    /// Removes the nodes that end with a session.
+    pub(super) fn end_session(&mut self, session: i64, zxid: i64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for path in self.ephemerals.remove(&session).unwrap_or_default() {
+            self.remove(&path, zxid, &mut changes);
+        }
+        changes
+    }
+
+    /// Returns the containers, and the nodes with a time to live, that are to be removed at this time.
+    pub(super) fn overdue(&self, time: i64) -> Vec<String> {
+        let is_overdue = |path: &&String| {
+            self.nodes.get(*path).is_some_and(|node| {
+                let is_over = match Owner::of(node.owner) {
+                    Owner::Container => node.creates > 0,
+                    Owner::Ttl(ttl) => time - node.mtime > ttl,
+                    Owner::None | Owner::Session(_) => false,
+                };
+                is_over && node.children.is_empty()
+            })
+        };
+        self.mortals.iter().filter(is_overdue).cloned().collect()
+    }
+
+    /// Removes a node that is [overdue](Self::overdue).
+    pub(super) fn reap(&mut self, path: &str, zxid: i64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.remove(path, zxid, &mut changes);
+        changes
+    }
+
+    /// Adds a node below a parent that is there.
+    fn insert(&mut self, path: String, node: Node) {
+        match Owner::of(node.owner) {
+            Owner::None => {}
+            Owner::Session(session) => {
+                self.ephemerals.entry(session).or_default().insert(path.clone());
+            }
+            Owner::Container | Owner::Ttl(_) => {
+                self.mortals.insert(path.clone());
+            }
+        }
+        if let Some((parent, name)) = path::split(&path)
+            && let Some(parent) = self.nodes.get_mut(parent)
+        {
+            parent.children.add(name);
+        }
+        self.nodes.insert(path, node);
+    }
+
+    /// Takes a node out of its parent and of every index.
+    fn take(&mut self, path: &str) -> Option<Node> {
+        let node = self.nodes.remove(path)?;
+        match Owner::of(node.owner) {
+            Owner::None => {}
+            Owner::Session(session) => {
+                if let Some(paths) = self.ephemerals.get_mut(&session) {
+                    paths.remove(path);
+                    if paths.is_empty() {
+                        self.ephemerals.remove(&session);
+                    }
+                }
+            }
+            Owner::Container | Owner::Ttl(_) => {
+                self.mortals.remove(path);
+            }
+        }
+        if let Some((parent, name)) = path::split(path)
+            && let Some(parent) = self.nodes.get_mut(parent)
+        {
+            parent.children.remove(name);
+        }
+        Some(node)
+    }
+
+    /// Removes a node without children.
+    fn remove(&mut self, path: &str, zxid: i64, changes: &mut Vec<Change>) -> Option<Node> {
+        let node = self.take(path)?;
+        changes.push(Change { event: Event::Deleted, path: path.into(), zxid, acl: node.acl.clone() });
+        if let Some((parent_path, _)) = path::split(path)
+            && let Some(parent) = self.nodes.get_mut(parent_path)
+        {
+            parent.pzxid = zxid;
+            let acl = parent.acl.clone();
+            changes.push(Change { event: Event::ChildrenChanged, path: parent_path.into(), zxid, acl });
+        }
+        Some(node)
+    }
+}
+
+impl Node {
+    fn new(data: Option<Vec<u8>>, acl: Arc<[Acl]>, stamp: Stamp, owner: i64) -> Self {
+        let Stamp { zxid, time } = stamp;
+        Self {
+            data,
+            acl,
+            czxid: zxid,
+            mzxid: zxid,
+            pzxid: zxid,
+            ctime: time,
+            mtime: time,
+            version: 0,
+            aversion: 0,
+            creates: 0,
+            owner,
+            children: Children::default(),
+        }
+    }
+
+    fn stat(&self) -> Stat {
+        let num_children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
+        Stat {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            pzxid: self.pzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            // Clients are shown the creates and the deletes.
+            cversion: self.creates.wrapping_mul(2).wrapping_sub(num_children),
+            aversion: self.aversion,
+            // What clients are shown does not tell a container from a plain node.
+            ephemeral_owner: if let Owner::Session(session) = Owner::of(self.owner) { session } else { 0 },
+            data_length: i32::try_from(self.data.as_ref().map_or(0, Vec::len)).unwrap_or(i32::MAX),
+            num_children,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

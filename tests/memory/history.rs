@@ -1,0 +1,305 @@
+//! Histories of several clients, played on two servers at once.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::runtime::Runtime;
+use zk_recipes::testing::{MemoryServer, TestingServer};
+
+use crate::operation::{self, CREATE, CREATE_2, CREATE_CONTAINER, CREATE_TTL, Generator, Operation, Scope};
+use crate::wire::{Body, Event, Parts, Welcome, Wire};
+
+const CLIENTS: usize = 3;
+const STEPS: usize = 120;
+/// Long enough for no session to expire by accident.
+const TIMEOUT: i32 = 40_000;
+const CLOSE_SESSION: i32 = -11;
+const UNKNOWN: i32 = 4711;
+/// How many steps before a difference are shown.
+const SHOWN: usize = 40;
+
+/// The two servers. Both have seen the same requests since they were started.
+pub(crate) struct Pair {
+    pub(crate) memory: MemoryServer,
+    pub(crate) real: TestingServer,
+    pub(crate) version: (u32, u32, u32),
+    runtime: Runtime,
+}
+
+/// One server, and the clients that are connected to it.
+struct Side {
+    name: &'static str,
+    address: String,
+    clients: Vec<(Wire, Welcome)>,
+}
+
+impl Pair {
+    /// Starts both servers; the real one of the version that is found, or of a class path.
+    pub(crate) fn start(class_path: Option<&str>) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let mut builder = TestingServer::builder()
+            .system_property("zookeeper.extendedTypesEnabled", "true")
+            // Else containers would be removed at other times than by the other server.
+            .system_property("znode.container.checkIntervalMs", "86400000");
+        if let Some(class_path) = class_path {
+            builder = builder.class_path(class_path);
+        }
+        let (real, version) = runtime.block_on(async {
+            let real = builder.start().await.unwrap();
+            let answer = real.four_letter_word("srvr").await.unwrap();
+            (real, version(&answer))
+        });
+        let memory = MemoryServer::builder()
+            .ttl_nodes(true)
+            .container_check_interval(Duration::from_secs(86_400))
+            .start()
+            .unwrap();
+        Self { memory, real, version, runtime }
+    }
+
+    fn scope(&self, seed: u64) -> Scope {
+        // Old versions do not keep the modes of watches at one path apart, and tell everyone of changes.
+        if self.version >= (3, 9, 2) {
+            return Scope {
+                one_shot_watches: true,
+                lasting_watches: true,
+                mixed_watches: true,
+                current: true,
+                acls: true,
+            };
+        }
+        let (one_shot_watches, lasting_watches) = (seed.is_multiple_of(3), seed % 3 == 1);
+        Scope { one_shot_watches, lasting_watches, mixed_watches: false, current: false, acls: seed % 3 == 2 }
+    }
+
+    /// Returns the report of the first difference.
+    pub(crate) fn play(&mut self, seed: u64) -> Result<(), String> {
+        let mut sides = [
+            Side::new("memory", self.memory.connect_string()),
+            Side::new("real", self.real.connect_string()),
+        ];
+        let mut history = Vec::new();
+        let played = self.steps(seed, &mut sides, &mut history);
+        for side in sides {
+            for (mut wire, _) in side.clients {
+                wire.call(CLOSE_SESSION, &[]);
+            }
+        }
+        played.map_err(|difference| {
+            let version = self.version;
+            let before = history[history.len().saturating_sub(SHOWN)..].join("\n");
+            format!("seed {seed}, ZooKeeper {version:?}, step {}:\n{before}\n{difference}", history.len())
+        })
+    }
+
+    fn steps(&mut self, seed: u64, sides: &mut [Side; 2], history: &mut Vec<String>) -> Result<(), String> {
+        let mut random = Rng::with_seed(seed);
+        let scope = self.scope(seed);
+        let root = format!("/h{seed}");
+        let below = ["", "/a", "/b", "/a/x", "/a/y", "/a/x/p", "/b/z", "/n-", "/a/n-"];
+        let mut paths: Vec<_> = below.iter().map(|path| format!("{root}{path}")).collect();
+        for client in 0..CLIENTS {
+            both(sides, |side| side.connect_new(client))?;
+        }
+        let mut first = ["/a/x", "/b", "/a", ""].map(|path| create(&format!("{root}{path}"))).to_vec();
+        let mut zxid = 0;
+        for step in 0..STEPS {
+            let client = random.usize(..CLIENTS);
+            let chance = if !first.is_empty() { 0 } else { random.usize(..100) };
+            let (text, mut is_unordered) = (|what: &str| format!("{step}: client {client} {what}"), false);
+            let said = match chance {
+                0..90 => {
+                    let mut generator = Generator { random: &mut random, paths: &paths, scope, zxid };
+                    let operation = first.pop().unwrap_or_else(|| generator.operation());
+                    history.push(text(&operation.text));
+                    let said = self.both_perform(sides, client, &operation)?;
+                    if let Some(created) = said.created {
+                        paths.push(created);
+                    }
+                    if said.is_closed {
+                        both(sides, |side| side.resume(client, 0))?;
+                    }
+                    zxid = said.zxid.unwrap_or(zxid);
+                    said.text
+                }
+                90..94 => {
+                    history.push(text("reconnects"));
+                    let said = both(sides, |side| side.resume(client, zxid))?;
+                    let mut generator = Generator { random: &mut random, paths: &paths, scope, zxid };
+                    if step % 4 != 0 {
+                        let operation = generator.set_watches();
+                        history.push(text(&operation.text));
+                        self.both_perform(sides, client, &operation)?;
+                    }
+                    said
+                }
+                94..96 => {
+                    is_unordered = true;
+                    history.push(text("closes its session"));
+                    let operation = Operation { code: CLOSE_SESSION, body: Vec::new(), text: String::new() };
+                    let mut said = self.both_perform(sides, client, &operation)?.text;
+                    said += &both(sides, |side| side.connect_new(client))?;
+                    said
+                }
+                96..98 => {
+                    is_unordered = true;
+                    history.push(text("loses its session"));
+                    let [memory, real] = [0, 1].map(|side| sides[side].clients[client].1.session);
+                    self.runtime.block_on(self.memory.kill_session(memory)).unwrap();
+                    self.runtime.block_on(self.real.kill_session(real)).unwrap();
+                    let mut said = both(sides, |side| side.try_to_resume(client))?;
+                    said += &both(sides, |side| side.connect_new(client))?;
+                    said
+                }
+                98 => {
+                    history.push(text("is from the future, or an impostor"));
+                    both(sides, |side| side.intrude(client))? + &both(sides, |side| side.resume(client, 0))?
+                }
+                _ => {
+                    history.push(text("speaks another protocol"));
+                    let operation = Operation { code: UNKNOWN, body: Vec::new(), text: String::new() };
+                    let said = self.both_perform(sides, client, &operation)?;
+                    said.text + &both(sides, |side| side.resume(client, 0))?
+                }
+            };
+            let keep_zxids = self.version >= (3, 9, 0);
+            let others = both(sides, |side| side.events(is_unordered, keep_zxids))?;
+            history.push(format!("    -> {said}{others}"));
+        }
+        Ok(())
+    }
+
+    fn both_perform(
+        &self,
+        sides: &mut [Side; 2],
+        client: usize,
+        operation: &Operation,
+    ) -> Result<Said, String> {
+        let keep_zxids = self.version >= (3, 9, 0);
+        let mut said = None;
+        let text = both(sides, |side| {
+            let perform = side.perform(client, operation, keep_zxids);
+            let text = perform.text.clone();
+            said = Some(perform);
+            text
+        })?;
+        Ok(Said { text, ..said.unwrap() })
+    }
+}
+
+fn create(path: &str) -> Operation {
+    let body = Body::default().text(path).bytes(b"").int(1).int(31).text("world").text("anyone").int(0);
+    Operation { code: CREATE, body: body.0, text: format!("create {path}") }
+}
+
+/// What a request has led to.
+struct Said {
+    text: String,
+    zxid: Option<i64>,
+    created: Option<String>,
+    is_closed: bool,
+}
+
+/// Does the same on both servers. The error is the difference.
+fn both(sides: &mut [Side; 2], mut act: impl FnMut(&mut Side) -> String) -> Result<String, String> {
+    let [memory, real] = sides;
+    let said = [act(memory), act(real)];
+    let [first, second] = said;
+    if first == second {
+        return Ok(first);
+    }
+    Err(format!("  {}: {first}\n  {}: {second}", memory.name, real.name))
+}
+
+impl Side {
+    fn new(name: &'static str, address: String) -> Self {
+        Self { name, address, clients: Vec::new() }
+    }
+
+    fn connect_new(&mut self, client: usize) -> String {
+        let connected = Wire::connect(&self.address, TIMEOUT, 0, &[0; 16], 0).expect("a session");
+        let timeout = connected.1.timeout;
+        assert!(connected.1.session != 0);
+        if client < self.clients.len() {
+            self.clients[client] = connected;
+        } else {
+            self.clients.push(connected);
+        }
+        format!("(a session of {timeout} ms)")
+    }
+
+    /// Connects with the session that the client has.
+    fn resume(&mut self, client: usize, last_zxid: i64) -> String {
+        let Welcome { session, password, .. } = self.clients[client].1.clone();
+        let connected = Wire::connect(&self.address, TIMEOUT, session, &password, last_zxid);
+        let (wire, welcome) = connected.unwrap_or_else(|| panic!("{} does not know {session:#x}", self.name));
+        let is_same = welcome.session == session && welcome.password == password;
+        self.clients[client].0 = wire;
+        format!("(resumed: {is_same}, {} ms)", welcome.timeout)
+    }
+
+    /// Connects with a session that has ended.
+    fn try_to_resume(&mut self, client: usize) -> String {
+        let Welcome { session, password, .. } = self.clients[client].1.clone();
+        let (mut wire, welcome) =
+            Wire::connect(&self.address, TIMEOUT, session, &password, 0).expect("an answer");
+        format!("(refused: {welcome:?}, then {:?})", wire.receive())
+    }
+
+    /// Connects with the wrong password, and with knowledge of what has not happened.
+    fn intrude(&mut self, client: usize) -> String {
+        let session = self.clients[client].1.session;
+        let refused = Wire::connect(&self.address, TIMEOUT, session, &[7; 16], 0);
+        let closed = Wire::connect(&self.address, TIMEOUT, 0, &[0; 16], i64::MAX).is_none();
+        format!("(impostor: {:?}, from the future: closed {closed})", refused.map(|(_, welcome)| welcome))
+    }
+
+    fn perform(&mut self, client: usize, operation: &Operation, keep_zxids: bool) -> Said {
+        let names: Vec<_> = self.clients.iter().map(|(_, welcome)| welcome.session).collect();
+        let name_of = |owner| match names.iter().position(|session| *session == owner) {
+            Some(client) => format!("client {client}"),
+            None => format!("{owner:#x}"),
+        };
+        let (events, reply) = self.clients[client].0.call(operation.code, &operation.body);
+        let mut text = describe_events(events, operation.code == CLOSE_SESSION, keep_zxids);
+        let Some(reply) = reply else {
+            text.push_str("closed");
+            return Said { text, zxid: None, created: None, is_closed: true };
+        };
+        text.push_str(&operation::describe(operation, &reply, &name_of));
+        let is_create = [CREATE, CREATE_2, CREATE_CONTAINER, CREATE_TTL].contains(&operation.code);
+        let created = (is_create && reply.error == 0).then(|| Parts(&reply.body).text());
+        // Failed authentication.
+        let is_closed = reply.error == -115;
+        if is_closed || operation.code == CLOSE_SESSION || operation.code == UNKNOWN {
+            let _ = write!(text, " then {:?}", self.clients[client].0.receive());
+        }
+        Said { text, zxid: Some(reply.zxid), created, is_closed }
+    }
+
+    fn events(&mut self, is_unordered: bool, keep_zxids: bool) -> String {
+        let events = self.clients.iter_mut().map(|(wire, _)| wire.events());
+        events.map(|events| describe_events(events, is_unordered, keep_zxids)).collect::<Vec<_>>().join("|")
+    }
+}
+
+/// The nodes of a session are removed in any order.
+fn describe_events(mut events: Vec<Event>, is_unordered: bool, keep_zxids: bool) -> String {
+    if !keep_zxids {
+        events.iter_mut().for_each(|event| event.zxid = 0);
+    }
+    if is_unordered {
+        events.sort();
+    }
+    events.iter().map(|Event { zxid, kind, path }| format!("[{kind} {path} z{zxid}]")).collect()
+}
+
+/// Returns the version in the answer to `srvr`.
+fn version(srvr: &str) -> (u32, u32, u32) {
+    let text = srvr.lines().next().unwrap().trim_start_matches("Zookeeper version: ");
+    let mut numbers = text.split(|char: char| !char.is_ascii_digit()).map(|number| number.parse().unwrap());
+    let mut number = || numbers.next().unwrap();
+    (number(), number(), number())
+}

@@ -1,0 +1,13 @@
+//! `testing::MemoryServer`, held to real servers.
+
+#[path = "../interop/installed.rs"]
+mod installed;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod differences;
+mod faults;
+mod history;
+mod operation;
+mod recipes;
+mod wire;
