@@ -1,15 +1,17 @@
 //! The error type of the crate. Each message names the operation, the path and what to do next.
 
 use std::any::Any;
-use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use tokio::task::JoinError;
 use zookeeper_client as zk;
 
 use crate::failure::Failure;
 use crate::host_failure::{ConnectFailure, HostFailure};
+use crate::lock::Owner;
 
 /// The result of an operation of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -82,16 +84,22 @@ pub enum Error {
         hosts: String,
     },
 
-    /// The same owner already holds this lock in a way that rules out the grant: through another lock object, or as
-    /// a reader that now wants to write. Waiting would never end, and no retry would succeed. Nothing was sent,
-    /// with one exception: a second read behind a writer of another owner, which itself waits for the first read.
-    #[error(
-        "cannot acquire {path}: the same owner already holds it, through another lock object or for reading, so that \
-         waiting would deadlock; release that guard first, or share one lock object"
-    )]
+    /// The owner would wait for itself, for ever. The place in the queue, if there was one, is given up.
+    ///
+    /// Either it already holds this lock in a way that rules out the grant: through another lock object, or as
+    /// a reader that now wants to write. Then no retry would succeed. Nothing was sent, with one exception: a second read
+    /// behind a writer of another owner, which itself waits for the first read.
+    ///
+    /// Or it would wait for other owners of this client that wait for what it holds. Then the others go on when it
+    /// releases that, and it may start over. Only with
+    /// [`LockOptions::detect_deadlocks`](crate::LockOptions::detect_deadlocks).
+    #[error("cannot acquire {path}: {}", deadlock(.cycle))]
     WouldDeadlock {
         /// The full path of the lock.
         path: String,
+        /// The owners that would wait for each other, the one of this call first, each for the next one and the last
+        /// one for the first. Empty if the owner holds this lock itself.
+        cycle: Vec<OwnerWaits>,
     },
 
     /// More permits of the semaphore are in use than this semaphore has: other processes use the same path with a
@@ -109,7 +117,7 @@ pub enum Error {
         leases: usize,
     },
 
-    /// The node of a [`SharedCount`](crate::SharedCount), also of one that limits a
+    /// The node of a [`SharedCount`](crate::shared::SharedCount), also of one that limits a
     /// [`Semaphore`](crate::Semaphore), holds something else. It was left as it is.
     #[error(
         "cannot read the count at {path}: the node does not hold the four bytes of a count; use the path of a \
@@ -118,6 +126,55 @@ pub enum Error {
     NotACount {
         /// The full path of the node, namespace included.
         path: String,
+    },
+
+    /// The node of a [`DistributedAtomicLong`](crate::atomic::DistributedAtomicLong) holds something else. It was left as
+    /// it is.
+    #[error(
+        "cannot read the number at {path}: the node holds {length} bytes, and a number has eight; use the path of a          DistributedAtomicLong, or set it with force_set"
+    )]
+    NotANumber {
+        /// The full path of the node, namespace included.
+        path: String,
+        /// How many bytes it holds.
+        length: usize,
+    },
+
+    /// The sum would not fit into an `i64`. The number was left as it is.
+    #[error(
+        "cannot add {delta} to the number at {path}: it is {value}, and the sum would not fit into 64 bits"
+    )]
+    Overflow {
+        /// The full path of the node, namespace included.
+        path: String,
+        /// The number.
+        value: i64,
+        /// What was to be added.
+        delta: i64,
+    },
+
+    /// The node for the record of a [`ScheduledJob`](crate::job::ScheduledJob) holds something else. It was left as it
+    /// is.
+    #[error(
+        "cannot read the record of the job at {path}: the node holds something else; use another path for the job, or \
+         delete the node"
+    )]
+    NotAJobRecord {
+        /// The full path of the node, namespace included.
+        path: String,
+    },
+
+    /// The node holds something else than an instance of a service, or one with another payload.
+    #[cfg(feature = "discovery")]
+    #[error(
+        "cannot read the instance of a service at {path}: {reason}; delete the node if it is no instance, or use the \
+         payload with which it was registered"
+    )]
+    NotAnInstance {
+        /// The full path of the node, namespace included.
+        path: String,
+        /// What is wrong with its data.
+        reason: String,
     },
 
     /// The servers do not accept a request of that size: they would close the connection, and with it the requests
@@ -152,6 +209,35 @@ pub enum Error {
         found: &'static str,
     },
 
+    /// A [`Cache`](crate::cache::Cache) would hold more than its options allow. It has ended.
+    #[error(
+        "cannot cache {path}: it has more than {max_nodes} nodes, or more than {max_bytes} bytes of data and paths; raise \
+         max_nodes or max_bytes in the CacheOptions, or hold less of it by depth or filter"
+    )]
+    CacheTooLarge {
+        /// The full path of the cache, namespace included.
+        path: String,
+        /// How many nodes it may hold.
+        max_nodes: usize,
+        /// How many bytes it may hold.
+        max_bytes: usize,
+    },
+
+    /// The filter of a [`Cache`](crate::cache::Cache) has panicked. The cache has ended.
+    #[error("cannot cache {path}: the filter in its CacheOptions panicked; mend it, and make a new cache")]
+    CacheFilterPanicked {
+        /// The full path of the cache, namespace included.
+        path: String,
+    },
+
+    /// The servers are older than ZooKeeper 3.6, the first that has the watches of a
+    /// [`Cache`](crate::cache::Cache).
+    #[error("cannot cache {path}: the servers have no persistent watches; take ZooKeeper 3.6 or later")]
+    WatchUnsupported {
+        /// The full path of the cache, namespace included.
+        path: String,
+    },
+
     /// The lock path of an operator's call does not exist: it is misspelled, or the lock has been unused for so
     /// long that the servers have removed the path. A path that exists but has no holder is not an error.
     #[error(
@@ -160,6 +246,39 @@ pub enum Error {
     )]
     NoSuchPath {
         /// The full path, namespace included.
+        path: String,
+    },
+
+    /// The node that was to be [kept](crate::nodes) belongs to someone else: to another session, or it is of another kind
+    /// than asked for. It was left as it is.
+    #[error(
+        "cannot keep a node at {path}: {}; use another path, or wait until it is gone",
+        whose(.session)
+    )]
+    NodeTaken {
+        /// The full path of the node, namespace included.
+        path: String,
+        /// The session whose ephemeral node it is; `None` if it is no ephemeral node, or does not show whose it is, because
+        /// this client may not read it.
+        session: Option<i64>,
+    },
+
+    /// A member of a [double barrier](crate::barriers::DoubleBarrier) was lost before it left. The others do not wait for
+    /// it.
+    #[error(
+        "the member {path} of a barrier was lost: {reason}; check what the others have done, and enter again"
+    )]
+    MemberLost {
+        /// The full path of the member's node, namespace included.
+        path: String,
+        /// How it was lost.
+        reason: LossReason,
+    },
+
+    /// The kept node was closed.
+    #[error("the kept node {path} was closed; start a new one")]
+    NodeClosed {
+        /// The full path of the node, namespace included.
         path: String,
     },
 
@@ -206,6 +325,46 @@ pub enum Error {
         path: String,
         /// The error of the connection.
         source: zk::Error,
+    },
+
+    /// The reply to a conditional write of a [shared value](crate::shared) was lost, and the node does not show
+    /// whether the write was done. It was done once, was not done, or may still be done; it will not be repeated.
+    #[error(
+        "cannot tell whether this was done: {operation} {path}: {source}; read the value before you repeat the call"
+    )]
+    WriteOutcomeUnknown {
+        /// The operation, as in "update the value at".
+        operation: &'static str,
+        /// The full path of the node, namespace included.
+        path: String,
+        /// The error of the connection.
+        source: zk::Error,
+    },
+
+    /// Other clients changed the value between each read and the write that followed, until the time of the call was
+    /// over. The call has changed nothing.
+    #[error(
+        "cannot {operation} {path} within {waited:?}: other clients changed it each time; allow more time, or have fewer          clients write to it"
+    )]
+    Contended {
+        /// The operation, as in "update the value at".
+        operation: &'static str,
+        /// The full path of the node, namespace included.
+        path: String,
+        /// How long the call tried.
+        waited: Duration,
+    },
+
+    /// The node of a value was deleted and created again between a read and the write that followed, and the new node
+    /// had the same version. The write has replaced what the new node held.
+    #[error(
+        "could not {operation} {path} safely: the node was deleted and created again in that moment, and what the new          one held was overwritten; read the value and set it again"
+    )]
+    NodeReplaced {
+        /// The operation, as in "update the value at".
+        operation: &'static str,
+        /// The full path of the node, namespace included.
+        path: String,
     },
 
     /// An operation failed, and then undoing what it had already done failed as well: part of a multi-lock is not
@@ -279,7 +438,9 @@ impl WorkError {
     pub(crate) fn of_panic(panic: Box<dyn Any + Send>) -> Self {
         let message = panic.downcast_ref::<String>().map(String::as_str);
         let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
-        Self::new(format!("it panicked: {}", message.unwrap_or("without a message")))
+        let error = Self::new(format!("it panicked: {}", message.unwrap_or("without a message")));
+        discard(panic);
+        error
     }
 
     /// Returns the error itself, so that it can be downcast to the error type of the work.
@@ -290,13 +451,46 @@ impl WorkError {
 
 impl fmt::Debug for WorkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        fmt::Debug::fmt(&Guarded(&self.0), f)
     }
 }
 
 impl fmt::Display for WorkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
+        fmt::Display::fmt(&Guarded(&self.0), f)
+    }
+}
+
+/// Shows an error of the user, whose code may panic, on our threads.
+pub(crate) struct Guarded<'a, E>(pub(crate) &'a E);
+
+impl<E: fmt::Debug> fmt::Debug for Guarded<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        guarded(f, |f| self.0.fmt(f))
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Guarded<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        guarded(f, |f| self.0.fmt(f))
+    }
+}
+
+fn guarded(
+    f: &mut fmt::Formatter<'_>,
+    show: impl FnOnce(&mut fmt::Formatter<'_>) -> fmt::Result,
+) -> fmt::Result {
+    catch_unwind(AssertUnwindSafe(|| show(f))).unwrap_or_else(|panic| {
+        discard(panic);
+        f.write_str("an error that panics when it is displayed")
+    })
+}
+
+/// Drops what a panic of the user has thrown, which may panic as well.
+fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // There may be no end to it.
+        mem::forget(panic);
     }
 }
 
@@ -347,6 +541,16 @@ impl fmt::Display for LossReason {
     }
 }
 
+/// An owner that waits for a lock, as part of a deadlock. See [`Error::WouldDeadlock`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnerWaits {
+    /// Who waits.
+    pub owner: Owner,
+    /// The full path of the lock that it waits for.
+    pub path: String,
+}
+
 impl Error {
     /// Combines this error with those that followed it.
     pub(crate) fn with(self, others: Vec<Self>) -> Self {
@@ -381,6 +585,23 @@ impl Error {
     }
 }
 
+fn deadlock(cycle: &[OwnerWaits]) -> String {
+    let [first, others @ ..] = cycle else {
+        return "the same owner already holds it, through another lock object or for reading, so that waiting would \
+                deadlock; release that guard first, or share one lock object"
+            .into();
+    };
+    let others =
+        others.iter().map(|wait| format!("{}, who waits for {}, held or awaited by ", wait.owner, wait.path));
+    format!(
+        "waiting would deadlock: {0} waits for {1}, held or awaited by {2}{0}; release what this owner holds and start \
+         over, acquire the locks in the same order everywhere, or together as a `MultiLock`",
+        first.owner,
+        first.path,
+        others.collect::<String>()
+    )
+}
+
 fn all(errors: &[Error]) -> String {
     let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
     errors.join("; ")
@@ -411,6 +632,13 @@ fn cause(source: &Option<zk::Error>) -> String {
     source.map(|error| format!(" ({error})")).unwrap_or_default()
 }
 
+fn whose(session: &Option<i64>) -> String {
+    match session {
+        Some(session) => format!("the session {session:#x} has one there"),
+        None => "there is one that belongs to no session, or may not be read".into(),
+    }
+}
+
 fn use_of(node: &Option<String>) -> String {
     match node {
         Some(node) => format!("its child {node} belongs to"),
@@ -436,6 +664,35 @@ fn way_out(source: &zk::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Also when it is logged, on a thread of ours.
+    #[test]
+    fn the_failure_of_work_panics_nowhere() {
+        struct Bomb;
+        impl fmt::Debug for Bomb {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                panic!("when it is displayed")
+            }
+        }
+        impl fmt::Display for Bomb {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                std::panic::panic_any(Dropped)
+            }
+        }
+        impl std::error::Error for Bomb {}
+        struct Dropped;
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                panic!("when it is dropped")
+            }
+        }
+        let error = Error::WorkFailed { path: "/leaders/a".into(), source: WorkError::new(Bomb) };
+        for shown in [error.to_string(), format!("{error:?}")] {
+            assert!(shown.contains("an error that panics when it is displayed"), "{shown}");
+        }
+        let error = WorkError::of_panic(Box::new(Dropped));
+        assert_eq!(error.to_string(), "it panicked: without a message");
+    }
 
     #[test]
     fn messages_name_operation_path_and_way_out() {
@@ -478,7 +735,23 @@ mod tests {
             |source| Error::ZooKeeper { operation: "create", path: "/locks/a".into(), source }.is_retryable();
         assert!(zookeeper(zk::Error::ConnectionLoss));
         assert!(!zookeeper(zk::Error::NoAuth));
-        assert!(!Error::WouldDeadlock { path: "/locks/a".into() }.is_retryable());
+        assert!(!Error::WouldDeadlock { path: "/locks/a".into(), cycle: Vec::new() }.is_retryable());
+    }
+
+    #[test]
+    fn a_deadlock_names_who_waits_for_whom() {
+        let [one, two] = [Owner::new(), Owner::new()];
+        let waits = |owner: &Owner, path: &str| OwnerWaits { owner: owner.clone(), path: path.into() };
+        let cycle = vec![waits(&one, "/locks/b"), waits(&two, "/locks/a")];
+        let error = Error::WouldDeadlock { path: "/locks/b".into(), cycle };
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "cannot acquire /locks/b: waiting would deadlock: {one} waits for /locks/b, held or awaited by {two}, who \
+                 waits for /locks/a, held or awaited by {one}; release what this owner holds and start over, acquire the \
+                 locks in the same order everywhere, or together as a `MultiLock`"
+            )
+        );
     }
 
     #[test]

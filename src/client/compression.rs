@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::handle::Client;
+use crate::error::{Error, Result};
 
 /// Nodes have at most 1 MiB of data. Data that would decompress to more is not taken for compressed data.
 const LONGEST: usize = 1 << 20;
@@ -36,6 +37,25 @@ impl Client {
     /// Returns node data in the form in which this client writes it.
     pub(crate) fn node_data<'a>(&self, data: &'a [u8]) -> Cow<'a, [u8]> {
         if self.compresses() { Cow::Owned(compressed(data)) } else { Cow::Borrowed(data) }
+    }
+
+    /// # Errors
+    /// [`Error::InvalidArgument`] if readers would not take this data, once compressed, for compressed data.
+    pub(crate) fn ensure_readable(&self, argument: &'static str, data: &[u8]) -> Result<()> {
+        if !self.compresses() || data.len() <= LONGEST {
+            return Ok(());
+        }
+        let reason = format!(
+            "it has {} bytes before compression, and readers decompress at most {LONGEST}; give less data",
+            data.len()
+        );
+        Err(Error::InvalidArgument { argument, reason })
+    }
+
+    /// Returns the data that a user has written, from the form in which a node holds it. A client that does not compress
+    /// takes it as it is, since the user may have written compressed data.
+    pub(crate) fn user_data(&self, data: Vec<u8>) -> Vec<u8> {
+        if self.compresses() { decompressed(&data).unwrap_or(data) } else { data }
     }
 }
 

@@ -7,6 +7,7 @@ use super::acl::AclProvider;
 use super::hosts::Hosts;
 use super::retry::RetryPolicy;
 use super::validity::Terms;
+use crate::meters::Labels;
 
 /// The settings of a client.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub(super) struct Config {
     pub(super) drop_timeout: Duration,
     pub(super) terms: Terms,
     pub(super) compresses: bool,
+    pub(super) labels: Labels,
 }
 
 /// Where the sessions of a client come from.
@@ -31,6 +33,7 @@ pub(super) enum Origin {
         hosts: Arc<Hosts>,
     },
     Adopted {
+        session_id: i64,
         chroot: String,
     },
 }
@@ -44,10 +47,21 @@ impl Origin {
         }
     }
 
+    /// Whether both are seen to lead to the same servers.
+    pub(super) fn has_servers_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Own { hosts, .. }, Self::Own { hosts: other, .. }) => hosts.share_a_server_with(other),
+            (Self::Adopted { session_id, .. }, Self::Adopted { session_id: other, .. }) => {
+                session_id == other
+            }
+            (Self::Own { .. }, Self::Adopted { .. }) | (Self::Adopted { .. }, Self::Own { .. }) => false,
+        }
+    }
+
     pub(super) fn chroot(&self) -> &str {
         match self {
             Self::Own { hosts, .. } => &hosts.chroot,
-            Self::Adopted { chroot } => chroot,
+            Self::Adopted { chroot, .. } => chroot,
         }
     }
 

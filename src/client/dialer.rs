@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zookeeper_client as zk;
 
 use super::clock::Moment;
@@ -15,6 +15,9 @@ use super::hosts::Hosts;
 /// however long it was away.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(150);
+
+/// The most that a silent server is waited for in the first pass of a reconnect.
+const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Makes the connections of a client.
 pub(crate) struct Dialer {
@@ -30,26 +33,31 @@ pub(super) struct Dialed {
     pub(super) since: Moment,
 }
 
-/// How long to wait for a silent server before trying the next one. It grows from pass to pass: a silent server
-/// does not cost the session that another server could keep, and a slow server gets its chance in a later pass.
+/// How long to wait for a silent server before trying the next one. It grows with each pass that met a silent one: a
+/// silent server does not cost the session that another server could keep, and a slow server gets its chance in a
+/// later pass. Servers that refuse do not make it grow: one that has just started may answer the second connection
+/// but not the first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     now: Duration,
     most: Duration,
     pause: Duration,
+    /// When the current pass began.
+    begun: Instant,
 }
 
 impl Patience {
     /// For reconnecting a session.
     pub(super) fn growing(session_timeout: Duration) -> Self {
-        Self { now: session_timeout / 10, most: session_timeout * 2 / 5, pause: MIN_PAUSE }
+        let now = (session_timeout / 10).min(FIRST_PATIENCE);
+        Self { now, most: session_timeout * 2 / 5, pause: MIN_PAUSE, begun: Instant::now() }
     }
 
     /// For creating a session: one that its server creates too late is left behind. Servers may grant more than the
     /// requested timeout.
     pub(super) fn most(session_timeout: Duration) -> Self {
         let most = (session_timeout * 2 / 5).max(Duration::from_secs(1));
-        Self { now: most, most, pause: MIN_PAUSE }
+        Self { now: most, most, pause: MIN_PAUSE, begun: Instant::now() }
     }
 
     pub(super) fn get(self) -> Duration {
@@ -58,9 +66,12 @@ impl Patience {
 
     /// Waits before the next pass.
     pub(super) async fn pause(&mut self) {
+        if self.begun.elapsed() >= self.now {
+            self.now = (self.now * 2).min(self.most);
+        }
         tokio::time::sleep(self.pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
         self.pause = (self.pause * 2).min(MAX_PAUSE);
-        self.now = (self.now * 2).min(self.most);
+        self.begun = Instant::now();
     }
 }
 

@@ -22,6 +22,7 @@ use super::presence::Presence;
 use super::retry::RetryPolicy;
 use super::state::ConnectionState;
 use crate::error::{Error, Result};
+use crate::meters::{CacheMeters, LockMeters};
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
 ///
@@ -250,6 +251,11 @@ impl Client {
         self.core.home.tell(show);
     }
 
+    /// Publishes something to watchers, never on this thread. See [`Home::tell_from_afar`].
+    pub(crate) fn tell_from_afar(&self, show: impl FnOnce() + Send + 'static) {
+        self.core.home.tell_from_afar(show);
+    }
+
     /// Publishes something to watchers, and waits until it is published.
     pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
         self.core.home.told(show).await;
@@ -258,6 +264,23 @@ impl Client {
     /// Runs a task on the client's runtime, whatever the caller's runtime is.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.core.home.runtime().spawn(task);
+    }
+
+    /// Runs a task for each of the runtimes of these clients, so that the work goes on until the last of them ends.
+    pub(crate) fn spawn_on_each<'a, T>(
+        clients: impl IntoIterator<Item = &'a Self>,
+        task: impl Fn(&'a Self) -> T,
+    ) where
+        T: Future<Output = ()> + Send + 'static,
+    {
+        let mut runtimes = Vec::new();
+        for client in clients {
+            let runtime = client.core.home.runtime().id();
+            if !runtimes.contains(&runtime) {
+                runtimes.push(runtime);
+                client.spawn(task(client));
+            }
+        }
     }
 
     /// Returns a full path with the chroot in front.
@@ -278,6 +301,36 @@ impl Client {
         self.core.config.acls.of(path)
     }
 
+    /// Returns the meters of the lock at this full path.
+    pub(crate) fn meters(&self, path: &str, recipe: &'static str) -> LockMeters {
+        self.core.config.labels.meters(path, recipe)
+    }
+
+    /// Returns the meters of the election at this full path.
+    pub(crate) fn election_meters(&self, path: &str, recipe: &'static str) -> LockMeters {
+        self.core.config.labels.election_meters(path, recipe)
+    }
+
+    /// Returns the meters of the cache at this full path.
+    pub(crate) fn cache_meters(&self, path: &str) -> CacheMeters {
+        self.core.config.labels.cache_meters(path)
+    }
+
+    /// Returns a path that was [validated](Self::full_path), or is below one, with the namespace in front.
+    pub(crate) fn in_namespace(&self, path: &str) -> String {
+        format!("{}{path}", self.core.config.namespace)
+    }
+
+    /// Returns a full path without the namespace; `None` if it is outside of it.
+    pub(crate) fn path_in_namespace<'a>(&self, full_path: &'a str) -> Option<&'a str> {
+        full_path.strip_prefix(&*self.core.config.namespace)
+    }
+
+    /// Returns how long one attempt waits for a connection.
+    pub(crate) fn connection_timeout(&self) -> Duration {
+        self.core.config.connection_timeout
+    }
+
     pub(crate) fn retry_policy(&self) -> &RetryPolicy {
         &self.core.config.retry
     }
@@ -285,6 +338,12 @@ impl Client {
     /// Whether both are handles of one client.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.core, &other.core)
+    }
+
+    /// Whether both are seen to be clients of the same servers: if they are one client, their connect strings have a
+    /// server in common, or they have adopted one session.
+    pub(crate) fn has_servers_of(&self, other: &Self) -> bool {
+        self.is_same(other) || self.core.config.origin.has_servers_of(&other.core.config.origin)
     }
 
     /// Returns the state that an upper layer keeps for this client, one value of each type.

@@ -107,27 +107,37 @@ impl Home {
         }
     }
 
+    /// Runs `show` as [`tell`](Self::tell) does, but never on this thread, which may be the one that borrows.
+    pub(crate) fn tell_from_afar(&self, show: impl FnOnce() + Send + 'static) {
+        drop(self.hand_over(show));
+    }
+
     /// Runs `show`, or returns the task that does.
     fn show(&self, show: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
-        static THREADS: Semaphore = Semaphore::const_new(MOST_THREADS);
         if !self.own.as_ref().is_some_and(Own::is_here) {
             show();
             return None;
         }
+        Some(self.hand_over(show))
+    }
+
+    /// Runs `show` in a task, on a thread that may be blocked.
+    fn hand_over(&self, show: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+        static THREADS: Semaphore = Semaphore::const_new(MOST_THREADS);
         let shown_by = |thread: SemaphorePermit<'static>| {
             move || {
                 show();
                 drop(thread);
             }
         };
-        Some(match THREADS.try_acquire() {
+        match THREADS.try_acquire() {
             Ok(thread) => self.runtime.spawn_blocking(shown_by(thread)),
             Err(_) => self.runtime.spawn(async move {
                 // The semaphore is never closed.
                 let Ok(thread) = THREADS.acquire().await else { return };
                 let _ = tokio::task::spawn_blocking(shown_by(thread)).await;
             }),
-        })
+        }
     }
 
     /// Whether blocking this thread may stop the work of this runtime.

@@ -59,6 +59,12 @@ impl Hosts {
         self.servers.iter().map(one).collect()
     }
 
+    /// Whether both name a server by the same name and port.
+    pub(super) fn share_a_server_with(&self, other: &Self) -> bool {
+        let is_same = |one: &Server, other: &Server| one.port == other.port && one.name == other.name;
+        self.servers.iter().any(|one| other.servers.iter().any(|other| is_same(one, other)))
+    }
+
     /// Returns the address of this machine that faces the first server, if it can be determined.
     pub(crate) async fn local_address(&self) -> Option<IpAddr> {
         let Server { name, port, .. } = self.servers.first()?;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
+use super::clock::Moment;
 use super::home::Home;
 use super::latest::Latest;
 use super::session::Session;
 use super::state::ConnectionState;
 use crate::host_failure::HostFailure;
+use crate::meters::Connections;
 
 /// The current state of a client's session.
 #[derive(Clone, Debug)]
@@ -48,6 +50,7 @@ pub(crate) struct Link {
     present: Latest<Present>,
     status: watch::Sender<Status>,
     state: watch::Sender<ConnectionState>,
+    connections: Connections,
     /// What is known about the servers while there is no connected session.
     pub(super) causes: watch::Sender<Vec<HostFailure>>,
 }
@@ -57,16 +60,21 @@ pub(crate) struct Link {
 struct Present {
     state: ConnectionState,
     status: Status,
+    /// Since when there has been no connection that accepts writes.
+    disconnected_since: Option<Moment>,
 }
 
 impl Link {
     pub(super) fn new(home: Home) -> Self {
         let (state, status) = (ConnectionState::Suspended, Status::Connecting { failure: None });
+        let connections = Connections::default();
+        connections.changed(state.name());
         Self {
             home,
+            connections,
             status: watch::Sender::new(status.clone()),
             state: watch::Sender::new(state),
-            present: Latest::new(Present { state, status }),
+            present: Latest::new(Present { state, status, disconnected_since: Some(Moment::now()) }),
             causes: watch::Sender::default(),
         }
     }
@@ -79,6 +87,12 @@ impl Link {
         self.status.subscribe()
     }
 
+    /// Returns the latest state and status, which the channels may not show yet, and since when there has been no
+    /// connection that accepts writes. Waits for no borrow.
+    pub(super) fn present(&self) -> (ConnectionState, Status, Option<Moment>) {
+        self.present.with(|present| (present.state, present.status.clone(), present.disconnected_since))
+    }
+
     pub(crate) fn state(&self) -> watch::Receiver<ConnectionState> {
         self.state.subscribe()
     }
@@ -86,10 +100,15 @@ impl Link {
     pub(super) fn publish(self: &Arc<Self>, state: ConnectionState, status: Status) {
         let before = self.present.with(|present| {
             present.status = status;
+            present.disconnected_since = match state.accepts_writes() {
+                true => None,
+                false => present.disconnected_since.or_else(|| Some(Moment::now())),
+            };
             std::mem::replace(&mut present.state, state)
         });
         if before != state {
             tracing::info!(?before, now = ?state, "connection state changed");
+            self.connections.changed(state.name());
         }
         if self.present.sets_out() {
             let link = self.clone();

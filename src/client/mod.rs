@@ -2,6 +2,7 @@
 
 mod acl;
 mod adopted;
+mod board;
 mod builder;
 mod causes;
 mod clock;
@@ -13,6 +14,7 @@ mod deletes;
 mod dialer;
 mod extensions;
 mod handle;
+mod health;
 mod home;
 mod hosts;
 mod janitor;
@@ -41,10 +43,13 @@ mod sweeper;
 mod validity;
 mod write;
 
+pub(crate) use self::board::Board;
 pub use self::builder::ClientBuilder;
+pub(crate) use self::clock::Moment;
 pub(crate) use self::compression::{compressed, decompressed};
 pub(crate) use self::deletes::{DeleteTogether, Deletes};
 pub use self::handle::Client;
+pub use self::health::ClientHealth;
 #[cfg(feature = "blocking")]
 pub(crate) use self::home::Home;
 pub(crate) use self::home::sleep_until;
@@ -52,12 +57,12 @@ pub use self::keep_alive::KeepAlive;
 pub(crate) use self::latest::Latest;
 pub(crate) use self::node::{CreateOutcome, EphemeralNode, Guard, NodeForm, OwnWatch, WithParent};
 pub(crate) use self::node_data::{REVOKE_REQUEST, is_revoke_request, validate as validate_node_data};
-pub(crate) use self::path::validate as validate_path;
+pub(crate) use self::path::{parent, validate as validate_path};
 pub(crate) use self::presence::Presence;
 pub(crate) use self::process::Process;
-pub(crate) use self::retry::Failures;
 pub use self::retry::RetryPolicy;
-pub(crate) use self::session::{Session, Watcher};
+pub(crate) use self::retry::{Failures, LONGEST_PAUSE};
+pub(crate) use self::session::{NewNode, Read, Session, TreeEvent, TreeWatch, Watcher};
 pub(crate) use self::size::of_write;
 pub use self::state::ConnectionState;
 pub(crate) use self::validity::{Dependant, Health};

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, join, select};
+use futures_util::future::{Either, select};
 use tokio::time::timeout;
 use zookeeper_client as zk;
 
@@ -155,8 +155,7 @@ impl Client {
     /// Whether a node exists at this full path. Sees everything that was done before the call.
     pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
         let looking = self.request("look for", path, |session| async move {
-            let (synced, stat) = join(session.sync(path), session.stat(path)).await;
-            Ok(synced.and(stat)?.is_some())
+            Ok(session.synced(path, session.stat(path)).await?.is_some())
         });
         self.unless_closed(looking).await
     }

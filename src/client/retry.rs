@@ -126,6 +126,10 @@ impl Default for RetryPolicy {
     }
 }
 
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause of background work.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// Counts the consecutive failures of one operation.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
@@ -157,6 +161,14 @@ impl Failures {
         tracing::debug!(%error, retry = self.count, ?delay, "trying again");
         tokio::time::sleep(delay).await;
         Ok(())
+    }
+
+    /// Waits before the next attempt of background work, which never gives up: longer with each consecutive failure,
+    /// whatever the error, up to [`LONGEST_PAUSE`].
+    pub(crate) async fn pause_in_background(&mut self, error: Error) {
+        let policy = RetryPolicy::bounded_exponential_backoff(SHORTEST_PAUSE, LONGEST_PAUSE, u32::MAX);
+        // This policy never gives up.
+        let _ = self.pause_or(error, &policy).await;
     }
 
     /// Resets the count after a success.

@@ -23,6 +23,21 @@ pub enum ConnectionState {
 }
 
 impl ConnectionState {
+    /// Its name in metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Connected | Self::Reconnected => "connected",
+            Self::Suspended => "suspended",
+            Self::Lost => "lost",
+            Self::ReadOnly => "read_only",
+            Self::Closed => "closed",
+        }
+    }
+
+    pub(super) fn accepts_writes(self) -> bool {
+        matches!(self, Self::Connected | Self::Reconnected)
+    }
+
     /// Returns whether there is a connection to a server.
     pub fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::Reconnected | Self::ReadOnly)

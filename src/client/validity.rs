@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::clock::Moment;
 use super::keep_alive::KeepAlive;
 use super::signs::{Sign, Signs};
+use crate::meters::ValidityMeter;
 
 /// How certain it is that the session is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,7 @@ pub(crate) struct Validity {
     dependants: AtomicUsize,
     /// Notified if the session is depended on while a sign of life is overdue.
     needed: Notify,
+    meter: ValidityMeter,
 }
 
 impl Validity {
@@ -78,6 +80,7 @@ impl Validity {
             health: watch::Sender::new(Health::Sound),
             dependants: AtomicUsize::new(0),
             needed: Notify::new(),
+            meter: ValidityMeter::default(),
         }
     }
 
@@ -112,8 +115,12 @@ impl Validity {
     /// Records that a request sent at that time has been answered now.
     pub(crate) fn answered(&self, sign: Sign, sent: Moment) {
         let mut signs = self.signs.lock();
-        let now = Moment::now().since(self.start);
-        signs.answered(sign, nanos(sent.since(self.start)), nanos(now));
+        let now = nanos(Moment::now().since(self.start));
+        // Without a holder, no one cares to confirm it in time.
+        if sign == Sign::Confirmed && self.is_needed() {
+            self.meter.confirmed(|| Duration::from_nanos(signs.until().saturating_sub(now)));
+        }
+        signs.answered(sign, nanos(sent.since(self.start)), now);
         self.read(&signs);
     }
 
@@ -130,6 +137,11 @@ impl Validity {
     /// Returns [`ends_at`](Self::ends_at) on the clock of tokio's timers, as far as it can be converted now.
     pub(crate) fn until(&self) -> Instant {
         self.ends_at().instant()
+    }
+
+    /// Returns how much longer the session is valid, as far as is known now.
+    pub(super) fn left(&self) -> Duration {
+        self.ends_at().since(Moment::now())
     }
 
     pub(crate) fn is_valid(&self) -> bool {

@@ -62,7 +62,8 @@ impl ClientBuilder {
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid, or if called outside of a
     /// tokio runtime.
     pub fn from_zookeeper(self, zookeeper: zk::Client) -> Result<Client> {
-        let origin = Origin::Adopted { chroot: zookeeper.path().to_owned() };
+        let origin =
+            Origin::Adopted { session_id: zookeeper.session_id().0, chroot: zookeeper.path().to_owned() };
         let runtime = Handle::try_current().map_err(|_| Error::InvalidArgument {
             argument: "runtime",
             reason:
@@ -96,6 +97,7 @@ impl ClientBuilder {
             drop_timeout: self.drop_timeout,
             terms: self.terms,
             compresses: self.compresses,
+            labels: self.labels,
         };
         Ok(Client::new(Core::start(config, home, self.identity, source)))
     }

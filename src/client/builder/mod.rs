@@ -13,6 +13,7 @@ use super::acl::AclProvider;
 use super::keep_alive::KeepAlive;
 use super::retry::RetryPolicy;
 use super::validity::Terms;
+use crate::meters::Labels;
 
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(15);
 const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
@@ -54,6 +55,7 @@ pub struct ClientBuilder {
     is_authenticated: bool,
     /// Whether TLS options were given.
     is_encrypted: bool,
+    labels: Labels,
 }
 
 impl ClientBuilder {
@@ -72,6 +74,7 @@ impl ClientBuilder {
             retry: RetryPolicy::default(),
             is_authenticated: false,
             is_encrypted: false,
+            labels: Labels::default(),
         }
     }
 
@@ -253,6 +256,27 @@ impl ClientBuilder {
     /// Sets what is retried, and how often, when the connection fails. See [`RetryPolicy`] for the default.
     pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
+        self
+    }
+
+    /// Sets a function that returns the label of a lock in metrics, from its full path. The path by default, as is
+    /// right for few locks. Let locks by key share a label: each label has time series of its own.
+    ///
+    /// The function is called for each lock object that is made. See the
+    /// [guide](crate::guide::observing#metrics) for the metrics.
+    ///
+    /// ```no_run
+    /// # async fn example() -> zk_recipes::Result<()> {
+    /// // "/locks/orders/4711" counts as "/locks/orders".
+    /// let builder = zk_recipes::Client::builder()
+    ///     .metric_label(|path| path.rsplit_once('/').map_or(path, |(parent, _)| parent).to_owned());
+    /// let client = builder.connect("zk1:2181,zk2:2181,zk3:2181").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "metrics")]
+    pub fn metric_label(mut self, label_of: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.labels = Labels::new(label_of);
         self
     }
 

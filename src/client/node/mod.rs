@@ -50,7 +50,7 @@ pub(crate) struct OwnWatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeForm {
     /// The part of the name that identifies the recipe.
-    pub(crate) marker: &'static str,
+    pub(crate) marker: Cow<'static, str>,
     /// The number at the end of the name; `None` for the next one that the server assigns.
     pub(crate) number: Option<i32>,
     /// `None` for the client's identity.
@@ -458,7 +458,7 @@ mod tests {
     fn only_what_one_request_can_delete_is_deleted_in_one_transaction() {
         let client = Client::connect_lazily("127.0.0.1:1").unwrap();
         let node = |session: &Arc<Session>, parent: &str, exists: bool| {
-            let form = NodeForm { marker: "lock-", number: None, data: None };
+            let form = NodeForm { marker: "lock-".into(), number: None, data: None };
             let mut node = EphemeralNode::new(&client, session.clone(), &parent.into(), form);
             if exists {
                 node.exists("/a/1", None);
@@ -489,7 +489,7 @@ mod tests {
         let client = Client::connect_lazily("127.0.0.1:1").unwrap();
         let session = session();
         let node = |bytes: usize| {
-            let form = NodeForm { marker: "lock-", number: None, data: Some(vec![0; bytes].into()) };
+            let form = NodeForm { marker: "lock-".into(), number: None, data: Some(vec![0; bytes].into()) };
             EphemeralNode::new(&client, session.clone(), &"/a".into(), form)
         };
         let create = |mut node: EphemeralNode| node.create().now_or_never().unwrap();

@@ -1,5 +1,6 @@
 //! The requests that prove that a session is alive, and bring its server up to date.
 
+use futures_util::future::join;
 use tokio::time::sleep;
 use zookeeper_client as zk;
 
@@ -8,6 +9,7 @@ use super::super::signs::Probe;
 use super::super::write::Write;
 use super::Session;
 use super::reply::lost;
+use crate::meters::Request;
 
 impl Session {
     /// Brings the server of this session up to date with what the leader knows; but that leader may have been
@@ -16,7 +18,19 @@ impl Session {
         self.sync_on(self.connected()?.zookeeper(), path).await
     }
 
+    /// Reads what includes every change that was made before the call, as far as [`sync`](Self::sync) goes.
+    pub(crate) async fn synced<T>(
+        &self,
+        path: &str,
+        read: impl Future<Output = Result<T, zk::Error>>,
+    ) -> Result<T, zk::Error> {
+        // Sent together: a server answers the requests of a session in order.
+        let (synced, read) = join(self.sync(path), read).await;
+        synced.and(read)
+    }
+
     async fn sync_on(&self, zookeeper: &zk::Client, path: &str) -> Result<(), zk::Error> {
+        self.requests.count(Request::Sync);
         let sent = Moment::now();
         zookeeper.sync(path).await.map_err(lost)?;
         self.validity.answered(Probe::Sync.sign(self.validity.keep_alive()), sent);
@@ -73,8 +87,13 @@ impl Session {
     }
 
     async fn hear_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
+        self.requests.count(Request::Exists);
         let sent = Moment::now();
-        zookeeper.check_stat("/").await.map_err(lost)?;
+        match zookeeper.check_stat("/").await {
+            // An answer, where the servers want a permission for it.
+            Ok(_) | Err(zk::Error::NoAuth) => {}
+            Err(error) => return Err(lost(error)),
+        }
         self.validity.answered(Probe::Read.sign(self.validity.keep_alive()), sent);
         Ok(())
     }

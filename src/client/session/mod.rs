@@ -2,8 +2,12 @@
 
 mod confirm;
 mod connectivity;
+mod post;
 mod reads;
 mod reply;
+mod set_watch;
+mod tree_watch;
+mod trees;
 mod watcher;
 mod writes;
 
@@ -11,15 +15,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use zookeeper_client as zk;
 
 pub(super) use self::connectivity::Connectivity;
+pub(crate) use self::reads::Read;
+pub(crate) use self::tree_watch::{TreeEvent, TreeWatch};
+use self::trees::Trees;
 pub(crate) use self::watcher::Watcher;
 pub(crate) use self::writes::NewNode;
 use super::connection::Connection;
 use super::validity::{Health, Validity};
+use crate::meters::{Request, Requests};
+
+/// How many requests of those that may be very many are under way at once. While a server has a thousand of them (its
+/// `globalOutstandingLimit`), it reads no more from anyone; and what keeps the session valid waits behind them.
+const AT_ONCE: usize = 200;
 
 /// A session, from its establishment on. The epoch distinguishes it from earlier and later sessions of the same
 /// client.
@@ -40,6 +53,12 @@ pub(crate) struct Session {
     connectivity: watch::Sender<Connectivity>,
     /// Whether its servers do not tell when the nodes that a transaction creates were created.
     tells_no_dates: AtomicBool,
+    /// The turns of requests that may be very many.
+    turns: Semaphore,
+    trees: Arc<Trees>,
+    /// Where requests are finished whose callers have gone.
+    runtime: Option<Handle>,
+    requests: Requests,
 }
 
 /// The connection right before a request is made.
@@ -57,6 +76,10 @@ impl Session {
             validity: Arc::new(validity),
             connectivity: watch::Sender::new(Connectivity::Down(0)),
             tells_no_dates: AtomicBool::new(false),
+            turns: Semaphore::new(AT_ONCE),
+            trees: Arc::default(),
+            runtime: Handle::try_current().ok(),
+            requests: Requests::default(),
         }
     }
 
@@ -183,6 +206,16 @@ impl Session {
     /// Same as [`Connectivity::usable`].
     fn connected(&self) -> Result<Arc<Connection>, zk::Error> {
         self.connectivity.borrow().usable().cloned()
+    }
+
+    /// Returns the current connection, for a request that is made right after.
+    ///
+    /// # Errors
+    /// Same as [`connected`](Self::connected).
+    fn connected_for(&self, request: Request) -> Result<Arc<Connection>, zk::Error> {
+        let connection = self.connected()?;
+        self.requests.count(request);
+        Ok(connection)
     }
 
     /// Waits until there is a connection to make requests on, or the session is over.

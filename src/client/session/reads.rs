@@ -3,19 +3,30 @@
 use std::time::Duration;
 
 use futures_util::future::{join, try_join_all};
+use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 use zookeeper_client as zk;
 
 use super::reply::lost;
+use super::set_watch::SetWatch;
+use super::trees::{OneShot, Setting};
 use super::{Session, Watcher};
 use crate::failure::Failure;
+use crate::meters::Request;
 
 /// The pause between attempts while there is no connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// One of the reads of [`Session::read_many`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Read<'a> {
+    Data(&'a str),
+    Children(&'a str),
+}
+
 impl Session {
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<String>, zk::Error> {
-        self.connected()?.zookeeper().list_children(path).await.map_err(lost)
+        self.connected_for(Request::List)?.zookeeper().list_children(path).await.map_err(lost)
     }
 
     /// Returns the paths of the ephemeral nodes of this session in `parent` for which `is_wanted` returns true.
@@ -41,6 +52,7 @@ impl Session {
         // After a reconnect, the current server may lag behind the one that handled a create, or follow a leader
         // that has been replaced. `join` polls in this order, and the first poll sends; without the async block,
         // the call itself would send.
+        self.requests.count(Request::List);
         let listing = async { zookeeper.list_ephemerals(prefix).await };
         let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
         confirmed?;
@@ -78,21 +90,31 @@ impl Session {
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
-        self.connected()?.zookeeper().check_stat(path).await.map_err(lost)
+        self.connected_for(Request::Exists)?.zookeeper().check_stat(path).await.map_err(lost)
     }
 
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat), zk::Error> {
-        self.connected()?.zookeeper().get_data(path).await.map_err(lost)
+        self.connected_for(Request::GetData)?.zookeeper().get_data(path).await.map_err(lost)
     }
 
     /// Reads the data of a node, and watches the node for its deletion or a change of its data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
-        let connection = self.connected()?;
-        let (data, stat, watcher) = connection.zookeeper().get_and_watch_data(path).await.map_err(lost)?;
-        Ok((data, stat, Watcher::new(watcher, &connection)))
+        let connection = self.connected_for(Request::GetData)?;
+        let one_shot = match self.trees.watch_node(path) {
+            Setting::Server(one_shot) => one_shot,
+            Setting::Local(local) => {
+                let (data, stat) = connection.zookeeper().get_data(path).await.map_err(lost)?;
+                return Ok((data, stat, Watcher::local(local, &connection)));
+            }
+        };
+        let sent = (connection.clone(), path.to_owned());
+        let watching = async move { sent.0.zookeeper().get_and_watch_data(&sent.1).await };
+        let ((data, stat, watcher), one_shot) = self.set_watch(watching, one_shot).await?;
+        Ok((data, stat, Watcher::new(watcher, &connection, one_shot)))
     }
 
-    /// Reads and watches as [`watch_data`](Self::watch_data) does, again and again while there is no connection.
+    /// Reads and watches as [`watch_data`](Self::watch_data) does, again and again while there is no connection. Takes
+    /// turns with others, since a client that is connected again watches all its locks again.
     ///
     /// # Errors
     /// The server refuses, or the session is over.
@@ -102,7 +124,10 @@ impl Session {
     ) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
         loop {
             self.ready().await;
-            match self.watch_data(path).await {
+            let turn = self.turns.acquire().await;
+            let watched = self.watch_data(path).await;
+            drop(turn);
+            match watched {
                 Ok(watched) => return Ok(watched),
                 Err(error) if Failure::of(&error).is_passing() => sleep(PAUSE).await,
                 Err(error) => return Err(error),
@@ -112,15 +137,66 @@ impl Session {
 
     /// Watches a node for its creation, its deletion or a change of its data. Returns whether it exists.
     pub(crate) async fn watch_existence(&self, path: &str) -> Result<(bool, Watcher), zk::Error> {
-        let connection = self.connected()?;
-        let (stat, watcher) = connection.zookeeper().check_and_watch_stat(path).await.map_err(lost)?;
-        Ok((stat.is_some(), Watcher::new(watcher, &connection)))
+        let (stat, watcher) = self.watch_stat(path).await?;
+        Ok((stat.is_some(), watcher))
+    }
+
+    /// Watches a node as [`watch_existence`](Self::watch_existence) does, and returns its `Stat` if it exists. Some
+    /// servers need no permission for that, but do not report the event without it; others (3.9.5) answer `NoAuth`.
+    pub(crate) async fn watch_stat(&self, path: &str) -> Result<(Option<zk::Stat>, Watcher), zk::Error> {
+        let connection = self.connected_for(Request::Exists)?;
+        let one_shot = match self.trees.watch_node(path) {
+            Setting::Server(one_shot) => one_shot,
+            Setting::Local(local) => {
+                let stat = connection.zookeeper().check_stat(path).await.map_err(lost)?;
+                return Ok((stat, Watcher::local(local, &connection)));
+            }
+        };
+        let sent = (connection.clone(), path.to_owned());
+        let watching = async move { sent.0.zookeeper().check_and_watch_stat(&sent.1).await };
+        let ((stat, watcher), one_shot) = self.set_watch(watching, one_shot).await?;
+        Ok((stat, Watcher::new(watcher, &connection, one_shot)))
     }
 
     /// Lists the children, and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
-        let connection = self.connected()?;
-        let (children, watcher) = connection.zookeeper().list_and_watch_children(path).await.map_err(lost)?;
-        Ok((children, Watcher::new(watcher, &connection)))
+        let connection = self.connected_for(Request::List)?;
+        let one_shot = self.trees.watch_children(path);
+        let sent = (connection.clone(), path.to_owned());
+        let watching = async move { sent.0.zookeeper().list_and_watch_children(&sent.1).await };
+        let ((children, watcher), one_shot) = self.set_watch(watching, one_shot).await?;
+        Ok((children, Watcher::new(watcher, &connection, one_shot)))
+    }
+
+    /// Makes a request for a one-shot watch. If the caller gives up, the watch is removed when the reply has come, and
+    /// is accounted for until then.
+    async fn set_watch<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = Result<T, zk::Error>> + Send + Sync + 'static,
+        one_shot: OneShot,
+    ) -> Result<(T, OneShot), zk::Error> {
+        SetWatch::new(request, one_shot, self.runtime.clone()).await.map_err(lost)
+    }
+
+    /// Reads several nodes in one request. Each has an outcome of its own.
+    ///
+    /// # Errors
+    /// Nothing is read. [`Unimplemented`](zk::Error::Unimplemented) from servers before 3.6, and as every request.
+    pub(crate) async fn read_many(&self, reads: &[Read<'_>]) -> Result<Vec<zk::MultiReadResult>, zk::Error> {
+        let connection = self.connected_for(Request::MultiRead)?;
+        let mut reader = connection.zookeeper().new_multi_reader();
+        for read in reads {
+            match read {
+                Read::Data(path) => reader.add_get_data(path)?,
+                Read::Children(path) => reader.add_get_children(path)?,
+            }
+        }
+        reader.commit().await.map_err(lost)
+    }
+
+    /// Waits until few enough requests of those that may be very many are under way.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.turns.acquire().await.ok()
     }
 }

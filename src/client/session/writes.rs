@@ -16,6 +16,7 @@ use super::super::write::Write;
 use super::Session;
 use super::reply::{is_committed, lost};
 use crate::failure::Failure;
+use crate::meters::Request;
 
 /// An ephemeral node to be created.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl NewNode<'_> {
 impl Session {
     /// Creates an ephemeral node.
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
-        let connection = self.connected()?;
+        let connection = self.connected_for(Request::Create)?;
         let zookeeper = connection.zookeeper();
         let sent = Moment::now();
         let options = node.mode().with_acls(Acls::new(&node.acl));
@@ -140,6 +141,7 @@ impl Session {
             let added = write.add_to(&mut writer);
             added.map_err(|source| zk::MultiWriteError::OperationFailed { index, source })?;
         }
+        self.requests.count(Request::Multi);
         let sent = Moment::now();
         let results = writer.commit().await.map_err(|error| match error {
             zk::MultiWriteError::RequestFailed { source } => {
@@ -167,16 +169,16 @@ impl Session {
         path: &str,
         data: &[u8],
         acl: &[Acl],
-    ) -> Result<(), zk::Error> {
-        let connection = self.connected()?;
+    ) -> Result<zk::Stat, zk::Error> {
+        let connection = self.connected_for(Request::Create)?;
         let sent = Moment::now();
         let options = CreateMode::Persistent.with_acls(Acls::new(acl));
-        self.written(sent, connection.zookeeper().create(path, data, &options).await).map(|_| ())
+        self.written(sent, connection.zookeeper().create(path, data, &options).await).map(|(stat, _)| stat)
     }
 
     /// Creates a container node without data. Succeeds if the node already exists.
     pub(crate) async fn create_container(&self, path: &str, acl: &[Acl]) -> Result<(), zk::Error> {
-        let connection = self.connected()?;
+        let connection = self.connected_for(Request::Create)?;
         let sent = Moment::now();
         let options = CreateMode::Container.with_acls(Acls::new(acl));
         match self.written(sent, connection.zookeeper().create(path, &[], &options).await) {
@@ -191,16 +193,23 @@ impl Session {
         path: &str,
         data: &[u8],
         version: Option<i32>,
-    ) -> Result<(), zk::Error> {
-        let connection = self.connected()?;
+    ) -> Result<zk::Stat, zk::Error> {
+        let connection = self.connected_for(Request::SetData)?;
         let sent = Moment::now();
-        self.written(sent, connection.zookeeper().set_data(path, data, version).await).map(|_| ())
+        self.written(sent, connection.zookeeper().set_data(path, data, version).await)
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
-        let connection = self.connected()?;
+        let connection = self.connected_for(Request::Delete)?;
         let sent = Moment::now();
         self.written(sent, connection.zookeeper().delete(path, None).await)
+    }
+
+    /// Deletes a node if it has that version.
+    pub(crate) async fn delete_version(&self, path: &str, version: i32) -> Result<(), zk::Error> {
+        let connection = self.connected_for(Request::Delete)?;
+        let sent = Moment::now();
+        self.written(sent, connection.zookeeper().delete(path, Some(version)).await)
     }
 
     /// Sends a delete before it returns, or as soon as there is a connection. The future yields the reply.
@@ -216,6 +225,7 @@ impl Session {
                 session.delete(&path).await
             });
         };
+        self.requests.count(Request::Delete);
         let sent = Moment::now();
         let deleting = connection.zookeeper().delete(path, None);
         Box::pin(deleting.map(move |answer| session.written(sent, answer)))
