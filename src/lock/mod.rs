@@ -1,7 +1,7 @@
 //! The locks, and the guards by which they are held.
 
 mod acquiring;
-mod deadline;
+pub(crate) mod deadline;
 mod holding;
 mod inter_process_lock;
 mod locks;
@@ -11,6 +11,7 @@ mod node_name;
 mod operating;
 mod options;
 mod owner;
+mod quorum;
 mod read_lock;
 mod read_write;
 mod semaphore;
@@ -21,6 +22,7 @@ pub(crate) use self::acquiring::attempt::{Acquirable, Contending, Entry, granted
 pub(crate) use self::acquiring::reentrant::Reentrant;
 pub use self::acquiring::ticket::Ticket;
 pub use self::holding::guard::LockGuard;
+pub use self::holding::quorum_guard::QuorumGuard;
 pub use self::holding::state::{LockState, SuspectPolicy};
 pub use self::holding::transaction::Transaction;
 pub use self::inter_process_lock::InterProcessLock;
@@ -33,6 +35,7 @@ pub use self::operating::revoke::{ask, ask_participant, force_release, force_rel
 pub(crate) use self::operating::revoke::{election_of_latch, request_to_latch, send_request};
 pub use self::options::LockOptions;
 pub use self::owner::Owner;
+pub use self::quorum::QuorumLock;
 pub use self::read_lock::ReadLock;
 pub use self::read_write::ReadWriteLock;
 pub use self::semaphore::Semaphore;

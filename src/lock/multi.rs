@@ -121,8 +121,9 @@ impl MultiLock {
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`]: the maximum hold time is zero, the node data is not allowed (see
-    ///   [`LockOptions::node_data`]), the lock is to [linger](LockOptions::linger), or this multi-lock was made [of existing locks](Self::of), on which you set
-    ///   the options instead.
+    ///   [`LockOptions::node_data`]), the lock is to [linger](LockOptions::linger) or to have a
+    ///   [cohort](LockOptions::cohort), or this multi-lock was made [of existing locks](Self::of), on which you set the
+    ///   options instead.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         let Acquire::Together(together, owner) = &self.acquire else {
             // A hold time of all would run while the next lock is waited for.

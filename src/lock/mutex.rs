@@ -40,6 +40,7 @@ use crate::queue::{Kind, MUTEX};
 /// contender before that. Curator needs two round trips to acquire the lock and one to release it.
 ///
 /// With [`LockOptions::linger`], a client acquires the lock again without a request, as long as no one else has come.
+/// With [`LockOptions::cohort`], the tasks of a client hand the lock on among themselves without a request.
 ///
 /// From the second acquire on, and as long as the client has a lock object for the path, the path itself is
 /// watched, to notice that it is removed and created again.
@@ -91,8 +92,9 @@ impl InterProcessMutex {
     /// has no maximum hold time, and its node data is the client's identity.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time or the time to linger is
-    ///   zero, or the node data is not allowed (see [`LockOptions::node_data`](crate::LockOptions::node_data)).
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time, the time to linger, the
+    ///   cohort or its time is zero, there is a time of the cohort without a cohort, or the node data is not allowed
+    ///   (see [`LockOptions::node_data`](crate::LockOptions::node_data)).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { lock: self.lock.with_options_of_mutex(options)? })
     }
@@ -135,7 +137,9 @@ impl InterProcessMutex {
     /// - [`Error::NotConnected`](crate::Error::NotConnected): the server cannot be reached, the retry
     ///   policy is exhausted, and nothing could be sent.
     /// - [`Error::WouldDeadlock`](crate::Error::WouldDeadlock): the same owner holds this path through
-    ///   another lock object of this client, or holds the read lock while acquiring the write lock.
+    ///   another lock object of this client, or holds the read lock while acquiring the write lock. Or other owners of
+    ///   this client, for whom it would wait, wait for what it holds; only with
+    ///   [`LockOptions::detect_deadlocks`](crate::LockOptions::detect_deadlocks).
     /// - [`Error::KindConflict`](crate::Error::KindConflict): another kind of recipe uses this path.
     ///   Either a contender of that kind comes first in the queue, or this client has acquired the path
     ///   through a lock object of that kind that still exists.
@@ -152,7 +156,7 @@ impl InterProcessMutex {
     /// Acquires the lock if it is available immediately; returns `None` otherwise.
     ///
     /// `None` means that another owner holds the lock or is ahead in the queue, so a later try may
-    /// succeed. An owner that would wait for itself gets
+    /// succeed. An owner that holds this path itself, so that it cannot be granted, gets
     /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) instead, as from every other acquire: no
     /// later try could succeed.
     ///

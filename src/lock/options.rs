@@ -7,6 +7,9 @@ use crate::client::validate_node_data;
 use crate::error::{Error, Result};
 use crate::lock::holding::state::SuspectPolicy;
 
+/// For how long a cohort keeps others out, unless told otherwise.
+const COHORT_TIME: Duration = Duration::from_millis(100);
+
 /// Options for the acquires of a lock object, passed to its `with_options`.
 ///
 /// ```
@@ -36,6 +39,11 @@ pub struct LockOptions {
     node_data: Option<Arc<[u8]>>,
     suspect_policy: SuspectPolicy,
     linger: Option<Duration>,
+    cohort: Option<u32>,
+    cohort_time: Option<Duration>,
+    warn_wait: Option<Duration>,
+    warn_hold: Option<Duration>,
+    detect_deadlocks: bool,
 }
 
 impl LockOptions {
@@ -141,29 +149,205 @@ impl LockOptions {
         self
     }
 
+    /// Lets the acquires of this client hand the lock on among themselves: of those that wait through lock objects for
+    /// the same path with the same options, only one is in the queue, and a release passes its node to the next of
+    /// them, without a request. For a lock that many tasks of one process use at the same time.
+    ///
+    /// Within the client, it is first come, first served. **Towards others it is less fair:** while someone else may
+    /// be in the queue, the node is handed on at most `hand_ons` times, and not after the
+    /// [time of the cohort](Self::cohort_time), which is 100 ms unless set. Then the node is deleted, and this client
+    /// enters the queue again, behind the others. So whoever is next in the queue waits for the hold during which it
+    /// came, and then for `hand_ons` holds more; or for the time of the cohort and the hold that lasts at its end, if
+    /// that is less. Both the number and the time count from when this client is notified of others. While no one else is
+    /// in the queue, there is no limit. Without this option, the lock is strictly fair.
+    ///
+    /// It costs others more than that, too:
+    /// - They see the lock held between two holds of the cohort, so a client that only tries
+    ///   ([`try_acquire`](crate::InterProcessMutex::try_acquire)) may fail again and again.
+    /// - If this client dies or is cut off, others wait until its session times out. With many tasks on one lock, that
+    ///   is so without a cohort as well.
+    ///
+    /// A hold by a node that was handed on is as good as any other: it is valid, and is lost, under the same
+    /// conditions. Its [fencing token](crate::LockGuard::fencing_token) is that of the node, so it is **the same for
+    /// successive holders**. If you fence by the token, compare the pair of token and
+    /// [turn](crate::LockGuard::turn), which grows with each grant.
+    ///
+    /// - An acquire whose turn has come and that no one polls keeps the others of this client waiting, as with a
+    ///   [`tokio::sync::Mutex`]. A node that was handed on to it keeps other clients waiting for the time of the cohort,
+    ///   not longer. Poll each acquire until it is done, or drop it.
+    /// - A [`try_acquire`](crate::InterProcessMutex::try_acquire) does not stand in line. It returns `None` without a
+    ///   request while this client has the lock.
+    /// - A [ticket](crate::Ticket) always enters the queue. It counts as someone else, and so do the acquires of this
+    ///   client through lock objects with other options.
+    /// - With [`linger`](Self::linger), the node stays after the last of the waiting acquires as well. Without, it is
+    ///   deleted when no one of this client waits any more.
+    /// - With [`max_hold`](Self::max_hold), each hold has that time.
+    /// - A hold is released for good, without being handed on, after a
+    ///   [transaction](crate::LockGuard::transaction) with an unknown outcome, while a receiver of
+    ///   [`watch_state`](crate::LockGuard::watch_state) exists, when someone
+    ///   [asks](crate::operate::ask) for the lock, and if the session is suspect.
+    /// - Children of the lock's path that are no contenders count as others.
+    ///
+    /// For each node that it is granted, the client lists and watches the children of the path, and watches the node. A
+    /// hold that ends before that is answered is handed on when it is.
+    ///
+    /// ```
+    /// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
+    /// use zk_recipes::{InterProcessMutex, LockOptions};
+    ///
+    /// let options = LockOptions::new().cohort(100);
+    /// let mutex = InterProcessMutex::new(&client, "/locks/ledger")?.with_options(options)?;
+    /// for _ in 0..64 {
+    ///     let mutex = mutex.clone();
+    ///     tokio::spawn(async move {
+    ///         let guard = mutex.acquire().await?;
+    ///         println!("{:?}", (guard.fencing_token(), guard.turn()));
+    ///         guard.release().await
+    ///     });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The `with_options` of an [`InterProcessMutex`](crate::InterProcessMutex) refuses zero with
+    /// [`Error::InvalidArgument`], and that of any other lock refuses any number. A multi-lock [of existing
+    /// locks](crate::MultiLock::of) may have members with a cohort.
+    ///
+    /// Corresponds to the cohort locks of NUMA machines. Curator has nothing like it.
+    pub fn cohort(mut self, hand_ons: u32) -> Self {
+        self.cohort = Some(hand_ons);
+        self
+    }
+
+    /// Sets for how long a [cohort](Self::cohort) hands the lock on while others may be in the queue. 100 ms unless
+    /// set.
+    ///
+    /// # Errors
+    /// The `with_options` of an [`InterProcessMutex`](crate::InterProcessMutex) refuses a `time` of zero, and any
+    /// `time` without a cohort, with [`Error::InvalidArgument`]. That of any other lock refuses any `time`.
+    pub fn cohort_time(mut self, time: Duration) -> Self {
+        self.cohort_time = Some(time);
+        self
+    }
+
+    /// Logs a warning, by `tracing`, about each acquire that waits for longer than `wait`, and about each hold that
+    /// lasts longer than `hold`. `None` for no warning.
+    ///
+    /// The warning about a wait names the holder, which takes some requests, and is repeated after twice the time, four
+    /// times the time and so on. The warning about a hold comes once. See the
+    /// [guide](crate::guide::observing#spans-and-warnings) for all that is logged.
+    ///
+    /// ```
+    /// # fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
+    /// use std::time::Duration;
+    /// use zk_recipes::LockOptions;
+    ///
+    /// let (wait, hold) = (Duration::from_secs(10), Duration::from_secs(60));
+    /// let watched = mutex.with_options(LockOptions::new().warn_after(wait, hold))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The `with_options` of the lock refuses a time of zero with [`Error::InvalidArgument`].
+    pub fn warn_after(
+        mut self,
+        wait: impl Into<Option<Duration>>,
+        hold: impl Into<Option<Duration>>,
+    ) -> Self {
+        (self.warn_wait, self.warn_hold) = (wait.into(), hold.into());
+        self
+    }
+
+    /// Sets whether the acquires and the holds of this lock object count when the client looks for deadlocks: owners that
+    /// hold locks and wait for each other's. Off unless set.
+    ///
+    /// An acquire that would close such a cycle fails with [`Error::WouldDeadlock`], which names the owners and the paths,
+    /// and leaves the queue; the others go on waiting. Release what the owner holds, so that they get it, and start over.
+    /// The client knows this without a request, whichever kinds of locks are involved.
+    ///
+    /// **Use it where each [`Owner`](crate::Owner) does one thing at a time**, and releases by itself what it holds: then
+    /// an owner that waits releases nothing. A task is one owner unless you name another. So these need owners of their
+    /// own, or they are refused although no one would have waited for ever:
+    /// - Futures that run side by side in one task, as by `join!`, `select!` or `buffer_unordered`.
+    /// - A guard that you move to another task, which may release it while the owner waits.
+    ///
+    /// The client does not see a timeout around an acquire, as that of `tokio::time::timeout`. Use `try_acquire_for`.
+    ///
+    /// Under that rule, only what would last for ever is reported:
+    /// - A wait with a deadline ([`try_acquire_for`](crate::InterProcessMutex::try_acquire_for)) and a hold with a
+    ///   [maximum hold time](Self::max_hold) end by themselves, so there is no deadlock while one is part of the cycle.
+    /// - A waiter for permits is stuck only if the permits of owners that go on are not enough for it. While the number of
+    ///   permits is a [`SharedCount`](crate::shared::SharedCount), which may be raised, it counts as one that goes on.
+    ///
+    /// Not all of it is found. The client looks when an acquire begins to wait, or comes to wait for someone else; not
+    /// when a deadline passes, or when one of several waits of an owner is granted. It does not see the places of tickets
+    /// that are not awaited, the members of a [`QuorumLock`](crate::QuorumLock), and the owners of other clients: for
+    /// these, use `zklock deadlocks`.
+    ///
+    /// With or without it, an owner that holds a path is refused there through another lock object.
+    ///
+    /// ```
+    /// # fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
+    /// use zk_recipes::{InterProcessMutex, LockOptions};
+    ///
+    /// let options = LockOptions::new().detect_deadlocks(true);
+    /// let from = InterProcessMutex::new(&client, "/accounts/1")?.with_options(options.clone())?;
+    /// let to = InterProcessMutex::new(&client, "/accounts/2")?.with_options(options)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Curator has nothing like it.
+    pub fn detect_deadlocks(mut self, detect: bool) -> Self {
+        self.detect_deadlocks = detect;
+        self
+    }
+
     /// # Errors
     /// - [`Error::InvalidArgument`]: the maximum hold time is zero, the node data is not allowed, or the lock is to
-    ///   linger.
+    ///   linger or to have a cohort.
     pub(crate) fn validated(self) -> Result<Self> {
-        if self.linger.is_some() {
-            let reason = "only an `InterProcessMutex` can linger; leave it out for any other lock".into();
-            return Err(Error::InvalidArgument { argument: "linger", reason });
+        let is_set = [
+            ("linger", self.linger.is_some()),
+            ("cohort", self.cohort.is_some()),
+            ("cohort_time", self.cohort_time.is_some()),
+        ];
+        if let Some((argument, _)) = is_set.into_iter().find(|(_, is_set)| *is_set) {
+            let reason = "only for an `InterProcessMutex`; leave it out for any other lock".into();
+            return Err(Error::InvalidArgument { argument, reason });
         }
         self.validated_for_mutex()
     }
 
-    /// Validates the options of a mutex, which may linger.
+    /// Validates the options of a mutex, which may linger and have a cohort.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`]: one of the times is zero, or the node data is not allowed.
+    /// - [`Error::InvalidArgument`]: the cohort or one of the times is zero, there is a time of the cohort without a
+    ///   cohort, or the node data is not allowed.
     pub(crate) fn validated_for_mutex(self) -> Result<Self> {
         if self.linger.is_some_and(|linger| linger.is_zero()) {
             let reason = "it must be greater than zero; leave it out for a lock that does not linger".into();
             return Err(Error::InvalidArgument { argument: "linger", reason });
         }
+        if self.cohort == Some(0) {
+            let reason = "it must be greater than zero; leave it out for strict fairness".into();
+            return Err(Error::InvalidArgument { argument: "cohort", reason });
+        }
+        if let Some(time) = self.cohort_time
+            && (time.is_zero() || self.cohort.is_none())
+        {
+            let reason = if time.is_zero() { "it must be greater than zero" } else { "set `cohort` as well" };
+            return Err(Error::InvalidArgument { argument: "cohort_time", reason: reason.into() });
+        }
         if self.max_hold.is_some_and(|max_hold| max_hold.is_zero()) {
             let reason = "it must be greater than zero; leave it out for no limit".into();
             return Err(Error::InvalidArgument { argument: "max_hold", reason });
+        }
+        if [self.warn_wait, self.warn_hold].contains(&Some(Duration::ZERO)) {
+            let reason = "the times must be greater than zero; use `None` for no warning".into();
+            return Err(Error::InvalidArgument { argument: "warn_after", reason });
         }
         if let Some(data) = &self.node_data {
             validate_node_data("node data", data)?;
@@ -181,6 +365,25 @@ impl LockOptions {
 
     pub(crate) fn linger_time(&self) -> Option<Duration> {
         self.linger
+    }
+
+    /// How often a node is handed on while others may wait, and for how long; `None` without a cohort.
+    pub(crate) fn cohort_terms(&self) -> Option<(u32, Duration)> {
+        Some((self.cohort?, self.cohort_time.unwrap_or(COHORT_TIME)))
+    }
+
+    /// After which time of waiting to warn.
+    pub(crate) fn warns_of_wait(&self) -> Option<Duration> {
+        self.warn_wait
+    }
+
+    /// After which time of holding to warn.
+    pub(crate) fn warns_of_hold(&self) -> Option<Duration> {
+        self.warn_hold
+    }
+
+    pub(crate) fn detects_deadlocks(&self) -> bool {
+        self.detect_deadlocks
     }
 
     pub(crate) fn on_suspect(&self) -> SuspectPolicy {

@@ -1,5 +1,6 @@
 //! The identity by which a re-entrant lock recognizes its owner.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
@@ -11,6 +12,11 @@ use std::thread::ThreadId;
 /// A task is one owner. If a task runs several futures concurrently, with `join!`, `select!` or a stream of
 /// futures, a lock held by one of them can be re-entered by the others. Give each future an `Owner` or a task of
 /// its own.
+///
+/// What an owner holds counts as its own until it is released, wherever its guard is. With
+/// [`detect_deadlocks`](crate::LockOptions::detect_deadlocks), acquire with an `Owner` of its own what another task is to
+/// release: otherwise, the acquire of an owner that waits meanwhile may fail with
+/// [`WouldDeadlock`](crate::Error::WouldDeadlock).
 ///
 /// Outside of tokio tasks, the owner is the thread. This includes the future passed to `block_on`, and all futures
 /// that another executor runs on the same thread: there, a lock that one of them holds is open to all of them, and
@@ -52,6 +58,16 @@ impl Owner {
     /// Returns the owner that a lock object was given or else the current one.
     pub(crate) fn or_current(given: &Option<Self>) -> Self {
         given.clone().unwrap_or_else(Self::current)
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Identity::Task(task) => write!(f, "task {task}"),
+            Identity::Thread(thread) => write!(f, "{thread:?}"),
+            Identity::Explicit(number) => write!(f, "owner {number}"),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::owners::Owners;
 use crate::lock::operating::participant::Participant;
 use crate::queue::{FixedLimit, Limit, LockInternals};
-use crate::shared_count::SharedCount;
+use crate::shared::SharedCount;
 
 /// A number of permits, shared by all processes that use the same path.
 ///
@@ -156,7 +156,8 @@ impl Semaphore {
     }
 
     /// Returns a handle to the same semaphore that acquires for this owner instead of the current task. Permits are
-    /// not re-entrant: the owner only shows in [`is_owned_by`](Self::is_owned_by).
+    /// not re-entrant: the owner shows in [`is_owned_by`](Self::is_owned_by), and counts with
+    /// [`LockOptions::detect_deadlocks`].
     pub fn owned_by(&self, owner: &Owner) -> Self {
         Self { permits: self.permits.clone(), owner: Some(owner.clone()) }
     }
@@ -174,6 +175,8 @@ impl Semaphore {
     ///   be sent.
     /// - [`Error::PermitsDiffer`]: other processes use the path with more permits.
     /// - [`Error::KindConflict`]: another kind of recipe uses the path.
+    /// - [`Error::WouldDeadlock`]: too many permits are held by owners that wait for what this one holds. Only with
+    ///   [`LockOptions::detect_deadlocks`].
     /// - [`Error::InvalidArgument`]: several permits with this much [node data](LockOptions::node_data) do not fit
     ///   into one request.
     /// - [`Error::Closed`]: the client is closed, or is closed while waiting.

@@ -76,7 +76,8 @@ impl SemaphoreMutex {
     }
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task. The lock
-    /// is not re-entrant: the owner only shows in [`is_owned_by`](Self::is_owned_by).
+    /// is not re-entrant: the owner shows in [`is_owned_by`](Self::is_owned_by), and counts with
+    /// [`LockOptions::detect_deadlocks`].
     pub fn owned_by(&self, owner: &Owner) -> Self {
         Self { semaphore: self.semaphore.owned_by(owner) }
     }

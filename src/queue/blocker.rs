@@ -39,9 +39,11 @@ impl BlockerWatch {
         }
     }
 
-    /// Whether it watches that contender, was set on that connection, and has not fired.
-    pub(crate) fn is_still_on(&mut self, name: Option<&str>, on: Connection) -> bool {
-        Some(&*self.name) == name && self.on == on && self.watcher.seen().is_none()
+    /// Whether it watches that contender, was set on that connection, and will tell or has told of the end of that node.
+    pub(crate) fn tells_of(&mut self, name: Option<&str>, on: Connection) -> bool {
+        Some(&*self.name) == name
+            && self.on == on
+            && matches!(self.state(), WatchState::There | WatchState::Gone)
     }
 
     /// Waits until it has fired.

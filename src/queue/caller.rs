@@ -10,6 +10,8 @@ pub(crate) struct Caller(Arc<Flags>);
 #[derive(Debug)]
 struct Flags {
     may_wait: bool,
+    /// Whether it waits for a time only.
+    has_deadline: bool,
     /// Whether it has waited for others, as far as is known, and not for the servers.
     has_reached: AtomicBool,
     /// Whether no one wants the place any more.
@@ -19,33 +21,43 @@ struct Flags {
 }
 
 impl Caller {
-    /// A caller that waits, for a time or for as long as it takes.
+    /// A caller that waits for as long as it takes.
     pub(crate) fn waiting() -> Self {
-        Self::new(true)
+        Self::new(true, false)
+    }
+
+    /// A caller that waits for a time.
+    pub(crate) fn waiting_for_a_time() -> Self {
+        Self::new(true, true)
     }
 
     /// A caller that does not wait, and wants to know where it stands.
     pub(crate) fn asking() -> Self {
-        Self::new(false)
+        Self::new(false, false)
     }
 
-    fn new(may_wait: bool) -> Self {
+    fn new(may_wait: bool, has_deadline: bool) -> Self {
         let [has_reached, has_gone, has_sent] = Default::default();
-        Self(Arc::new(Flags { may_wait, has_reached, has_gone, has_sent }))
+        Self(Arc::new(Flags { may_wait, has_deadline, has_reached, has_gone, has_sent }))
     }
 
     /// Whether it can use a place whose standing is not known yet.
-    pub(super) fn may_wait(&self) -> bool {
+    pub(crate) fn may_wait(&self) -> bool {
         self.0.may_wait
     }
 
+    /// Whether it waits for a time only.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.0.has_deadline
+    }
+
     /// Records that a contender of the caller is in its queue.
-    pub(super) fn reached(&self) {
+    pub(crate) fn reached(&self) {
         self.0.has_reached.store(true, Ordering::Relaxed);
     }
 
     /// Records that what it wants is free, so that from now on it waits for the servers only.
-    pub(super) fn takes(&self) {
+    pub(crate) fn takes(&self) {
         self.0.has_reached.store(false, Ordering::Relaxed);
     }
 
@@ -59,7 +71,7 @@ impl Caller {
     }
 
     /// Whether the requests that it makes now are sent behind its create.
-    pub(super) fn has_sent(&self) -> bool {
+    pub(crate) fn has_sent(&self) -> bool {
         self.0.has_sent.load(Ordering::Relaxed)
     }
 

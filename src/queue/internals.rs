@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use zookeeper_client as zk;
 
@@ -127,6 +127,11 @@ impl LockInternals {
         here.chain(semaphores).chain(others).filter_map(|(_, queue)| queue.upgrade()).collect()
     }
 
+    /// Returns the name of the recipe, as in messages.
+    pub(crate) fn recipe(&self) -> &'static str {
+        self.names.recipe()
+    }
+
     /// Returns the error for a child that belongs to another recipe.
     pub(crate) fn kind_conflict(&self, child: &str, found: &'static str) -> Error {
         let (path, node) = (self.path.to_string(), Some(self.child(child)));
@@ -196,7 +201,7 @@ impl LockInternals {
 
     /// Returns the form of our nodes.
     pub(crate) fn form(&self, kind: Kind, data: Option<Arc<[u8]>>) -> NodeForm {
-        NodeForm { marker: self.names.marker(kind), number: None, data }
+        NodeForm { marker: self.names.marker(kind).into(), number: None, data }
     }
 
     /// Parses the name of a contender; `None` for any other child.
@@ -218,8 +223,7 @@ impl LockInternals {
     /// behind the others.
     pub(crate) async fn contenders(&self) -> Result<Vec<Queued>> {
         self.request("list the children of", |session| async move {
-            let (synced, children) = join(session.sync(&self.path), self.list(&session)).await;
-            let children = synced.and(children)?;
+            let children = session.synced(&self.path, self.list(&session)).await?;
             self.in_order(&session, children).await
         })
         .await

@@ -18,7 +18,7 @@ use super::shared_local_queue::Guess;
 use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Guard, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
-use crate::shared_count::SharedCount;
+use crate::shared::SharedCount;
 
 /// The number of permits.
 #[derive(Debug)]
@@ -257,7 +257,7 @@ impl Leases {
             Limit::Shared(count) => count,
         };
         let read = if watch {
-            count.watch(session).await.map(|(limit, watcher)| (limit, Some(watcher)))
+            count.watch_on(session).await.map(|(limit, watcher)| (limit, Some(watcher)))
         } else {
             count.read(session).await.map(|limit| (limit, None))
         };

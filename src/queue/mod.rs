@@ -35,10 +35,11 @@ pub(crate) use self::losses::Losses;
 pub(crate) use self::multi_waiter::MultiWaiter;
 pub(crate) use self::permit_waiter::PermitWaiter;
 pub(crate) use self::pure::linger::{
-    Action as LingerAction, Circumstances, Event as LingerEvent, Linger, is_alone,
+    Action as LingerAction, Circumstances, Event as LingerEvent, Linger, Release, Terms, is_alone,
 };
 pub(crate) use self::pure::name::{ANY_LOCK, Kind, LATCH, LEASES, MUTEX, Names, READ_WRITE};
 pub(crate) use self::pure::order::Queued;
 pub(crate) use self::pure::passing::{PassOn, Transactions};
-pub(crate) use self::pure::rule::{Verdict, verdict};
+pub(crate) use self::pure::quorum::{Next, Pass, Quorum};
+pub(crate) use self::pure::rule::{Verdict, exclude_each_other, verdict};
 pub(crate) use self::seat::Seat;

@@ -95,6 +95,11 @@ impl MultiWaiter {
         Some((self.places.get(queue)?, queue))
     }
 
+    /// Returns its places in the first queues.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
     /// Takes the grants, if it holds all. The contender is empty afterwards.
     pub(crate) fn take_grants(&mut self) -> Option<Vec<Grant>> {
         if !self.machine.is_granted() {

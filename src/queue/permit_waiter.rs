@@ -91,6 +91,11 @@ impl PermitWaiter {
         Ok(waiter)
     }
 
+    /// Returns the transaction that created its node at the gate, as of the last look.
+    pub(crate) fn czxid(&self) -> Option<i64> {
+        self.seat.czxid()
+    }
+
     /// Takes the leases, if it got them. It is empty afterwards: dropping it leaves the gate, and no one
     /// waits for that.
     pub(crate) fn take_grants(&mut self) -> Option<Vec<Grant>> {

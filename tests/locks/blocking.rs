@@ -2,15 +2,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
+use zk_recipes::blocking::shared::SharedCount;
 use zk_recipes::blocking::{
     Client, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, LockGuard, Locks, MultiLock,
-    ReadWriteLock, Semaphore, SemaphoreMutex, SharedCount, Ticket, operate,
+    ReadWriteLock, Semaphore, SemaphoreMutex, Ticket, operate,
 };
 use zk_recipes::testing::kill_session;
 use zk_recipes::{
@@ -52,6 +53,39 @@ fn is_in_vain<T>(attempt: impl Fn() -> Result<Option<T>>) -> bool {
 
 fn nothing_left(sandbox: &Sandbox) {
     caller().block_on(sandbox.assert_nothing_left());
+}
+
+/// Both threads have what the other one wants.
+#[test]
+fn one_of_two_threads_that_wait_for_each_other_is_told() {
+    let sandbox = Sandbox::new();
+    let client = client(&sandbox);
+    let mutex = |name: &str| {
+        let mutex = InterProcessMutex::new(&client, &format!("/locks/{name}")).unwrap();
+        mutex.with_options(LockOptions::new().detect_deadlocks(true)).unwrap()
+    };
+    let both_hold = Barrier::new(2);
+    let cross = &|first, second| {
+        let held = mutex(first).acquire().unwrap();
+        both_hold.wait();
+        let refused = match mutex(second).acquire() {
+            Ok(_) => false,
+            Err(Error::WouldDeadlock { cycle, .. }) => {
+                assert_eq!(cycle[0].owner, Owner::current());
+                assert_eq!(cycle.len(), 2);
+                true
+            }
+            Err(error) => panic!("{error}"),
+        };
+        held.release().unwrap();
+        refused
+    };
+    let refused = thread::scope(|scope| {
+        let threads = [("a", "b"), ("b", "a")].map(|(a, b)| scope.spawn(move || cross(a, b)));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    assert!(refused[0] != refused[1]);
+    nothing_left(&sandbox);
 }
 
 // --- Locks ---

@@ -6,7 +6,7 @@ use crate::support::*;
 use zk_recipes::testing::{FaultProxy, TestingServer, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, ReadWriteLock,
-    Semaphore, SemaphoreMutex, operate,
+    Result, Semaphore, SemaphoreMutex, operate,
 };
 use zookeeper_client as zk;
 
@@ -551,22 +551,27 @@ async fn a_ticket_enters_the_queue() {
     assert_ne!(guard.node_path(), node);
 }
 
+/// The locks of each kind but a mutex, with these options.
+pub(crate) fn others_with(client: &Client, options: &LockOptions) -> [Result<()>; 6] {
+    let options = || options.clone();
+    let both = ReadWriteLock::new(client, PATH).unwrap();
+    [
+        both.with_options(options()).map(drop),
+        both.write().with_options(options()).map(drop),
+        both.read().with_options(options()).map(drop),
+        Semaphore::new(client, PATH, 3).unwrap().with_options(options()).map(drop),
+        SemaphoreMutex::new(client, "/locks/b").unwrap().with_options(options()).map(drop),
+        MultiLock::new(client, [PATH]).unwrap().with_options(options()).map(drop),
+    ]
+}
+
 #[tokio::test]
 async fn only_mutexes_linger() {
     let sandbox = Sandbox::new();
     let client = sandbox.client().await;
-    let options = || LockOptions::new().linger(LONG);
-    let both = ReadWriteLock::new(&client, PATH).unwrap();
-    let refused = [
-        mutex(&client).with_options(LockOptions::new().linger(Duration::ZERO)).map(drop),
-        both.with_options(options()).map(drop),
-        both.write().with_options(options()).map(drop),
-        both.read().with_options(options()).map(drop),
-        Semaphore::new(&client, PATH, 3).unwrap().with_options(options()).map(drop),
-        SemaphoreMutex::new(&client, "/locks/b").unwrap().with_options(options()).map(drop),
-        MultiLock::new(&client, [PATH]).unwrap().with_options(options()).map(drop),
-    ];
-    for refused in refused {
+    let zero = mutex(&client).with_options(LockOptions::new().linger(Duration::ZERO)).map(drop);
+    let refused = others_with(&client, &LockOptions::new().linger(LONG));
+    for refused in refused.into_iter().chain([zero]) {
         let error = refused.unwrap_err();
         assert!(matches!(error, Error::InvalidArgument { argument: "linger", .. }), "{error}");
     }

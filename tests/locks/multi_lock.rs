@@ -8,8 +8,8 @@ use crate::support::*;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{
-    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
-    ReadWriteLock, Result, SemaphoreMutex,
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason,
+    MultiLock, Owner, ReadWriteLock, Result, SemaphoreMutex,
 };
 use zookeeper_client as zk;
 
@@ -63,7 +63,7 @@ async fn assert_holds(zookeeper: &zk::Client, guard: &LockGuard) {
 }
 
 fn would_deadlock<T: std::fmt::Debug>(outcome: Result<T>, path: &str) {
-    assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned() });
+    assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned(), cycle: Vec::new() });
 }
 
 /// One room for each path.
@@ -997,4 +997,18 @@ async fn a_lock_lost_while_two_calls_of_one_owner_wait_is_acquired_again() {
         }
     }
     assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[tokio::test]
+async fn the_watched_state_of_existing_locks_outlives_the_runtime_of_one_of_them() {
+    let server = empty_server().await;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let clients = [builder().runtime(runtime.handle().clone()), builder()];
+    let [first, second] = clients.map(|builder| builder.connect_lazily(&server.connect_string()).unwrap());
+    let locks = [mutex_at(&first, A), mutex_at(&second, B)];
+    let guard = MultiLock::of(locks.map(|lock| Arc::new(lock) as _)).unwrap().acquire().await.unwrap();
+    let mut state = guard.watch_state();
+    runtime.shutdown_background();
+    let lost = within(state.wait_for(|state| state.is_lost())).await.map(|state| *state);
+    assert_eq!(lost.ok(), Some(LockState::Lost(LossReason::Closed)));
 }

@@ -218,7 +218,7 @@ async fn waiting_for_oneself_through_another_object_is_refused() {
     let (one, other) = (mutex(&client), mutex(&client));
     let guard = one.acquire().await.unwrap();
     let path = sandbox.lock_path();
-    let refused = Error::WouldDeadlock { path };
+    let refused = Error::WouldDeadlock { path, cycle: Vec::new() };
     assert_eq!(within(other.acquire()).await.unwrap_err(), refused);
     assert_eq!(within(other.try_acquire()).await.unwrap_err(), refused);
     for time in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(60)] {

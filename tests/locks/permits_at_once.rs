@@ -3,8 +3,9 @@
 use crate::support::*;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
+use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
-use zk_recipes::{Client, InterProcessLock, LockGuard, Result, Semaphore, SemaphoreMutex, SharedCount};
+use zk_recipes::{Client, InterProcessLock, LockGuard, Result, Semaphore, SemaphoreMutex};
 use zookeeper_client as zk;
 
 const PATH: &str = "/semaphores/a";

@@ -71,7 +71,7 @@ impl Line {
 }
 
 fn would_deadlock<T: std::fmt::Debug>(outcome: Result<T>, path: &str) {
-    assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned() });
+    assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned(), cycle: Vec::new() });
 }
 
 fn name(guard: &LockGuard) -> &str {

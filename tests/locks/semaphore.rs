@@ -10,10 +10,11 @@ use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
+use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, Result, RetryPolicy, Semaphore,
-    SemaphoreMutex, SharedCount,
+    SemaphoreMutex,
 };
 use zookeeper_client as zk;
 

@@ -8,7 +8,6 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use support::*;
@@ -30,11 +29,6 @@ fn lingering_at(client: &Client, path: &str, time: Duration) -> InterProcessMute
 
 fn lingering(client: &Client) -> InterProcessMutex {
     lingering_at(client, PATH, LONG)
-}
-
-/// Polls once, without ever being woken.
-fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> std::task::Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Waits for the list, so that the node stays from now on.
@@ -129,7 +123,7 @@ async fn abandoned<'a>(
         let guard = mutex.acquire().await.unwrap();
         guard.release().await.unwrap();
         let mut again: Pin<Box<dyn Future<Output = _>>> = Box::pin(mutex.acquire());
-        if poll_once(again.as_mut()).is_pending() {
+        if poll_once(&mut again.as_mut()).is_pending() {
             return Some((mutex, again));
         }
     }
@@ -270,7 +264,12 @@ async fn contend(client: Client, who: String, mutex: InterProcessMutex, seen: Ar
         let client = client.clone();
         move |n: u64| {
             let time = [Duration::from_micros(300), Duration::from_millis(3), LONG][n as usize % 3];
-            let options = LockOptions::new().linger(time);
+            let brief = Duration::from_millis(10);
+            let options = match n % 5 {
+                0 | 1 => LockOptions::new().linger(time),
+                2 => LockOptions::new().linger(time).cohort(2).cohort_time(brief),
+                _ => LockOptions::new().cohort(3).cohort_time(brief),
+            };
             let options = if n.is_multiple_of(2) { options.max_hold(LONG) } else { options };
             let mutex = InterProcessMutex::new(&client, PATH).unwrap();
             let mutex = if n.is_multiple_of(7) { mutex } else { mutex.with_options(options).unwrap() };
@@ -347,6 +346,30 @@ async fn by_chance_no_two_hold_and_nothing_stays() {
         for task in 0..1 {
             let mutex = lingering(client).owned_by(&Owner::new());
             let who = format!("client {number} task {task}");
+            tasks.push(tokio::spawn(contend(client.clone(), who, mutex, seen.clone(), until)));
+        }
+    }
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+/// Two clients whose tasks form cohorts, and one without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn by_chance_in_cohorts_no_two_hold_and_nothing_stays() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let clients: [Client; 3] = connect_many(&server).await;
+    let seen = Arc::new(Seen::default());
+    let until = Instant::now() + Duration::from_secs(if is_thorough() { 45 } else { 12 });
+    let mut tasks = Vec::new();
+    for (number, client) in clients.iter().enumerate() {
+        for task in 0..[6, 6, 1][number] {
+            let options = LockOptions::new().cohort(5).cohort_time(Duration::from_millis(20));
+            let mutex = if number < 2 { mutex(client).with_options(options).unwrap() } else { mutex(client) };
+            let who = format!("client {number} task {task}");
+            let mutex = mutex.owned_by(&Owner::new());
             tasks.push(tokio::spawn(contend(client.clone(), who, mutex, seen.clone(), until)));
         }
     }
@@ -583,7 +606,7 @@ async fn local_waiters_are_served_in_order() {
                 let owner = owner.clone();
                 async move { owner.acquire().await.unwrap() }
             });
-            assert!(poll_once(waiting.as_mut()).is_pending());
+            assert!(poll_once(&mut waiting.as_mut()).is_pending());
             tasks.push(tokio::spawn(async move {
                 let guard = waiting.await;
                 served.lock().unwrap().push(number);

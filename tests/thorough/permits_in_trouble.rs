@@ -322,30 +322,12 @@ async fn impatient(proxy: &FaultProxy) -> Client {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn none_is_said_only_if_others_have_it() {
     let mut wrong = Vec::new();
-    for (request, fate) in [(Request::Multi, Fate::LoseReply), (Request::GetChildren, Fate::LoseReply)] {
-        for millis in (200..=1700).step_by(if is_thorough() { 100 } else { 500 }) {
-            let server = empty_server().await;
-            let proxy = FaultProxy::start(&server).await.unwrap();
-            let zookeeper = bystander(&server).await;
-            let client = impatient(&proxy).await;
-            let mutex = SemaphoreMutex::new(&client, PATH).unwrap();
-            know(&zookeeper, &mutex).await;
-            client.zookeeper().await.unwrap().sync("/").await.unwrap();
-            let lost = proxy.intercept(request, fate);
-            let trying = tokio::spawn({
-                let mutex = mutex.clone();
-                async move { mutex.try_acquire().await }
-            });
-            within(lost.happened()).await;
-            proxy.refuse_connections(true).unwrap();
-            tokio::time::sleep(Duration::from_millis(millis)).await;
-            proxy.refuse_connections(false).unwrap();
-            let outcome = within(trying).await.unwrap();
-            if matches!(outcome, Ok(None)) {
+    for request in [Request::Multi, Request::GetChildren] {
+        for millis in outages() {
+            let scene = Try::new().await;
+            if let Ok(None) = scene.loses_its_reply(request, millis).await {
                 wrong.push((request, millis));
             }
-            drop(outcome);
-            nothing_left(&zookeeper).await;
         }
     }
     assert!(wrong.is_empty(), "{wrong:?}");
@@ -356,36 +338,59 @@ async fn none_is_said_only_if_others_have_it() {
 async fn none_the_usual_way() {
     let mut wrong = Vec::new();
     for request in [Request::Create, Request::Multi] {
-        for millis in (200..=1700).step_by(if is_thorough() { 100 } else { 500 }) {
-            let server = empty_server().await;
-            let proxy = FaultProxy::start(&server).await.unwrap();
-            let zookeeper = bystander(&server).await;
-            let client = impatient(&proxy).await;
-            let mutex = SemaphoreMutex::new(&client, PATH).unwrap();
-            know(&zookeeper, &mutex).await;
-            let other = SemaphoreMutex::new(&connect(&server).await, PATH).unwrap();
+        for millis in outages() {
+            let scene = Try::new().await;
+            let other = SemaphoreMutex::new(&connect(&scene.server).await, PATH).unwrap();
             other.acquire().await.unwrap().release().await.unwrap();
-            mutex.acquire().await.unwrap().release().await.unwrap();
-            nothing_left(&zookeeper).await;
-            client.zookeeper().await.unwrap().sync("/").await.unwrap();
-            let lost = proxy.intercept(request, Fate::LoseReply);
-            let trying = tokio::spawn({
-                let mutex = mutex.clone();
-                async move { mutex.try_acquire().await }
-            });
-            within(lost.happened()).await;
-            proxy.refuse_connections(true).unwrap();
-            tokio::time::sleep(Duration::from_millis(millis)).await;
-            proxy.refuse_connections(false).unwrap();
-            let outcome = within(trying).await.unwrap();
-            if matches!(outcome, Ok(None)) {
+            scene.mutex.acquire().await.unwrap().release().await.unwrap();
+            nothing_left(&scene.zookeeper).await;
+            if let Ok(None) = scene.loses_its_reply(request, millis).await {
                 wrong.push((request, millis));
             }
-            drop(outcome);
-            nothing_left(&zookeeper).await;
         }
     }
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// How long outages last, in milliseconds.
+fn outages() -> impl Iterator<Item = u64> {
+    (200..=1700).step_by(if is_thorough() { 100 } else { 500 })
+}
+
+/// A client that knows the gate, and is about to try.
+struct Try {
+    server: PooledServer,
+    proxy: FaultProxy,
+    zookeeper: zk::Client,
+    client: Client,
+    mutex: SemaphoreMutex,
+}
+
+impl Try {
+    async fn new() -> Self {
+        let server = empty_server().await;
+        let proxy = FaultProxy::start(&server).await.unwrap();
+        let zookeeper = bystander(&server).await;
+        let client = impatient(&proxy).await;
+        let mutex = SemaphoreMutex::new(&client, PATH).unwrap();
+        know(&zookeeper, &mutex).await;
+        Self { server, proxy, zookeeper, client, mutex }
+    }
+
+    /// Returns the outcome of a try that loses the reply to that request, and the connection for a while.
+    async fn loses_its_reply(self, request: Request, millis: u64) -> zk_recipes::Result<Option<()>> {
+        self.client.zookeeper().await.unwrap().sync("/").await.unwrap();
+        let lost = self.proxy.intercept(request, Fate::LoseReply);
+        let mutex = self.mutex.clone();
+        let trying = tokio::spawn(async move { mutex.try_acquire().await });
+        within(lost.happened()).await;
+        self.proxy.refuse_connections(true).unwrap();
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        self.proxy.refuse_connections(false).unwrap();
+        let outcome = within(trying).await.unwrap().map(|guard| guard.map(drop));
+        nothing_left(&self.zookeeper).await;
+        outcome
+    }
 }
 
 /// A client tries in vain, since leases were created that it does not know of. The next client at the gate must not

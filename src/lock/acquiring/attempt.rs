@@ -1,16 +1,25 @@
 //! An acquire of anything that has to queue.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::future::ready;
 use std::pin::pin;
+use std::time::Duration;
 
-use tokio::task::coop::consume_budget;
+use tokio::task::coop::{consume_budget, unconstrained};
+use tokio::time::Instant;
+use tracing::Instrument;
 
+use super::observed::Observed;
 use super::wait::Wait;
-use crate::client::Client;
+use crate::client::{Client, sleep_until};
 use crate::error::Result;
+use crate::lock::deadline::{from_now, until};
+use crate::lock::holding::claims::{Awaited, Claim};
 use crate::lock::holding::guard::LockGuard;
+use crate::lock::operating::participant::Participant;
+use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
+use crate::meters::WaitMeter;
 use crate::queue::Caller;
 
 /// What can be acquired, by queueing for it.
@@ -18,6 +27,19 @@ pub(crate) trait Acquirable: Clone + Debug + Send + Sync + 'static {
     type Waiter: Contending;
 
     fn client(&self) -> &Client;
+
+    /// Begins to measure a wait.
+    fn wait_meter(&self) -> WaitMeter;
+
+    /// Its path, or those of its members, for messages.
+    fn name(&self) -> impl Display;
+
+    fn recipe(&self) -> &'static str;
+
+    fn options(&self) -> &LockOptions;
+
+    /// Reads who is first in the queues, for messages.
+    fn first(&self) -> impl Future<Output = Result<Option<Participant>>> + Send;
 
     /// Returns a guard if the owner already holds what it asks for. Makes no request.
     ///
@@ -42,11 +64,20 @@ pub(crate) trait Acquirable: Clone + Debug + Send + Sync + 'static {
         None
     }
 
+    /// Whether an owner that does not wait is known to be behind others of this client. Makes no request.
+    fn is_taken_here(&self) -> bool {
+        false
+    }
+
     /// Waits until it is known whether the owner may hold by such a node. Returns a guard if it may.
     ///
     /// # Cancel safety
     /// The owner no longer waits.
-    fn await_lingering(&self, _owner: &Owner) -> impl Future<Output = Option<LockGuard>> + Send {
+    fn await_lingering(
+        &self,
+        _owner: &Owner,
+        _caller: &Caller,
+    ) -> impl Future<Output = Option<LockGuard>> + Send {
         ready(None)
     }
 
@@ -79,10 +110,10 @@ pub(crate) trait Contending: Debug + Send + Sync {
     ///   holds.
     fn ensure_no_deadlock(&self) -> Result<()>;
 
+    /// Returns what it waits for; `None` if that is not known, or does not count when deadlocks are looked for.
+    fn awaited(&self) -> Option<Awaited>;
+
     /// Waits until something has changed.
-    ///
-    /// # Errors
-    /// Same as [`ensure_no_deadlock`](Self::ensure_no_deadlock), among others.
     ///
     /// # Cancel safety
     /// If cancelled, only drop or leave it.
@@ -116,20 +147,78 @@ pub(crate) async fn try_acquire<L: Acquirable>(
     }
     lock.ensure_can_be_granted(owner)?;
     if lock.lingers() {
-        // A task that acquires again and again must let others run at times.
-        consume_budget().await;
         if let Some(guard) = lock.take_lingering(owner) {
+            // A task that acquires again and again must let others run at times. Not before: whoever comes first is first.
+            consume_budget().await;
+            guard.begin_span();
             return Ok(Some(guard));
         }
+        if matches!(wait, Wait::No) && lock.is_taken_here() {
+            return Ok(None);
+        }
     }
+    let mut observed = Observed::begin(lock, owner);
+    let span = observed.span().clone();
     // Boxed, so that it does not burden the acquires of those who hold the lock already.
-    lock.client().unless_closed(Box::pin(queue_up(lock, owner, wait))).await
+    let queueing = Box::pin(queue_up(lock, owner, wait, &mut observed).instrument(span));
+    // Unconstrained: whoever is polled first is first, even if its task has used up its budget.
+    let acquired = match lock.options().warns_of_wait() {
+        None => unconstrained(lock.client().unless_closed(queueing)).await,
+        Some(patience) => {
+            let warned_of = Box::pin(warn_of_wait(lock, queueing, patience));
+            unconstrained(lock.client().unless_closed(warned_of)).await
+        }
+    };
+    observed.end(&acquired);
+    acquired
 }
 
-async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<Option<LockGuard>> {
+/// How long a warning waits to learn who holds the lock.
+const ASKING: Duration = Duration::from_secs(1);
+
+/// Runs an acquire, and warns of it if it takes long.
+async fn warn_of_wait<L: Acquirable, T>(
+    lock: &L,
+    mut acquiring: impl Future<Output = T> + Unpin,
+    mut patience: Duration,
+) -> T {
+    let start = Instant::now();
+    loop {
+        tokio::select! {
+            biased;
+            acquired = &mut acquiring => return acquired,
+            () = sleep_until(start + patience) => {}
+        }
+        let warning = async {
+            let waited = start.elapsed();
+            // A silent server must not keep the warning back.
+            let (holder, error) = match until(from_now(ASKING), pin!(lock.first())).await {
+                Some(Ok(holder)) => (holder, None),
+                Some(Err(error)) => (None, Some(error.to_string())),
+                None => (None, Some(format!("no server has said within {ASKING:?} who is first"))),
+            };
+            let node = holder.as_ref().map(Participant::node_path);
+            let holder = holder.as_ref().map(Participant::id);
+            tracing::warn!(path = %lock.name(), ?waited, holder = holder.as_deref(), node, error, "waiting for a lock");
+        };
+        tokio::select! {
+            biased;
+            acquired = &mut acquiring => return acquired,
+            () = Box::pin(warning) => patience *= 2,
+        }
+    }
+}
+
+async fn queue_up<L: Acquirable>(
+    lock: &L,
+    owner: &Owner,
+    wait: Wait,
+    observed: &mut Observed,
+) -> Result<Option<LockGuard>> {
     let caller = match wait {
         Wait::No => Caller::asking(),
-        Wait::Until { .. } | Wait::Forever => Caller::waiting(),
+        Wait::Until { .. } => Caller::waiting_for_a_time(),
+        Wait::Forever => Caller::waiting(),
     };
     // Time that was spent in the queue was spent on others; any other time on the servers.
     let timed_out = || match wait {
@@ -137,7 +226,7 @@ async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<
         _ => Ok(()),
     };
     if lock.lingers() {
-        match wait.bound(Box::pin(lock.await_lingering(owner))).await {
+        match wait.bound(Box::pin(lock.await_lingering(owner, &caller))).await {
             Some(Some(guard)) => return Ok(Some(guard)),
             Some(None) => {}
             None => return timed_out().map(|()| None),
@@ -156,24 +245,41 @@ async fn queue_up<L: Acquirable>(lock: &L, owner: &Owner, wait: Wait) -> Result<
             // Trying again and again would fare no better than waiting.
             None => waiter.ensure_no_deadlock(),
         },
-        Wait::Until { .. } | Wait::Forever => match wait.bound(pin!(granted(&mut waiter))).await {
-            Some(guard) => return guard.map(Some),
-            None => timed_out(),
-        },
+        Wait::Until { .. } | Wait::Forever => {
+            if let Some(guard) = waiter.take() {
+                return Ok(Some(guard));
+            }
+            observed.is_behind_others();
+            let mut claim = Claim::new(lock.client(), owner, caller.has_deadline());
+            match wait.bound(pin!(granted(&mut waiter, Some(&mut claim)))).await {
+                Some(guard) => return guard.map(Some),
+                None => timed_out(),
+            }
+        }
     };
     // Boxed, so that waiters do not carry its size.
     let left = wait.finish(Box::pin(waiter.leave())).await;
     would_end.and(left.unwrap_or(Ok(()))).map(|()| None)
 }
 
-/// Waits until it is granted.
+/// Waits until it is granted. Without a claim, the wait does not count when deadlocks are looked for.
+///
+/// # Errors
+/// - [`WouldDeadlock`](crate::Error::WouldDeadlock), among others.
 ///
 /// # Cancel safety
 /// If cancelled, only drop or leave it.
-pub(crate) async fn granted<W: Contending>(waiter: &mut W) -> Result<LockGuard> {
+pub(crate) async fn granted<W: Contending>(
+    waiter: &mut W,
+    mut claim: Option<&mut Claim<'_>>,
+) -> Result<LockGuard> {
     loop {
         if let Some(guard) = waiter.take() {
             return Ok(guard);
+        }
+        waiter.ensure_no_deadlock()?;
+        if let Some(claim) = &mut claim {
+            claim.waits_for(waiter.awaited())?;
         }
         waiter.wait().await?;
     }

@@ -1,6 +1,8 @@
 //! How a lock is acquired.
 
 pub(super) mod attempt;
+pub(super) mod by_majority;
+mod observed;
 pub(super) mod one_by_one;
 pub(super) mod permits;
 pub(super) mod reentrant;

@@ -1,16 +1,19 @@
 //! Permits of a semaphore, as many as are wanted at once.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use super::attempt::{Acquirable, Contending, Entry};
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::lock::holding::claims::{self, Awaited};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::owners::Owners;
 use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
+use crate::meters::{LockMeters, WaitMeter};
 use crate::queue::{Caller, Grant, Kind, Leases, Limit, LockInternals, PermitWaiter};
 
 /// A semaphore, and how many permits an acquire takes.
@@ -20,6 +23,7 @@ pub(crate) struct Permits {
     leases: Arc<Leases>,
     owners: Arc<Owners>,
     options: Arc<LockOptions>,
+    meters: LockMeters,
     wanted: u32,
 }
 
@@ -42,7 +46,8 @@ impl Permits {
     ) -> Result<Self> {
         let leases = Arc::new(Leases::new(client, path, limit)?);
         let owners = owners(leases.leases());
-        Ok(Self { client: client.clone(), leases, owners, options: Arc::default(), wanted: 1 })
+        let meters = client.meters(leases.path(), leases.leases().recipe());
+        Ok(Self { client: client.clone(), leases, owners, options: Arc::default(), meters, wanted: 1 })
     }
 
     /// The same semaphore, acquired with other options.
@@ -123,9 +128,12 @@ impl Permits {
     fn hold(&self, grants: Vec<Grant>, owner: &Owner) -> LockGuard {
         let hold = |grant: Grant| {
             let token = grant.czxid;
-            let node = HeldNode::new(&self.client, grant, &self.options, None);
+            let node = HeldNode::new(&self.client, grant, &self.options, &self.meters, None);
             tracing::debug!(node = &**node.path(), token, "acquired a permit");
-            LockGuard::new(self.owners.enter_permit(owner, token, node), &self.client)
+            LockGuard::new(
+                self.owners.enter_permit(owner, token, node, self.options.detects_deadlocks()),
+                &self.client,
+            )
         };
         LockGuard::of_permits(grants.into_iter().map(hold).collect())
     }
@@ -136,6 +144,26 @@ impl Acquirable for Permits {
 
     fn client(&self) -> &Client {
         &self.client
+    }
+
+    fn name(&self) -> impl Display {
+        self.path()
+    }
+
+    fn recipe(&self) -> &'static str {
+        self.leases.leases().recipe()
+    }
+
+    fn options(&self) -> &LockOptions {
+        &self.options
+    }
+
+    async fn first(&self) -> Result<Option<Participant>> {
+        participant::first(self.leases.leases()).await
+    }
+
+    fn wait_meter(&self) -> WaitMeter {
+        LockMeters::wait([&self.meters])
     }
 
     /// Never, because permits are not re-entrant.
@@ -166,6 +194,23 @@ impl Contending for Turn {
     /// Never fails, because an owner may have several permits.
     fn ensure_no_deadlock(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn awaited(&self) -> Option<Awaited> {
+        let Permits { leases, wanted, .. } = &self.permits;
+        // A shared count may be raised at any moment.
+        let Limit::Fixed(limit) = leases.limit() else { return None };
+        if !self.permits.options.detects_deadlocks() {
+            return None;
+        }
+        let gate = claims::Place {
+            queue: leases.gate().path().clone(),
+            kind: Kind::Exclusive,
+            czxid: self.waiter.czxid()?,
+        };
+        let spare = limit.permits().saturating_sub(*wanted);
+        let permits = claims::Permits { leases: leases.leases().path().clone(), spare };
+        Some(Awaited { path: leases.path().clone(), places: vec![gate], permits: Some(permits) })
     }
 
     async fn wait(&mut self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! A queue that recognizes its owners: the common part of the re-entrant locks.
 
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,14 +15,17 @@ use super::ticket::Ticket;
 use super::wait::Wait;
 use crate::client::{Client, sleep_until};
 use crate::error::{Error, Result};
+use crate::lock::holding::claims::{Awaited, Claim, Place};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::hold::{Downgrading, Share};
-use crate::lock::holding::lingering::{Lingering, Taken};
+use crate::lock::holding::line;
+use crate::lock::holding::lingering::{InLine, Lingering, Taken};
 use crate::lock::holding::owners::{Owners, Waiting};
 use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
+use crate::meters::{LockMeters, WaitMeter};
 use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, Slot, downgrade};
 
 /// The pause between attempts of a waiter to read beside its own writer.
@@ -36,6 +40,7 @@ pub(crate) struct Reentrant {
     owners: Arc<Owners>,
     kind: Kind,
     settings: Arc<Settings>,
+    meters: LockMeters,
     /// The current task, or outside of tasks the current thread, if it is `None`.
     owner: Option<Owner>,
 }
@@ -44,7 +49,7 @@ pub(crate) struct Reentrant {
 #[derive(Debug, Default)]
 struct Settings {
     options: LockOptions,
-    /// `None` if the lock does not linger.
+    /// `None` if the lock neither lingers nor has a cohort.
     lingering: Option<Arc<Lingering>>,
 }
 
@@ -54,10 +59,21 @@ pub(crate) struct Turn {
     lock: Reentrant,
     owner: Owner,
     seat: Seat,
+    /// Of a lock with a cohort, until it is granted.
+    turn_in_line: Option<line::Turn>,
     /// Set from the first wait on.
     waiting: Option<Waiting>,
     /// The guard by which the owner re-entered, if it acquired the lock through another place meanwhile.
     entered: Option<LockGuard>,
+}
+
+/// The outcome of waiting in line.
+#[derive(Debug)]
+enum LinedUp {
+    /// The owner holds the lock: by a node that was handed on, or through another call.
+    Granted(LockGuard),
+    /// It is the owner's turn, and it has to enter the queue.
+    Enters(Option<line::Turn>),
 }
 
 impl Reentrant {
@@ -65,7 +81,23 @@ impl Reentrant {
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub(crate) fn new(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        Ok(Self::with_owners(client, Owners::new(&internals), internals, kind))
+        let meters = client.meters(internals.path(), internals.recipe());
+        Ok(Self::with_owners(client, Owners::new(&internals), internals, kind, meters))
+    }
+
+    /// Creates the lock that the leader of an election holds. In metrics, it is named `recipe`.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
+    pub(crate) fn of_election(
+        client: &Client,
+        path: &str,
+        names: &'static Names,
+        recipe: &'static str,
+    ) -> Result<Self> {
+        let internals = LockInternals::of(client, path, names)?;
+        let meters = client.election_meters(internals.path(), recipe);
+        Ok(Self::with_owners(client, Owners::new(&internals), internals, Kind::Exclusive, meters))
     }
 
     /// Returns the lock object that this function shares among all callers for the path.
@@ -74,11 +106,26 @@ impl Reentrant {
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub(crate) fn shared(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        Ok(Self::with_owners(client, Owners::shared(&internals), internals, kind))
+        let meters = client.meters(internals.path(), internals.recipe());
+        Ok(Self::with_owners(client, Owners::shared(&internals), internals, kind, meters))
     }
 
-    fn with_owners(client: &Client, owners: Arc<Owners>, internals: Arc<LockInternals>, kind: Kind) -> Self {
-        Self { client: client.clone(), internals, owners, kind, settings: Arc::default(), owner: None }
+    fn with_owners(
+        client: &Client,
+        owners: Arc<Owners>,
+        internals: Arc<LockInternals>,
+        kind: Kind,
+        meters: LockMeters,
+    ) -> Self {
+        Self {
+            client: client.clone(),
+            internals,
+            owners,
+            kind,
+            settings: Arc::default(),
+            meters,
+            owner: None,
+        }
     }
 
     /// The same lock for background work, which does not keep the client open.
@@ -99,7 +146,7 @@ impl Reentrant {
         Ok(self.with_settings(options.validated()?, None))
     }
 
-    /// The same for a mutex, which may linger.
+    /// The same for a mutex, which may linger and have a cohort.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`]: the options are not valid.
@@ -122,6 +169,10 @@ impl Reentrant {
     #[cfg(test)]
     pub(in crate::lock) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.owners, &other.owners)
+    }
+
+    pub(crate) fn meters(&self) -> &LockMeters {
+        &self.meters
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -206,7 +257,7 @@ impl Reentrant {
                 // No one else was let in. But the owner must not continue on a lost hold.
                 writer.ensure_held()?;
                 let grant = Grant { slot: Some(Slot::Queue(slot)), node, czxid: writing.token() };
-                Ok(Some(self.hold_share(grant, owner)))
+                Ok(Some(self.hold_share(grant, owner, None)))
             }
             // It stays a writer for as long as it reads.
             Downgrade::NoPlace => Ok(writing.share()),
@@ -228,35 +279,102 @@ impl Reentrant {
     }
 
     fn would_deadlock(&self) -> Error {
-        Error::WouldDeadlock { path: self.path().to_owned() }
+        Error::WouldDeadlock { path: self.path().to_owned(), cycle: Vec::new() }
     }
 
-    pub(crate) fn hold(&self, grant: Grant, owner: &Owner) -> LockGuard {
-        LockGuard::new(self.hold_share(grant, owner), &self.client)
+    fn detects_deadlocks(&self) -> bool {
+        self.options().detects_deadlocks()
     }
 
-    fn hold_share(&self, grant: Grant, owner: &Owner) -> Share {
+    /// Returns a place in the queue, for those who look for deadlocks; `None` if it does not count.
+    pub(crate) fn claimed(&self, czxid: i64) -> Option<Place> {
+        let place = || Place { queue: self.internals.path().clone(), kind: self.kind, czxid };
+        self.detects_deadlocks().then(place)
+    }
+
+    /// Returns what a waiter with that place waits for. See [`claimed`](Self::claimed).
+    fn awaited(&self, czxid: i64) -> Option<Awaited> {
+        let places = vec![self.claimed(czxid)?];
+        Some(Awaited { path: self.internals.path().clone(), places, permits: None })
+    }
+
+    pub(crate) fn hold(&self, grant: Grant, owner: &Owner, turn_in_line: Option<line::Turn>) -> LockGuard {
+        LockGuard::new(self.hold_share(grant, owner, turn_in_line), &self.client)
+    }
+
+    fn hold_share(&self, grant: Grant, owner: &Owner, turn_in_line: Option<line::Turn>) -> Share {
         let token = grant.czxid;
         let Settings { options, lingering } = &*self.settings;
-        let node = HeldNode::new(self.client(), grant, options, lingering.as_ref());
+        let node = HeldNode::new(self.client(), grant, options, &self.meters, lingering.as_ref());
         let path = node.path().clone();
         let lingering = lingering.as_ref().map(|lingering| (lingering, node.clone()));
-        let share = self.owners.enter(owner, self.kind, token, node);
+        let share = self.owners.enter(owner, self.kind, token, node, self.detects_deadlocks());
         if let Some((lingering, node)) = lingering.filter(|(_, node)| std::ptr::eq(share.node(), &**node)) {
-            lingering.begin(node, token);
+            lingering.begin(node, token, turn_in_line);
         }
         tracing::debug!(node = &*path, token, "acquired");
         share
     }
 
-    /// Holds by a node that has lingered.
+    /// Holds by a node that has stayed.
     fn hold_again(&self, node: &Arc<HeldNode>, token: i64, owner: &Owner) -> LockGuard {
-        let share = self.owners.enter(owner, self.kind, token, node.clone());
+        let share = self.owners.enter(owner, self.kind, token, node.clone(), self.detects_deadlocks());
         if !std::ptr::eq(share.node(), &**node) && !node.stays() {
             // The owner holds already, by a grant that came at the same time.
             drop(node.take());
         }
         LockGuard::new(share, &self.client)
+    }
+
+    /// Waits in line until it is the owner's turn.
+    ///
+    /// # Errors
+    /// [`Error::WouldDeadlock`], among others.
+    ///
+    /// # Cancel safety
+    /// The line is left.
+    async fn line_up(
+        &self,
+        lingering: &Lingering,
+        mut in_line: InLine<'_>,
+        owner: &Owner,
+        has_deadline: bool,
+    ) -> Result<LinedUp> {
+        let mut turn = None;
+        let mut claim = Claim::new(&self.client, owner, has_deadline);
+        let waits = async {
+            tokio::select! {
+                biased;
+                its_turn = in_line.turn() => turn = Some(its_turn),
+                // It waits for everyone who has a place in the queue.
+                Err(error) = async { claim.waits_for(self.awaited(i64::MAX)) } => return Err(error),
+                // In an outage, a caller must not wait for others before it learns of the outage.
+                error = self.outage_behind(lingering) => return Err(error),
+            }
+            Ok(())
+        };
+        let waiting = self.wait_as(owner);
+        if let Some(guard) = waiting.until(pin!(waits), || self.enter_beside(owner)).await? {
+            return Ok(LinedUp::Granted(guard));
+        }
+        drop(claim);
+        if let Some((node, token)) = lingering.taken_in_turn(&mut turn).await {
+            return Ok(LinedUp::Granted(self.hold_again(&node, token, owner)));
+        }
+        in_line.enters_queue();
+        Ok(LinedUp::Enters(turn))
+    }
+
+    /// Waits for an outage in which no one of this client holds the lock or waits in its queue. As anyone in a queue, those
+    /// in line behind one that does wait on for as long as its session lives.
+    async fn outage_behind(&self, lingering: &Lingering) -> Error {
+        loop {
+            let error = self.client.outage().await;
+            if !lingering.is_backed() {
+                return error;
+            }
+            sleep_until(Instant::now() + PAUSE).await;
+        }
     }
 
     /// Registers a waiting owner, which is notified when it acquires the lock through another place.
@@ -313,6 +431,26 @@ impl Acquirable for Reentrant {
         &self.client
     }
 
+    fn name(&self) -> impl Display {
+        self.path()
+    }
+
+    fn recipe(&self) -> &'static str {
+        self.internals.recipe()
+    }
+
+    fn options(&self) -> &LockOptions {
+        self.options()
+    }
+
+    async fn first(&self) -> Result<Option<Participant>> {
+        participant::first(&self.internals).await
+    }
+
+    fn wait_meter(&self) -> WaitMeter {
+        LockMeters::wait([&self.meters])
+    }
+
     fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         let Some(hold) = self.owners.hold_of(owner, self.kind) else { return Ok(None) };
         hold.node().ensure_held()?;
@@ -329,18 +467,31 @@ impl Acquirable for Reentrant {
     }
 
     fn take_lingering(&self, owner: &Owner) -> Option<LockGuard> {
-        match self.settings.lingering.as_ref()?.take() {
-            Taken::Granted(node, token) => Some(self.hold_again(&node, token, owner)),
+        let lingering = self.settings.lingering.as_ref()?;
+        match lingering.take(&mut lingering.try_turn()) {
+            Taken::Granted(node, token) => {
+                self.meters.granted_at_once();
+                Some(self.hold_again(&node, token, owner))
+            }
             Taken::Await | Taken::Queue => None,
         }
     }
 
-    async fn await_lingering(&self, owner: &Owner) -> Option<LockGuard> {
-        let (node, token) = self.settings.lingering.as_ref()?.taken().await?;
+    fn is_taken_here(&self) -> bool {
+        self.settings.lingering.as_ref().is_some_and(|lingering| lingering.is_taken())
+    }
+
+    async fn await_lingering(&self, owner: &Owner, caller: &Caller) -> Option<LockGuard> {
+        let lingering = self.settings.lingering.as_ref()?;
+        if lingering.has_line() && caller.may_wait() {
+            return None;
+        }
+        let (node, token) = lingering.taken().await?;
         Some(self.hold_again(&node, token, owner))
     }
 
-    /// Enters the queue, or this side of the lock for an owner that holds the other one.
+    /// Enters the queue, or this side of the lock for an owner that holds the other one. With a cohort, a caller that
+    /// waits gets in line first, and may hold by a node that was handed on.
     ///
     /// # Errors
     /// [`Error::WouldDeadlock`], among others.
@@ -348,12 +499,26 @@ impl Acquirable for Reentrant {
         if let Some(granted) = self.enter_from_the_other_side(owner).await? {
             return Ok(Entry::Granted(granted));
         }
+        let has_deadline = caller.has_deadline();
+        let turn_in_line = match &self.settings.lingering {
+            Some(lingering) if caller.may_wait() => match lingering.get_in_line(&caller) {
+                // Boxed, so that others do not carry its size.
+                Some(in_line) => match Box::pin(self.line_up(lingering, in_line, owner, has_deadline)).await?
+                {
+                    LinedUp::Granted(guard) => return Ok(Entry::Granted(guard)),
+                    LinedUp::Enters(turn) => turn,
+                },
+                None => None,
+            },
+            _ => None,
+        };
         let form = self.internals.form(self.kind, self.options().data());
         let seat = Seat::take(&self.internals, form, caller).await?;
         Ok(Entry::Queued(Turn {
             lock: self.clone(),
             owner: owner.clone(),
             seat,
+            turn_in_line,
             waiting: None,
             entered: None,
         }))
@@ -361,6 +526,10 @@ impl Acquirable for Reentrant {
 }
 
 impl Turn {
+    pub(super) fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
     pub(super) fn seat(&self) -> &Seat {
         &self.seat
     }
@@ -391,16 +560,20 @@ impl Contending for Turn {
             // Another read acquire of the same owner was granted before.
             return Some(again);
         }
-        self.seat.take_grant().map(|grant| self.lock.hold(grant, &self.owner))
+        let grant = self.seat.take_grant()?;
+        Some(self.lock.hold(grant, &self.owner, self.turn_in_line.take()))
     }
 
     fn ensure_no_deadlock(&self) -> Result<()> {
         self.lock.ensure_no_deadlock(self.seat.czxid(), &self.owner)
     }
 
+    fn awaited(&self) -> Option<Awaited> {
+        self.lock.awaited(self.seat.czxid()?)
+    }
+
     async fn wait(&mut self) -> Result<()> {
-        self.ensure_no_deadlock()?;
-        let Self { lock, owner, seat, waiting, entered } = self;
+        let Self { lock, owner, seat, waiting, entered, .. } = self;
         tracing::debug!(path = lock.path(), position = seat.position(), "waiting");
         let waiting = waiting.get_or_insert_with(|| lock.wait_as(owner));
         *entered = waiting.until(pin!(seat.wait()), || lock.enter_beside(owner)).await?;
@@ -408,6 +581,9 @@ impl Contending for Turn {
     }
 
     async fn leave(self) -> Result<()> {
-        self.seat.leave().await
+        let Self { seat, turn_in_line, .. } = self;
+        // The next in line need not wait for the confirmation.
+        drop(turn_in_line);
+        seat.leave().await
     }
 }

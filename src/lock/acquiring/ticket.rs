@@ -1,10 +1,13 @@
 //! A place in the queue of a lock.
 
 use tokio::sync::watch;
+use tracing::{Instrument, Span};
 
 use super::attempt::{self, Acquirable, Entry};
+use super::observed::Observed;
 use super::reentrant::{Reentrant, Turn};
 use crate::error::Result;
+use crate::lock::holding::claims::Claim;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::owner::Owner;
 use crate::queue::Caller;
@@ -35,13 +38,25 @@ pub struct Ticket {
     lock: Reentrant,
     entry: Box<Entry<Turn>>,
     positions: watch::Sender<usize>,
+    /// `None` if the owner held the lock already.
+    observed: Option<Box<Observed>>,
 }
 
 impl Ticket {
     pub(crate) async fn enter(lock: &Reentrant, owner: &Owner) -> Result<Self> {
-        let entry = match lock.enter_again(owner)? {
-            Some(again) => Entry::Granted(again),
-            None => lock.client().unless_closed(lock.enter(owner, Caller::asking())).await?,
+        let (entry, mut observed) = match lock.enter_again(owner)? {
+            Some(again) => (Entry::Granted(again), None),
+            None => {
+                let observed = Box::new(Observed::begin(lock, owner));
+                let entering = lock.enter(owner, Caller::asking()).instrument(observed.span().clone());
+                match lock.client().unless_closed(entering).await {
+                    Ok(entry) => (entry, Some(observed)),
+                    Err(error) => {
+                        observed.failed(&error);
+                        return Err(error);
+                    }
+                }
+            }
         };
         let mut entry = Box::new(entry);
         let position = match &mut *entry {
@@ -51,7 +66,10 @@ impl Ticket {
             }
             Entry::Granted(_) => 0,
         };
-        Ok(Self { lock: lock.clone(), entry, positions: watch::Sender::new(position) })
+        if let Some(observed) = observed.as_mut().filter(|_| position > 0) {
+            observed.is_behind_others();
+        }
+        Ok(Self { lock: lock.clone(), entry, positions: watch::Sender::new(position), observed })
     }
 
     /// Reads the queue and returns the number of contenders ahead of this one. Zero if it is this one's turn,
@@ -111,23 +129,39 @@ impl Ticket {
     /// If cancelled, the place is given up, and nothing is left in the queue. To wait with a bound and keep the
     /// place, pin the future and await a `&mut` to it.
     pub async fn acquired(self) -> Result<LockGuard> {
-        let Self { lock, entry, positions } = self;
+        let Self { lock, entry, positions, observed } = self;
+        let span = observed.as_ref().map_or_else(Span::none, |observed| observed.span().clone());
         let mut turn = match *entry {
-            Entry::Granted(guard) => return guard.ensure_held().map(|()| guard),
+            Entry::Granted(guard) => {
+                guard.ensure_held()?;
+                if let Some(observed) = observed {
+                    observed.granted(&guard);
+                }
+                return Ok(guard);
+            }
             Entry::Queued(turn) => turn,
         };
         if positions.receiver_count() > 0 {
             turn.seat_mut().publish_position(positions.clone());
         }
+        let owner = turn.owner().clone();
+        let mut claim = Claim::new(lock.client(), &owner, false);
         let acquire = async {
             if turn.enters_beside().await? {
-                return attempt::granted(&mut turn).await;
+                return attempt::granted(&mut turn, Some(&mut claim)).await;
             }
             // The place may have been lost while the ticket was not awaited.
             turn.seat_mut().look().await?;
-            attempt::granted(&mut turn).await
+            attempt::granted(&mut turn, Some(&mut claim)).await
         };
-        let guard = lock.client().unless_closed(acquire).await?;
+        let acquired = lock.client().unless_closed(acquire.instrument(span)).await;
+        if let Some(observed) = observed {
+            match &acquired {
+                Ok(guard) => observed.granted(guard),
+                Err(error) => observed.failed(error),
+            }
+        }
+        let guard = acquired?;
         positions.send_if_modified(|last| std::mem::replace(last, 0) != 0);
         Ok(guard)
     }

@@ -1,5 +1,6 @@
 //! Several mutexes of one client, acquired in one transaction: a multi-lock of plain paths.
 
+use std::fmt::Display;
 use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,8 +9,12 @@ use super::attempt::{Acquirable, Contending, Entry};
 use super::reentrant::Reentrant;
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::lock::holding::claims::Awaited;
 use crate::lock::holding::guard::LockGuard;
+use crate::lock::operating::participant::Participant;
+use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
+use crate::meters::{LockMeters, WaitMeter};
 use crate::queue::{Caller, MultiWaiter};
 
 /// The members in the order in which everybody acquires them; at least one.
@@ -45,6 +50,33 @@ impl Acquirable for Together {
         self.members[0].client()
     }
 
+    fn name(&self) -> impl Display {
+        let paths: Vec<_> = self.members.iter().map(Reentrant::path).collect();
+        paths.join(", ")
+    }
+
+    fn recipe(&self) -> &'static str {
+        "multi-lock"
+    }
+
+    fn options(&self) -> &LockOptions {
+        self.members[0].options()
+    }
+
+    async fn first(&self) -> Result<Option<Participant>> {
+        for member in &*self.members {
+            let first = member.first().await?;
+            if first.is_some() {
+                return Ok(first);
+            }
+        }
+        Ok(None)
+    }
+
+    fn wait_meter(&self) -> WaitMeter {
+        LockMeters::wait(self.members.iter().map(Reentrant::meters))
+    }
+
     fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
         let members = self.members.iter();
         let again = members.map(|member| member.enter_again(owner)).collect::<Result<Option<Vec<_>>>>()?;
@@ -69,7 +101,7 @@ impl Contending for Turn {
         }
         let grants = self.waiter.take_grants()?.into_iter();
         let members = self.members.members().iter();
-        let guards = members.zip(grants).map(|(member, grant)| member.hold(grant, &self.owner));
+        let guards = members.zip(grants).map(|(member, grant)| member.hold(grant, &self.owner, None));
         Some(LockGuard::of_all(guards.collect()))
     }
 
@@ -78,8 +110,16 @@ impl Contending for Turn {
         self.members.members()[member].ensure_no_deadlock(place.czxid(), &self.owner)
     }
 
+    fn awaited(&self) -> Option<Awaited> {
+        let (_, member) = self.waiter.waiting()?;
+        let members = self.members.members();
+        // Its places in the queues before are granted.
+        let places = members[..=member].iter().zip(self.waiter.places());
+        let places = places.map(|(member, place)| member.claimed(place.czxid()?)).collect::<Option<_>>()?;
+        Some(Awaited { path: members[member].internals().path().clone(), places, permits: None })
+    }
+
     async fn wait(&mut self) -> Result<()> {
-        self.ensure_no_deadlock()?;
         let Self { members, owner, waiter, entered } = self;
         let Some((place, member)) = waiter.waiting() else { return waiter.wait().await };
         tracing::debug!(path = members.members()[member].path(), position = place.position(), "waiting");

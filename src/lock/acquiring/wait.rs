@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
-use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-use crate::client::sleep_until;
-use crate::lock::deadline::{from_now, later};
+use crate::lock::deadline::{from_now, later, until};
 
 /// How much longer than its deadline an acquire may take, to ask for the last locks, and to confirm that its nodes are gone
 /// from the queues.
@@ -37,11 +34,12 @@ impl Wait {
         }
     }
 
-    /// Runs a last step up to a grace period after the deadline, if there is one.
+    /// Runs a last step up to a grace period after the deadline, if there is one. It is polled once even after that, so
+    /// that its requests are sent.
     pub(crate) async fn finish<T>(self, last: impl Future<Output = T> + Unpin) -> Option<T> {
         match self {
             Self::No | Self::Forever => Some(last.await),
-            Self::Until { deadline, .. } => until(later(deadline.max(Instant::now()), GRACE), last).await,
+            Self::Until { deadline, .. } => until(later(deadline, GRACE), last).await,
         }
     }
 }
@@ -51,15 +49,4 @@ pub(crate) fn remaining(deadline: Instant) -> Option<Duration> {
     let now = Instant::now();
     let end = if now < deadline { deadline } else { later(deadline, GRACE) };
     Some(end.saturating_duration_since(now)).filter(|remaining| !remaining.is_zero())
-}
-
-/// Runs a step up to a deadline, on any runtime or on none.
-async fn until<T>(deadline: Instant, step: impl Future<Output = T> + Unpin) -> Option<T> {
-    // Boxed, so that waiters without a deadline do not carry its size. Unconstrained, so that a step that uses up the
-    // budget of its task every time does not put the deadline off.
-    let deadline = Box::pin(unconstrained(sleep_until(deadline)));
-    match select(step, deadline).await {
-        Either::Left((done, _)) => Some(done),
-        Either::Right(((), _)) => None,
-    }
 }

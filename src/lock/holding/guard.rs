@@ -9,10 +9,11 @@ use std::time::Duration;
 use futures_util::future::{join_all, poll_fn, select_all};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::held_node::HeldNode;
 use super::hold::Share;
-use super::state::{LockState, merged};
+use super::state::{LockState, merged, worst};
 use super::transaction::Transaction;
 use crate::client::{Client, Presence};
 use crate::error::{Error, LossReason, Result};
@@ -20,8 +21,9 @@ use crate::error::{Error, LossReason, Result};
 /// A held lock, or permits of a semaphore. The lock is released when its last guard is dropped or
 /// [released](Self::release).
 ///
-/// A guard is not tied to a task or a thread: you can move it and drop it anywhere, even outside the runtime. A
-/// leaked guard (`std::mem::forget`) holds the lock until the session ends.
+/// A guard is not tied to a task or a thread: you can move it and drop it anywhere, even outside the runtime. The lock
+/// remains that of the [`Owner`](crate::Owner) that has acquired it. A leaked guard (`std::mem::forget`) holds the lock
+/// until the session ends.
 #[must_use = "if unused, the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
@@ -66,15 +68,17 @@ impl LockGuard {
     /// The token is the `czxid` of the holder's node: the id of the transaction that created it. Store it in 64
     /// bits. Guards of one hold share one token, as do permits that were acquired together, and a writer that
     /// downgrades to a reader keeps its token. Tokens of one ensemble are comparable across all paths and
-    /// processes. Successive holders of a lock that [lingers](crate::LockOptions::linger) may have the same token, and
-    /// differ in their [turn](Self::turn). The token of a multi-lock is the largest of its members' tokens; protect each resource by the
-    /// token of [its own member](Self::members).
+    /// processes. Successive holders of a lock that [lingers](crate::LockOptions::linger) or has a
+    /// [cohort](crate::LockOptions::cohort) may have the same token, and differ in their [turn](Self::turn). The
+    /// token of a multi-lock is the largest of its members' tokens; protect each resource by the token of [its own
+    /// member](Self::members).
     pub fn fencing_token(&self) -> i64 {
         self.shares().map(Share::token).max().unwrap_or_default()
     }
 
     /// Returns how often the lock was granted before by the same node, and so with the same
-    /// [fencing token](Self::fencing_token). Zero unless the lock [lingers](crate::LockOptions::linger).
+    /// [fencing token](Self::fencing_token). Zero unless the lock [lingers](crate::LockOptions::linger) or has a
+    /// [cohort](crate::LockOptions::cohort).
     ///
     /// The pair of token and turn grows with every grant of the lock. For a multi-lock, look at its
     /// [members](Self::members).
@@ -170,9 +174,8 @@ impl LockGuard {
     pub fn watch_state(&self) -> watch::Receiver<LockState> {
         let mut state = match &self.held {
             Held::One(share) => share.node().watch_state(),
-            Held::All(members) | Held::Permits(members) => {
-                let states = members.0.iter().map(Self::watch_state).collect();
-                merged(self.first_node().client(), states)
+            Held::All(_) | Held::Permits(_) => {
+                merged(self.nodes().map(|node| (node.client(), node.watch_state())), worst)
             }
         };
         state.mark_changed();
@@ -208,26 +211,43 @@ impl LockGuard {
     /// # Cancel safety
     /// Cancelling drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output> {
-        let mut work = pin!(work);
-        let mut lost = pin!(self.lost());
-        poll_fn(|cx| {
-            // Polled for its wake-up: the loss wakes this task.
-            let _ = lost.as_mut().poll(cx);
-            self.ensure_held()?;
-            match work.as_mut().poll(cx) {
-                Poll::Ready(output) => Poll::Ready(self.ensure_held().map(|()| output)),
-                Poll::Pending => Poll::Pending,
-            }
-        })
-        .await
+        let work = work.instrument(self.span());
+        run_while_held(work, self.lost(), || self.ensure_held()).await
     }
 
     /// Runs work that blocks its thread and so cannot be dropped; otherwise like [`run`](Self::run).
     #[cfg(feature = "blocking")]
     pub(crate) fn run_blocking<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         self.ensure_held()?;
-        let done = work();
+        let done = self.span().in_scope(work);
         self.ensure_held().map(|()| done)
+    }
+
+    /// Returns the span of the hold: `hold`, at the level of debugging, a child of the span in which the lock was
+    /// acquired. [`run`](Self::run) enters it by itself; elsewhere, use
+    /// [`Instrument`](https://docs.rs/tracing/latest/tracing/trait.Instrument.html). The span is disabled after the
+    /// release or a loss. For a multi-lock, this is the span of its first member. See the
+    /// [guide](crate::guide::observing#spans-and-warnings).
+    pub fn span(&self) -> tracing::Span {
+        self.first_node().span()
+    }
+
+    /// Begins the spans of a new hold.
+    pub(crate) fn begin_span(&self) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            self.shares().for_each(|share| {
+                let (node, token) = (share.node(), share.token());
+                node.begin_span(|| {
+                    tracing::debug_span!("hold", node = &**node.path(), token, turn = node.turn())
+                });
+            });
+        }
+    }
+
+    /// Begins the span of a term of leadership, in place of that of a hold.
+    pub(crate) fn begin_leadership_span(&self, path: &str) {
+        let (node, token) = (self.node_path(), self.fencing_token());
+        self.first_node().begin_span(|| tracing::info_span!("leadership", path, node, token));
     }
 
     /// Starts a transaction of writes to ZooKeeper that are applied only while the lock is held, whatever this
@@ -257,6 +277,11 @@ impl LockGuard {
             Held::All(_) | Held::Permits(_) => None,
         };
         own.into_iter().chain(self.members().iter().flat_map(Self::boxed_shares))
+    }
+
+    /// Returns handles to the nodes, which keep no lock from being released.
+    pub(super) fn shared_nodes(&self) -> Vec<Arc<HeldNode>> {
+        self.nodes().filter_map(HeldNode::shared).collect()
     }
 
     // Boxed because a member may itself be a multi-lock.
@@ -372,6 +397,26 @@ impl LockGuard {
             }
         }
     }
+}
+
+/// Runs work as long as a lock is held, which is checked at each poll. `lost` is when to check at the latest.
+pub(super) async fn run_while_held<F: Future>(
+    work: F,
+    lost: impl Future,
+    ensure_held: impl Fn() -> Result<()>,
+) -> Result<F::Output> {
+    let mut work = pin!(work);
+    let mut lost = pin!(lost);
+    poll_fn(|cx| {
+        // Polled for its wake-up: the loss wakes this task.
+        let _ = lost.as_mut().poll(cx);
+        ensure_held()?;
+        match work.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(ensure_held().map(|()| output)),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Releases guards together, and returns the errors. Nodes of one session are deleted in one transaction.

@@ -1,5 +1,6 @@
 //! The node by which a lock is held, until the lock is released or lost.
 
+use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -7,9 +8,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use tracing::Span;
 use zookeeper_client::EventType;
 
+use super::line::Turn;
 use super::lingering::Lingering;
 use super::minder::Minder;
 use super::monitor::{self, NodeWatch};
@@ -20,6 +23,7 @@ use crate::error::{Error, LossReason, Result};
 use crate::lock::deadline::from_now;
 use crate::lock::operating::revoke::election_of_latch;
 use crate::lock::options::LockOptions;
+use crate::meters::{HoldMeter, LockMeters};
 use crate::queue::{Grant, PassOn, Transactions};
 
 #[derive(Debug)]
@@ -35,6 +39,8 @@ pub(crate) struct HeldNode {
     /// The latest time at which it is released.
     until: Option<watch::Sender<Instant>>,
     suspect_policy: SuspectPolicy,
+    /// How long a hold may last without a warning.
+    patience: Option<Duration>,
     node_watch: Arc<NodeWatch>,
     /// Whether the grant has a watch on its node, which the monitor would take over.
     has_watch: AtomicBool,
@@ -49,6 +55,7 @@ pub(crate) struct HeldNode {
 struct Lingers {
     /// Where it stays.
     at: Weak<Lingering>,
+    meters: LockMeters,
     turn: AtomicU64,
 }
 
@@ -57,6 +64,12 @@ struct Lingers {
 struct Held {
     grant: Grant,
     transactions: Transactions,
+    /// Of a lock with a cohort: whoever is next in line waits for it.
+    turn_in_line: Option<Turn>,
+    /// `None` while it stays and no one holds by it.
+    meter: Option<HoldMeter>,
+    /// Of the hold. Disabled unless it is traced.
+    span: Span,
     _dependant: Dependant,
 }
 
@@ -65,13 +78,22 @@ impl HeldNode {
         client: &Client,
         grant: Grant,
         options: &LockOptions,
+        meters: &LockMeters,
         lingers_at: Option<&Arc<Lingering>>,
     ) -> Arc<Self> {
         let session = grant.node.session().clone();
         let has_watch = grant.node.is_watched();
         let path = grant.node.path().into();
         let _dependant = session.validity().depend();
-        let grant = Held { grant, transactions: Transactions::default(), _dependant };
+        let meter = Some(meters.hold());
+        let grant = Held {
+            grant,
+            transactions: Transactions::default(),
+            turn_in_line: None,
+            meter,
+            span: Span::none(),
+            _dependant,
+        };
         let held = Arc::new_cyclic(|this| Self {
             // Detached, because the monitor upgrades its reference for a moment now and then.
             client: client.detached(),
@@ -81,16 +103,21 @@ impl HeldNode {
             news: Arc::default(),
             until: options.hold_limit().map(from_now).map(watch::Sender::new),
             suspect_policy: options.on_suspect(),
+            patience: options.warns_of_hold(),
             node_watch: Arc::default(),
             has_watch: AtomicBool::new(has_watch),
             is_kept: AtomicBool::new(false),
             lingers: lingers_at
-                .map(|at| Box::new(Lingers { at: Arc::downgrade(at), turn: AtomicU64::new(0) })),
+                .map(|at| Lingers { at: Arc::downgrade(at), meters: meters.clone(), turn: AtomicU64::new(0) })
+                .map(Box::new),
             this: this.clone(),
             session,
         });
         if held.until.is_some() || held.suspect_policy == SuspectPolicy::GiveUp {
             held.keep();
+        }
+        if let Some(patience) = held.patience {
+            held.warn_after(patience);
         }
         Minder::mind(client, &held);
         held
@@ -103,6 +130,11 @@ impl HeldNode {
         {
             self.client.spawn(monitor::monitor(&held));
         }
+    }
+
+    /// Returns a reference for a task that accompanies the hold.
+    pub(super) fn shared(&self) -> Option<Arc<Self>> {
+        self.this.upgrade()
     }
 
     /// Has the node watched from now on.
@@ -137,6 +169,11 @@ impl HeldNode {
         }
     }
 
+    /// Whether the hold ends by itself after its maximum hold time.
+    pub(super) fn has_time_limit(&self) -> bool {
+        self.until.is_some()
+    }
+
     /// Why it is lost, if it is known to be.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         match self.state() {
@@ -153,7 +190,7 @@ impl HeldNode {
             return self.state.get();
         }
         let before =
-            self.state.with(|state| if state.is_lost() { *state } else { std::mem::replace(state, news) });
+            self.state.with(|state| if state.is_lost() { *state } else { mem::replace(state, news) });
         if before == news || before.is_lost() {
             return before;
         }
@@ -383,7 +420,15 @@ impl HeldNode {
     /// exception is a closed client: the session's end removes the node or, if the session goes on, the guards do.
     pub(crate) fn lose(&self, reason: LossReason) {
         if self.turns_lost(reason) {
-            tracing::info!(node = &*self.path, %reason, "lock lost");
+            match reason {
+                // By the program itself.
+                LossReason::Closed => tracing::info!(node = &*self.path, %reason, "lock lost"),
+                _ => tracing::warn!(node = &*self.path, %reason, "lock lost"),
+            }
+            let meter = self.grant.lock().as_mut().and_then(|held| held.meter.take());
+            if let Some(meter) = meter {
+                meter.lost(reason);
+            }
             match reason {
                 LossReason::Closed => {}
                 LossReason::Deleted => self.take().into_iter().for_each(Grant::forget),
@@ -422,9 +467,14 @@ impl HeldNode {
     }
 
     /// Begins another hold by a node that has stayed.
-    pub(super) fn begin_turn(&self, max_hold: Option<Duration>) {
+    pub(super) fn begin_turn(&self, max_hold: Option<Duration>, turn_in_line: Option<Turn>) {
+        self.set_turn_in_line(turn_in_line);
         if let Some(lingers) = &self.lingers {
             lingers.turn.fetch_add(1, Ordering::Relaxed);
+            self.measure(Some(lingers.meters.hold()));
+        }
+        if let Some(patience) = self.patience {
+            self.warn_after(patience);
         }
         if let (Some(until), Some(max_hold)) = (&self.until, max_hold) {
             until.send_replace(from_now(max_hold));
@@ -438,12 +488,75 @@ impl HeldNode {
             return false;
         }
         // Under the lock of the state, so that it either stays or is lost.
-        self.state.with(|state| {
+        let stays = self.state.with(|state| {
             if let (false, Some(until)) = (state.is_lost(), &self.until) {
                 until.send_replace(from_now(Duration::MAX));
             }
             !state.is_lost()
-        })
+        });
+        if stays {
+            self.measure(None);
+            tracing::debug!(node = &*self.path, "released; the node stays");
+        }
+        stays
+    }
+
+    /// Ends the measurement of a hold, and begins that of another.
+    fn measure(&self, meter: Option<HoldMeter>) {
+        // What was measured is dropped, and tells others, after the lock is released.
+        let _ended = match &mut *self.grant.lock() {
+            Some(held) => (mem::replace(&mut held.meter, meter), mem::replace(&mut held.span, Span::none())),
+            None => (meter, Span::none()),
+        };
+    }
+
+    /// Begins the span of a hold, unless it has begun.
+    pub(super) fn begin_span(&self, span: impl FnOnce() -> Span) {
+        if self.grant.lock().as_ref().is_none_or(|held| !held.span.is_none()) {
+            return;
+        }
+        // Subscribers are called without the lock.
+        drop(self.replaced(span(), |held| &mut held.span));
+    }
+
+    /// Replaces something of the hold. Returns what is not needed any more, to be dropped without the lock.
+    fn replaced<T>(&self, new: T, of: impl FnOnce(&mut Held) -> &mut T) -> T {
+        match &mut *self.grant.lock() {
+            Some(held) => mem::replace(of(held), new),
+            None => new,
+        }
+    }
+
+    /// Returns the span of the hold.
+    pub(super) fn span(&self) -> Span {
+        self.grant.lock().as_ref().map_or_else(Span::none, |held| held.span.clone())
+    }
+
+    /// Warns when a hold has lasted for that long.
+    fn warn_after(&self, patience: Duration) {
+        let (this, turn) = (self.this.clone(), self.turn());
+        self.client.spawn(async move {
+            sleep(patience).await;
+            let Some(held) = this.upgrade().filter(|held| held.turn() == turn) else { return };
+            let span = held.grant.lock().as_ref().filter(|held| held.meter.is_some()).map(|held| held.span.clone());
+            if let Some(span) = span {
+                tracing::warn!(parent: span, node = &*held.path, held_for = ?patience, "still holding a lock");
+            }
+        });
+    }
+
+    /// Keeps the turn of the line for as long as the hold lasts.
+    pub(super) fn set_turn_in_line(&self, turn: Option<Turn>) {
+        drop(self.replaced(turn, |held| &mut held.turn_in_line));
+    }
+
+    /// Whether the next in line waits for the end of this hold.
+    pub(super) fn has_turn_in_line(&self) -> bool {
+        self.grant.lock().as_ref().is_some_and(|held| held.turn_in_line.is_some())
+    }
+
+    pub(super) fn take_turn_in_line(&self) -> Option<Turn> {
+        self.grant.lock().as_mut()?.turn_in_line.take()
     }
 
     /// When the local waiters behind it are let in, if the hold ends now.
@@ -454,6 +567,10 @@ impl HeldNode {
     /// Takes the node, for it to be removed.
     pub(crate) fn take(&self) -> Option<Grant> {
         let held = self.grant.lock().take()?;
+        // Otherwise it was lost, or no one held by it.
+        if held.meter.is_some() {
+            tracing::debug!(parent: &held.span, node = &*self.path, "released");
+        }
         Some(held.grant.passing_on(held.transactions.pass_on()))
     }
 

@@ -1,4 +1,5 @@
-//! Keeps the node of a mutex that no one holds for the next holder of this client.
+//! Keeps the node of a mutex that no one holds for the next holder of this client: for whoever is next in line, or for a
+//! while.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,12 +18,15 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::held_node::HeldNode;
+use super::line::{Line, Place, Turn};
 use super::monitor::NodeWatch;
 use super::state::LockState;
 use crate::client::{Client, Watcher};
 use crate::lock::deadline::from_now;
 use crate::lock::options::LockOptions;
-use crate::queue::{Circumstances, Linger, LingerAction, LingerEvent, LockInternals, is_alone};
+use crate::queue::{
+    Caller, Circumstances, Linger, LingerAction, LingerEvent, LockInternals, Release, Terms, is_alone,
+};
 
 /// What the lock objects of one mutex with the same options share: the node by which the lock was granted last.
 /// [`Linger`] decides whether it stays and who may hold by it.
@@ -32,7 +36,8 @@ use crate::queue::{Circumstances, Linger, LingerAction, LingerEvent, LockInterna
 pub(crate) struct Lingering {
     queue: Arc<LockInternals>,
     options: LockOptions,
-    time: Duration,
+    /// In front of the queue, with a cohort.
+    line: Option<Line>,
     node: Mutex<Option<Node>>,
     /// Notifies those who await the list of the queue that it may have come.
     looked: Notify,
@@ -44,16 +49,19 @@ struct Node {
     held: Arc<HeldNode>,
     token: i64,
     linger: Linger,
-    /// Until when it lingers, if no one holds.
+    /// Until when it lingers, if no one holds and no one was in line.
     until: Instant,
+    cohort_time: Option<Duration>,
+    /// Until when the cohort may keep it. `None` while no others wait, and without a cohort.
+    cohort_until: Option<Instant>,
     /// The watch on the children of the queue, from the list on.
     watch: Option<Watcher>,
-    /// Whether the node itself was to be watched: from the first time it stays.
+    /// Whether the node itself was to be watched: from the first time it stays; with a cohort, from the grant on.
     is_watched: bool,
     /// Wakes the attendant, which waits for the watch. Others who poll the watch must not take its place.
     waker: Waker,
-    /// Notified of the next release, if the attendant waits for it.
-    released: Option<Arc<Notify>>,
+    /// Notified if there may be another time to wait for, if the attendant waits for that.
+    news: Option<Arc<Notify>>,
     _until_dropped: DropGuard,
 }
 
@@ -74,10 +82,21 @@ pub(crate) enum Taken {
     Queue,
 }
 
+/// A place in the line of a lock with a cohort. Dropping it leaves the line.
+#[derive(Debug)]
+pub(crate) struct InLine<'a> {
+    lingering: &'a Lingering,
+    place: Place<'a>,
+    caller: &'a Caller,
+    has_turn: bool,
+}
+
 impl Lingering {
-    /// Returns what the lock objects of that queue with these options share; `None` if they do not linger.
+    /// Returns what the lock objects of that queue with these options share; `None` if no node is to stay.
     pub(crate) fn of(queue: &Arc<LockInternals>, options: &LockOptions) -> Option<Arc<Self>> {
-        let time = options.linger_time()?;
+        if options.linger_time().is_none() && options.cohort_terms().is_none() {
+            return None;
+        }
         let registry: Arc<Registry> = queue.client().extension();
         let mut known = registry.0.lock();
         let here = known.entry(queue.path().clone()).or_default();
@@ -88,7 +107,7 @@ impl Lingering {
         let lingering = Arc::new(Self {
             queue: queue.clone(),
             options: options.clone(),
-            time,
+            line: options.cohort_terms().map(|_| Line::new()),
             node: Mutex::default(),
             looked: Notify::new(),
             registry: registry.clone(),
@@ -113,20 +132,96 @@ impl Lingering {
         here.iter().filter_map(idle).collect()
     }
 
-    /// Takes charge of a node by which the lock was just granted.
-    pub(crate) fn begin(self: &Arc<Self>, held: Arc<HeldNode>, token: i64) {
+    pub(crate) fn has_line(&self) -> bool {
+        self.line.is_some()
+    }
+
+    /// Takes the turn of the line if no one has it and no one is in line. `None` without a cohort.
+    pub(crate) fn try_turn(&self) -> Option<Turn> {
+        self.line.as_ref()?.try_turn()
+    }
+
+    /// Whether the next in line waits for no servers: the lock is held in this client, or waited for in the queue.
+    pub(crate) fn is_backed(&self) -> bool {
+        self.held().is_some_and(|held| held.loss().is_none())
+            || self.line.as_ref().is_some_and(Line::is_in_queue)
+    }
+
+    /// Gets in line; `None` without a cohort.
+    pub(crate) fn get_in_line<'a>(&'a self, caller: &'a Caller) -> Option<InLine<'a>> {
+        let place = self.line.as_ref()?.join();
+        if self.has_valid_node() {
+            caller.reached();
+        }
+        Some(InLine { lingering: self, place, caller, has_turn: false })
+    }
+
+    /// Whether there is a node of this client that is first in the queue, without a doubt about the session.
+    fn has_valid_node(&self) -> bool {
+        self.held().is_some_and(|held| held.state() == LockState::Held)
+    }
+
+    /// Returns the node, without the lock: whoever is asked about it may take that.
+    fn held(&self) -> Option<Arc<HeldNode>> {
+        self.node.lock().as_ref().map(|node| node.held.clone())
+    }
+
+    /// Whether an acquire that does not wait would be behind others of the cohort, without a doubt. Makes no request.
+    pub(crate) fn is_taken(&self) -> bool {
+        let is_used = |node: &Node| !node.linger.is_idle() || node.linger.is_handed_on();
+        self.line.is_some() && self.node.lock().as_ref().is_some_and(is_used) && self.has_valid_node()
+    }
+
+    /// The line is left by someone who has not got the lock by its node.
+    fn line_left(&self) {
+        let mut state = self.node.lock();
+        let Some(node) = &mut *state else { return };
+        if self.line.as_ref().is_some_and(|line| !line.is_empty()) {
+            return;
+        }
+        let was_handed_on = node.linger.is_handed_on();
+        if node.on(LingerEvent::LineLeft) == LingerAction::Delete {
+            let node = state.take();
+            drop(state);
+            node.into_iter().for_each(Node::delete);
+        } else if was_handed_on {
+            self.linger_from_now(node);
+        }
+    }
+
+    fn linger_from_now(&self, node: &mut Node) {
+        node.until = from_now(self.options.linger_time().unwrap_or_default());
+        node.notify();
+    }
+
+    /// Takes charge of a node by which the lock was just granted. Whoever did not stand in line has the turn now, unless
+    /// someone else has it.
+    pub(crate) fn begin(self: &Arc<Self>, held: Arc<HeldNode>, token: i64, turn: Option<Turn>) {
+        held.set_turn_in_line(turn.or_else(|| self.try_turn()));
+        self.line.iter().for_each(Line::granted);
+        let cohort = self.options.cohort_terms();
+        let cohort_time = cohort.map(|(_, time)| time);
+        let terms = Terms {
+            lingers: self.options.linger_time().is_some(),
+            cohort: cohort.map_or(0, |(hand_ons, _)| hand_ons),
+        };
         let dropped = CancellationToken::new();
         let attendant = Attendant { home: Arc::downgrade(self), held: Arc::downgrade(&held) };
-        let attending = attendant.attend(&held, self.queue.path().clone(), dropped.clone());
+        if cohort.is_some() {
+            held.watch_node();
+        }
+        let attending = attendant.attend(&held, self.queue.path().clone(), cohort.is_some(), dropped.clone());
         let node = Node {
             held,
             token,
-            linger: Linger::new(),
+            linger: Linger::new(terms),
             until: Instant::now(),
+            cohort_time,
+            cohort_until: cohort_time.map(from_now),
             watch: None,
-            is_watched: false,
+            is_watched: cohort.is_some(),
             waker: Waker::noop().clone(),
-            released: None,
+            news: None,
             _until_dropped: dropped.drop_guard(),
         };
         let before = self.node.lock().replace(node);
@@ -134,20 +229,27 @@ impl Lingering {
         self.queue.client().spawn(attending);
     }
 
-    /// Takes the node, if the lock can be held by it right now. Makes no request.
-    pub(crate) fn take(&self) -> Taken {
+    /// Takes the node, if the lock can be held by it right now. With a cohort, only with the turn, which goes to the hold.
+    /// Makes no request.
+    pub(crate) fn take(&self, turn: &mut Option<Turn>) -> Taken {
+        if self.line.is_some() && turn.is_none() {
+            return Taken::Queue;
+        }
         let mut state = self.node.lock();
         let Some(node) = &mut *state else { return Taken::Queue };
         let now = Circumstances {
-            is_sound: node.held.state() == LockState::Held,
+            is_sound: node.held.state() == LockState::Held && !node.held.node_watch().may_be_gone(),
             is_in_time: Instant::now() < node.until,
+            is_in_cohort_time: node.is_in_cohort_time(),
+            is_watched: node.held.node_watch().is_set(),
             has_changed: node.has_changed(),
             is_asked: node.held.node_watch().may_be_asked(),
             others_queue: self.queue.has_callers(),
         };
-        match node.linger.on(LingerEvent::Wanted(now)) {
+        match node.on(LingerEvent::Wanted(now)) {
             LingerAction::Grant => {
-                node.held.begin_turn(self.options.hold_limit());
+                self.line.iter().for_each(Line::granted);
+                node.held.begin_turn(self.options.hold_limit(), turn.take());
                 Taken::Granted(node.held.clone(), node.token)
             }
             LingerAction::Await => Taken::Await,
@@ -164,16 +266,29 @@ impl Lingering {
     /// Waits for the list of the queue, if it decides whether the lock can be held by the node, and takes the node.
     /// Returns `None` if the caller must enter the queue.
     ///
-    /// Of several that wait for the list, the first to be polled afterwards takes the node, and the others enter the
-    /// queue. They have no order: a waiter behind one that is never polled would be stuck.
+    /// For callers out of line. Of several that wait for the list, the first to be polled afterwards takes the node, and
+    /// the others enter the queue. They have no order, and with a cohort no turn: a waiter behind one that is never
+    /// polled would be stuck.
     ///
     /// # Cancel safety
     /// The caller no longer waits.
     pub(crate) async fn taken(&self) -> Option<(Arc<HeldNode>, i64)> {
+        self.taken_by(|| self.take(&mut self.try_turn())).await
+    }
+
+    /// The same for the next in line.
+    ///
+    /// # Cancel safety
+    /// The caller no longer waits.
+    pub(crate) async fn taken_in_turn(&self, turn: &mut Option<Turn>) -> Option<(Arc<HeldNode>, i64)> {
+        self.taken_by(|| self.take(turn)).await
+    }
+
+    async fn taken_by(&self, mut take: impl FnMut() -> Taken) -> Option<(Arc<HeldNode>, i64)> {
         loop {
             // Registered before the check, so that no notification is missed.
             let looked = self.looked.notified();
-            match self.take() {
+            match take() {
                 Taken::Granted(held, token) => return Some((held, token)),
                 Taken::Await => looked.await,
                 Taken::Queue => return None,
@@ -188,20 +303,29 @@ impl Lingering {
             return false;
         };
         if node.has_changed() {
-            node.linger.on(LingerEvent::Changed);
+            node.on(LingerEvent::Changed);
         }
         if held.node_watch().may_be_asked() {
-            node.linger.on(LingerEvent::Asked);
+            node.on(LingerEvent::Asked);
         }
-        let stays = node.linger.on(LingerEvent::Released(held.pass_on())) == LingerAction::Keep;
+        let is_in_line = self.line.as_ref().is_some_and(|line| !line.is_empty());
+        let release = Release {
+            pass_on: held.pass_on(),
+            is_next_in_line: is_in_line && held.has_turn_in_line(),
+            is_in_cohort_time: node.is_in_cohort_time(),
+            is_watched: held.node_watch().is_set(),
+        };
+        let stays = node.on(LingerEvent::Released(release)) == LingerAction::Keep;
         if stays && held.end_turn() {
-            node.until = from_now(self.time);
+            if !node.linger.is_handed_on() {
+                self.linger_from_now(node);
+            }
             if !std::mem::replace(&mut node.is_watched, true) {
                 held.watch_node();
             }
-            if let Some(released) = node.released.take() {
-                released.notify_one();
-            }
+            let turn = held.take_turn_in_line();
+            drop(state);
+            drop(turn);
             return true;
         }
         let node = state.take();
@@ -223,7 +347,59 @@ impl Drop for Lingering {
     }
 }
 
+impl InLine<'_> {
+    /// Waits for the turn.
+    ///
+    /// # Cancel safety
+    /// If cancelled, only drop it.
+    pub(crate) async fn turn(&mut self) -> Turn {
+        let turn = self.place.turn().await;
+        self.has_turn = true;
+        // From now on, it waits for the servers.
+        self.caller.takes();
+        turn
+    }
+
+    /// Records that the caller enters the queue, since it has its turn.
+    pub(crate) fn enters_queue(&self) {
+        self.place.enters_queue(self.caller);
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        if !self.has_turn && (self.place.has_waited_for_others() || self.lingering.has_valid_node()) {
+            self.caller.reached();
+        }
+        if self.place.leave() {
+            self.lingering.line_left();
+        }
+    }
+}
+
 impl Node {
+    /// Has an event decided upon. While others may wait, the time of the cohort runs.
+    fn on(&mut self, event: LingerEvent) -> LingerAction {
+        let action = self.linger.on(event);
+        if !self.linger.may_keep_others_out() {
+            self.cohort_until = None;
+        } else if self.cohort_until.is_none() {
+            self.cohort_until = self.cohort_time.map(from_now);
+            self.notify();
+        }
+        action
+    }
+
+    fn is_in_cohort_time(&self) -> bool {
+        self.cohort_until.is_none_or(|until| Instant::now() < until)
+    }
+
+    fn notify(&mut self) {
+        if let Some(news) = self.news.take() {
+            news.notify_one();
+        }
+    }
+
     /// Whether the watch on the queue has fired or ended. Independent of the attendant, which may be late.
     fn has_changed(&mut self) -> bool {
         let Self { watch, waker, .. } = self;
@@ -267,9 +443,9 @@ struct Attendant {
 }
 
 /// What the attendant waits for, apart from the watch on the queue.
-enum Next {
-    Release(Arc<Notify>),
-    Deadline(Instant),
+struct Next {
+    deadline: Option<Instant>,
+    news: Arc<Notify>,
 }
 
 impl Attendant {
@@ -278,6 +454,7 @@ impl Attendant {
         self,
         held: &HeldNode,
         queue: Arc<str>,
+        is_watched: bool,
         dropped: CancellationToken,
     ) -> impl Future<Output = ()> + Send + use<> {
         let session = held.session().clone();
@@ -286,6 +463,9 @@ impl Attendant {
         let name = held.path().rsplit('/').next().unwrap_or_default().to_owned();
         async move {
             let (children, watch) = session.watch_list(&queue).await.ok().unzip();
+            if is_watched {
+                dropped.run_until_cancelled(node_watch.answered()).await;
+            }
             let children = children.unwrap_or_default();
             // Where the node is not, its end would not fire the watch.
             let mut watch = watch.filter(|_| children.contains(&name));
@@ -305,17 +485,13 @@ impl Attendant {
     async fn act(&self, closing: CancellationToken, node_watch: &NodeWatch) {
         let mut asked = pin!(node_watch.revoke_requested().fuse());
         let mut closed = pin!(closing.cancelled().fuse());
-        while let Some(next) = self.next() {
-            let (released, deadline) = match next {
-                Next::Release(released) => (Some(released), None),
-                Next::Deadline(deadline) => (None, Some(deadline)),
-            };
+        while let Some(Next { deadline, news }) = self.next() {
             tokio::select! {
                 () = poll_fn(|cx| self.poll_changed(cx)) => {}
-                () = &mut closed => self.on(|_| LingerEvent::Changed),
+                () = &mut closed => self.on(|_| LingerEvent::Asked),
                 // Or there is no permission to see whether someone asks.
                 _ = &mut asked => self.on(|_| LingerEvent::Asked),
-                Some(()) = OptionFuture::from(released.as_ref().map(|released| released.notified())) => {}
+                () = news.notified() => {}
                 Some(()) = OptionFuture::from(deadline.map(sleep_until)) => {}
             }
         }
@@ -337,7 +513,7 @@ impl Attendant {
     fn on(&self, event: impl FnOnce(&mut Node) -> LingerEvent) {
         self.with(|node| {
             let event = event(node);
-            ((), node.linger.on(event))
+            ((), node.on(event))
         });
         if let Some(home) = self.home.upgrade() {
             home.looked.notify_waiters();
@@ -347,14 +523,16 @@ impl Attendant {
     /// Returns what to wait for; `None` if the node is gone or is being deleted.
     fn next(&self) -> Option<Next> {
         self.with(|node| {
-            if !node.linger.is_idle() {
-                let released = node.released.get_or_insert_default().clone();
-                return (Some(Next::Release(released)), LingerAction::Keep);
+            let is_held = !node.linger.is_idle();
+            let is_for_line = is_held || node.linger.is_handed_on();
+            let deadline = if is_for_line { node.cohort_until } else { Some(node.until) };
+            let is_over = deadline.is_some_and(|deadline| deadline <= Instant::now());
+            if is_over && !is_held {
+                return (None, node.on(LingerEvent::Deadline));
             }
-            if Instant::now() < node.until {
-                return (Some(Next::Deadline(node.until)), LingerAction::Keep);
-            }
-            (None, node.linger.on(LingerEvent::Deadline))
+            // After the time of the cohort, a node that is held is deleted by the release, or lingers.
+            let deadline = deadline.filter(|_| !is_over);
+            (Some(Next { deadline, news: node.news.get_or_insert_default().clone() }), LingerAction::Keep)
         })
         .flatten()
     }
@@ -368,7 +546,7 @@ impl Attendant {
                 return (Poll::Pending, LingerAction::Keep);
             }
             node.watch = None;
-            (Poll::Ready(()), node.linger.on(LingerEvent::Changed))
+            (Poll::Ready(()), node.on(LingerEvent::Changed))
         });
         polled.unwrap_or(Poll::Pending)
     }
@@ -377,6 +555,6 @@ impl Attendant {
 impl Drop for Attendant {
     /// The runtime may have ended before the node.
     fn drop(&mut self) {
-        self.on(|_| LingerEvent::Changed);
+        self.on(|_| LingerEvent::Asked);
     }
 }

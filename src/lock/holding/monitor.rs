@@ -1,15 +1,21 @@
 //! Monitors a hold, so that its holder is notified of a loss without asking.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use futures_util::future::OptionFuture;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
+use tokio::task::unconstrained;
 use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, EventType};
 
 use super::held_node::HeldNode;
-use crate::client::{OwnWatch, Session, is_revoke_request};
+use crate::client::{OwnWatch, Session, Watcher, is_revoke_request};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 
@@ -24,7 +30,11 @@ pub(super) fn monitor(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send +
     let own_watch = held.take_watch();
     let mut health = session.validity().health_changes();
     let held = Arc::downgrade(held);
+    // Whoever waits for the answer is woken in any case, also if the watch is never asked for, since the hold is over by
+    // then.
+    let answered = node_watch.answered.clone().drop_guard();
     async move {
+        let _answered = answered;
         let mut is_watching = own_watch.is_some();
         // Notified by listeners or, without any, by the minder once the hold is no longer young.
         let mut watching = pin!(node_watch.wanted.notified());
@@ -70,13 +80,34 @@ fn is_held(held: &HeldNode) -> bool {
 pub(crate) struct NodeWatch {
     /// Notified when the watch is to be set immediately.
     wanted: Notify,
+    /// The watch, once it is set.
+    set: Mutex<Option<Set>>,
+    /// Cancelled when it is set for the first time, or cannot be.
+    answered: CancellationToken,
     /// Whether the lock was asked for, if that can be known.
     revoke_requested: watch::Sender<Result<bool>>,
 }
 
+struct Set {
+    watcher: Watcher,
+    /// Wakes the monitor. Others who poll the watch must not take its place.
+    waker: Waker,
+}
+
 impl Default for NodeWatch {
     fn default() -> Self {
-        Self { wanted: Notify::new(), revoke_requested: watch::Sender::new(Ok(false)) }
+        Self {
+            wanted: Notify::new(),
+            set: Mutex::default(),
+            answered: CancellationToken::new(),
+            revoke_requested: watch::Sender::new(Ok(false)),
+        }
+    }
+}
+
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.watcher.fmt(f)
     }
 }
 
@@ -94,6 +125,46 @@ impl NodeWatch {
             }
             is_news
         });
+    }
+
+    /// Whether the watch is set and has not fired, so that the node is there as far as can be known.
+    pub(super) fn is_set(&self) -> bool {
+        self.state() == Some(Poll::Pending)
+    }
+
+    /// Whether the watch has told that the node was deleted. The monitor confirms that before the lock is lost.
+    pub(super) fn may_be_gone(&self) -> bool {
+        self.state() == Some(Poll::Ready(EventType::NodeDeleted))
+    }
+
+    /// Returns what the watch has told, if it was set. Independent of the monitor, which may be late.
+    fn state(&self) -> Option<Poll<EventType>> {
+        let mut set = self.set.lock();
+        let Set { watcher, waker } = set.as_mut()?;
+        // Unconstrained: a task that acquires again and again has used up its budget at times.
+        let told = pin!(unconstrained(poll_fn(|cx| watcher.poll(cx))));
+        Some(told.poll(&mut Context::from_waker(waker)))
+    }
+
+    /// Waits until the watch is set for the first time, or cannot be.
+    pub(super) async fn answered(&self) {
+        self.answered.cancelled().await;
+    }
+
+    /// Waits for the watch to tell of something.
+    ///
+    /// # Cancel safety
+    /// If cancelled, [`may_be_gone`](Self::may_be_gone) still knows.
+    async fn tells(&self, watcher: Watcher) -> EventType {
+        *self.set.lock() = Some(Set { watcher, waker: Waker::noop().clone() });
+        self.answered.cancel();
+        poll_fn(|cx| {
+            let mut set = self.set.lock();
+            let Some(Set { watcher, waker }) = &mut *set else { return Poll::Ready(EventType::Session) };
+            waker.clone_from(cx.waker());
+            watcher.poll(cx)
+        })
+        .await
     }
 
     /// Whether the lock was asked for, or the node cannot be watched for that.
@@ -123,6 +194,7 @@ async fn gone(
     is_released: impl Fn() -> bool,
     data_to_restore: impl Fn() -> Option<Vec<u8>>,
 ) -> bool {
+    let _answered = node_watch.answered.clone().drop_guard();
     loop {
         let watched = match own_watch.take() {
             Some(watch) => Ok(watch),
@@ -132,7 +204,7 @@ async fn gone(
             }
         };
         match watched {
-            Ok(OwnWatch { data, version, mut watcher }) => {
+            Ok(OwnWatch { data, version, watcher }) => {
                 let is_asked = is_revoke_request(&data);
                 node_watch.read(Ok(is_asked));
                 if is_asked && let Some(data) = data_to_restore() {
@@ -142,8 +214,7 @@ async fn gone(
                         tracing::debug!(node = path, %error, "the node goes on showing the request");
                     }
                 }
-                let event = watcher.changed().await;
-                if event == EventType::NodeDeleted && is_released() {
+                if node_watch.tells(watcher).await == EventType::NodeDeleted && is_released() {
                     return true;
                 }
                 // Otherwise the session may have ended.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::claims::{Claims, Held};
 use super::held_node::HeldNode;
 use super::hold::{Hold, Share};
 use crate::error::Result;
@@ -20,7 +21,7 @@ pub(crate) struct Owners {
     /// The full path of the lock.
     path: Arc<str>,
     entries: Mutex<Entries>,
-    held: Arc<Held>,
+    claims: Arc<Claims>,
     /// Of a [shared](Self::shared) map: where the next lock object finds it.
     _found_at: Option<Arc<LockInternals>>,
 }
@@ -30,7 +31,6 @@ struct Entries {
     holds: HashMap<(Owner, Kind), Entered>,
     /// Waiting owners: in how many places each waits, and what notifies it that it holds through another place.
     waiting: HashMap<Owner, (usize, Arc<Notify>)>,
-    count: u64,
 }
 
 /// One hold. Permits are not re-entrant, so each is registered under an owner of its own.
@@ -42,21 +42,12 @@ struct Entered {
     owner: Owner,
 }
 
-/// By which nodes and with which tokens each owner holds each path, through any lock object of one client.
-#[derive(Debug, Default)]
-struct Held(Mutex<HashMap<Key, Vec<HeldBy>>>);
-
-/// A token, the kind of the hold, and the node.
-type HeldBy = (i64, Kind, Weak<HeldNode>);
-
-/// An owner, and the full path of a lock.
-type Key = (Owner, Arc<str>);
-
 /// The entries of one hold, until it ends.
 #[derive(Debug)]
 pub(crate) struct Registration {
     owners: Arc<Owners>,
     owner: Owner,
+    acquired_by: Owner,
     kind: Kind,
     token: i64,
     number: u64,
@@ -83,8 +74,8 @@ impl Owners {
     }
 
     fn of(queue: &LockInternals, _found_at: Option<Arc<LockInternals>>) -> Self {
-        let held = queue.client().extension();
-        Self { path: queue.path().clone(), entries: Mutex::default(), held, _found_at }
+        let claims = queue.client().extension();
+        Self { path: queue.path().clone(), entries: Mutex::default(), claims, _found_at }
     }
 
     /// Returns the hold of the owner. It may end at any moment, and may already be lost.
@@ -108,29 +99,35 @@ impl Owners {
     /// Whether this owner holds this path with a token and kind that match, but not through this lock object. Lost
     /// holds do not count.
     pub(crate) fn holds_elsewhere(&self, owner: &Owner, is_meant: impl Fn(i64, Kind) -> bool) -> bool {
-        let key = (owner.clone(), self.path.clone());
-        let holds = self.held.0.lock().get(&key).cloned().unwrap_or_default();
-        let is_held = |node: &Weak<HeldNode>| node.upgrade().is_some_and(|node| node.loss().is_none());
-        holds.iter().any(|(token, kind, node)| is_meant(*token, *kind) && is_held(node))
+        let holds = self.claims.holds(owner, &self.path);
+        let is_held = |held: &Held| held.node.upgrade().is_some_and(|node| node.loss().is_none());
+        holds.iter().any(|held| is_meant(held.token, held.kind) && is_held(held))
             && !self.holds(owner, Kind::Exclusive)
             && !self.holds(owner, Kind::Shared)
     }
 
     /// Registers a hold, and notifies the waiters of its owner. If the owner holds already, by a grant that came at
-    /// the same time, re-enters that and gives up `node`.
+    /// the same time, re-enters that and gives up `node`. `is_owners` says that only the owner ends the hold.
     pub(crate) fn enter(
         self: &Arc<Self>,
         owner: &Owner,
         kind: Kind,
         token: i64,
         node: Arc<HeldNode>,
+        is_owners: bool,
     ) -> Share {
-        self.register(owner, owner.clone(), kind, token, node)
+        self.register(owner, owner.clone(), kind, token, node, is_owners)
     }
 
     /// Registers a permit, which its owner cannot re-enter.
-    pub(crate) fn enter_permit(self: &Arc<Self>, owner: &Owner, token: i64, node: Arc<HeldNode>) -> Share {
-        self.register(&Owner::new(), owner.clone(), Kind::Shared, token, node)
+    pub(crate) fn enter_permit(
+        self: &Arc<Self>,
+        owner: &Owner,
+        token: i64,
+        node: Arc<HeldNode>,
+        is_owners: bool,
+    ) -> Share {
+        self.register(&Owner::new(), owner.clone(), Kind::Shared, token, node, is_owners)
     }
 
     fn register(
@@ -140,6 +137,7 @@ impl Owners {
         kind: Kind,
         token: i64,
         node: Arc<HeldNode>,
+        is_owners: bool,
     ) -> Share {
         let lost = self.hold_of(owner, kind).filter(|hold| hold.node().loss().is_some());
         let mut entries = self.entries.lock();
@@ -149,11 +147,10 @@ impl Owners {
             drop(entries);
             return again;
         }
-        let key = (owner.clone(), self.path.clone());
-        self.held.0.lock().entry(key).or_default().push((token, kind, Arc::downgrade(&node)));
-        entries.count += 1;
-        let number = entries.count;
-        let registration = Registration { owners: self.clone(), owner: owner.clone(), kind, token, number };
+        let number = self.claims.hold(&acquired_by, &self.path, token, kind, &node, is_owners);
+        let (owners, held_by) = (self.clone(), acquired_by.clone());
+        let registration =
+            Registration { owners, owner: owner.clone(), acquired_by: held_by, kind, token, number };
         let hold = Arc::new(Hold::new(registration, node));
         let entered = Entered { number, hold: Arc::downgrade(&hold), owner: acquired_by };
         entries.holds.insert((owner.clone(), kind), entered);
@@ -189,16 +186,8 @@ impl Registration {
 
     /// Removes the hold from the owner map.
     pub(super) fn end(&self) {
-        let Self { owners, owner, kind, token, number } = self;
-        if let Entry::Occupied(mut entry) = owners.held.0.lock().entry((owner.clone(), owners.path.clone())) {
-            let tokens = entry.get_mut();
-            // A writer and the reader that it became have the same token.
-            let ended = tokens.iter().position(|(held, of, _)| (held, of) == (token, kind));
-            ended.map(|ended| tokens.swap_remove(ended));
-            if tokens.is_empty() {
-                entry.remove();
-            }
-        }
+        let Self { owners, owner, acquired_by, kind, number, .. } = self;
+        owners.claims.end_hold(acquired_by, &owners.path, *number);
         if let Entry::Occupied(entry) = owners.entries.lock().holds.entry((owner.clone(), *kind)) {
             // A later hold of the same owner stays registered.
             if entry.get().number == *number {

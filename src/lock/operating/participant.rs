@@ -116,9 +116,9 @@ impl Participant {
         self.is_holder
     }
 
-    /// Returns whether the contender's node only [lingers](crate::LockOptions::linger): it holds the lock, but nothing
-    /// in its process does. Known for contenders of the client that was asked; those of other clients are shown as
-    /// holders.
+    /// Returns whether the contender's node only [lingers](crate::LockOptions::linger), or waits for the next of its
+    /// [cohort](crate::LockOptions::cohort): it holds the lock, but nothing in its process does. Known for contenders of
+    /// the client that was asked; those of other clients are shown as holders.
     pub fn is_lingering(&self) -> bool {
         self.is_lingering
     }
@@ -184,6 +184,13 @@ impl fmt::Debug for Participant {
 /// Returns the contenders of a queue in order; all, or those of one kind.
 pub(crate) async fn of(internals: &LockInternals, kind: Option<Kind>) -> Result<Vec<Participant>> {
     read(internals, internals.contenders().await?, kind).await
+}
+
+/// Returns the first of a queue, which holds, or is about to.
+pub(crate) async fn first(internals: &LockInternals) -> Result<Option<Participant>> {
+    let mut queue = internals.contenders().await?;
+    queue.truncate(1);
+    Ok(read(internals, queue, None).await?.pop())
 }
 
 /// Returns those of these contenders that still exist; all, or those of one kind.

@@ -96,7 +96,7 @@ pub(crate) async fn send_request(client: &Client, participant: &Participant) -> 
                     ];
                     session.commit(&writes).await.map(drop).map_err(zk::Error::from)
                 }
-                None => session.set_data(path, request, None).await,
+                None => session.set_data(path, request, None).await.map(drop),
             })
         }
     });

@@ -26,6 +26,7 @@ impl Place {
                 // Boxed, because it is rare.
                 Action::Settle => Box::pin(self.settle()).await,
                 Action::List => self.list(!self.is_valid()).await,
+                Action::WatchAndList(next) => self.watch_and_list(next).await,
                 Action::Date(undated) => self.date(undated).await,
                 Action::Watch { own, blocker } => self.watch(*own, blocker.as_deref()).await,
                 Action::Await => Ok(self.woken().await),
@@ -112,7 +113,7 @@ impl Place {
     }
 
     /// Whether the session of our node is known to be alive.
-    fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         self.session().is_some_and(|session| session.validity().is_valid())
     }
 }

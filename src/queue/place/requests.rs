@@ -121,7 +121,7 @@ impl Place {
     }
 
     /// Lists the queue and, if `confirm` is set, has the session confirmed.
-    pub(super) async fn list(&mut self, confirm: bool) -> Result<Event> {
+    pub(super) async fn list(&self, confirm: bool) -> Result<Event> {
         self.ready().await;
         let session = self.own_session()?;
         let at = self.local.moment();
@@ -137,6 +137,20 @@ impl Place {
         event.map_err(|source| self.internals.error("list the children of", source))
     }
 
+    /// Watches the contender that is probably waited for next, and lists the queue.
+    pub(super) async fn watch_and_list(&mut self, next: &str) -> Result<Event> {
+        self.ready().await;
+        let on = self.local.connection();
+        let session = self.own_session()?.clone();
+        let watch = BlockerWatch::set(self.internals.path(), &session, next, on);
+        // `join` polls in this order, and the first poll sends. So the list shows the contender only if its end will be
+        // told, and not if it is gone already.
+        let (watched, listed) = join(watch, self.list(!self.is_valid())).await;
+        // A failure shows in the watch that follows.
+        self.blocker = watched.ok().and_then(|(_, watch)| watch);
+        listed
+    }
+
     pub(super) async fn date(&mut self, undated: &[Queued]) -> Result<Event> {
         self.ready().await;
         let dated = self.internals.dates_in(&self.local, undated.to_vec()).await;
@@ -149,7 +163,7 @@ impl Place {
         self.ready().await;
         let on = self.local.connection();
         let session = self.own_session()?.clone();
-        let is_watched = self.blocker.as_mut().is_some_and(|watched| watched.is_still_on(blocker, on));
+        let is_watched = self.blocker.as_mut().is_some_and(|watched| watched.tells_of(blocker, on));
         let blocker = blocker.filter(|_| !is_watched);
         if !is_watched {
             self.blocker = None;
@@ -160,7 +174,7 @@ impl Place {
         let (own_watch, blocker_watch) =
             join(OptionFuture::from(own_watch), OptionFuture::from(blocker_watch)).await;
         let blocker = match blocker_watch {
-            None => WatchState::Unwatched,
+            None => self.blocker.as_mut().map_or(WatchState::Unwatched, BlockerWatch::state),
             Some(watched) => {
                 let (state, watch) = watched?;
                 self.blocker = watch;

@@ -12,5 +12,6 @@ pub(crate) mod name;
 pub(crate) mod order;
 pub(crate) mod passing;
 pub(crate) mod permits;
+pub(crate) mod quorum;
 pub(crate) mod rule;
 pub(crate) mod stock;

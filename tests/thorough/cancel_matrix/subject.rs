@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
+use zk_recipes::shared::SharedCount;
 use zk_recipes::{
     Client, InterProcessLock, InterProcessMutex, LockGuard, MultiLock, ReadLock, ReadWriteLock, Result,
-    Semaphore, SemaphoreMutex, SharedCount, Ticket, WriteLock,
+    Semaphore, SemaphoreMutex, Ticket, WriteLock,
 };
 use zookeeper_client as zk;
 

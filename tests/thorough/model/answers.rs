@@ -19,6 +19,19 @@ impl Client {
                 ground = Ground::BlockerGone;
                 self.watched(task, *own, blocker.as_deref(), at.on, slots)
             }
+            Action::WatchAndList(next) => {
+                let mut answers = slots.into_iter().map(|(_, answer)| answer);
+                let watched = match answers.next().flatten() {
+                    Some(Answer::Watched(watch)) => Some(watch),
+                    _ => None,
+                };
+                self.tasks[task].blocker =
+                    watched.map(|watch| BlockerWatch { name: next.clone(), watch, on: at.on });
+                match answers.next().flatten() {
+                    Some(Answer::Listed(children)) => Some(Event::Listed { children, at }),
+                    _ => None,
+                }
+            }
             Action::Date(asked) => match slots.into_iter().next() {
                 Some((What::Date { known, .. }, Some(Answer::Dated(dated)))) => {
                     self.with(self.tasks[task].epoch, |local, _| local.dates().learn(&dated));
@@ -122,7 +135,8 @@ impl Client {
             tasks.node.as_mut().expect("it is watched").watch = Some(watch.clone());
         }
         let blocker = match answers.next() {
-            None => WatchState::Unwatched,
+            // It was set earlier.
+            None => tasks.blocker.as_ref().map_or(WatchState::Unwatched, |set| watch_state(&set.watch)),
             Some(Answer::Watched(watch)) => {
                 let name = blocker.expect("it is watched").to_owned();
                 tasks.blocker = Some(BlockerWatch { name, watch, on });

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::idle::{GIVEN_UP, MINDER};
 use super::lag::{CATCH_UP, Lag};
-use super::linger::{ATTENDANT, Lingering};
+use super::line::Line;
+use super::linger::{ATTENDANT, Lingering, MONITOR};
 use super::queue::connection::Connection;
 use super::queue::local_queue::{LocalQueue, Moment, Rank};
 use super::queue::name::{Kind, Names};
@@ -156,6 +157,9 @@ pub(crate) struct Client {
     pub(crate) lag: Lag,
     /// Whether nodes may linger.
     pub(crate) lingers: bool,
+    /// How often a node is handed on while others may wait; zero without a cohort.
+    pub(crate) cohort: u32,
+    pub(crate) line: Line,
     pub(crate) lingering: Option<Lingering>,
     /// Of each session.
     lines: Vec<SharedLocalQueue>,
@@ -178,6 +182,8 @@ impl Client {
             refused: Vec::new(),
             lag: Lag::None,
             lingers: false,
+            cohort: 0,
+            line: Line::default(),
             lingering: None,
             lines: vec![SharedLocalQueue::default()],
             tasks,
@@ -240,7 +246,7 @@ impl Client {
     pub(crate) fn deliverable(&self, can_be_lost: bool) -> usize {
         let matters = |(index, message): (usize, &Message)| match message {
             Message::Event { .. } | Message::Committed { .. } | Message::Gone { .. } => true,
-            Message::Answer { slot: MINDER | ATTENDANT | CATCH_UP, .. } => true,
+            Message::Answer { slot: MINDER | ATTENDANT | MONITOR | CATCH_UP, .. } => true,
             Message::Answer { slot: GIVEN_UP, .. } => false,
             Message::Answer { task, .. } => {
                 let sooner = self.inbox.iter().take(index + 1);
@@ -265,6 +271,10 @@ impl Client {
                 Message::Answer { slot: ATTENDANT, answer, seen, .. } => {
                     self.lag.see(seen);
                     self.answer_attendant(answer);
+                }
+                Message::Answer { slot: MONITOR, answer, seen, .. } => {
+                    self.lag.see(seen);
+                    self.answer_monitor(answer);
                 }
                 Message::Answer { task, slot, answer, seen } => {
                     self.lag.see(seen);
@@ -293,7 +303,7 @@ impl Client {
     fn watches(&mut self) -> impl Iterator<Item = (Path, &mut Watch)> {
         let parent = self.lines.last_mut().and_then(|shared| shared.parent_watch.as_mut());
         let parent = parent.map(|watch| (Path::Parent, watch));
-        let lingering = self.lingering.as_mut().and_then(Lingering::watch);
+        let lingering = self.lingering.as_mut().into_iter().flat_map(Lingering::watches);
         parent.into_iter().chain(lingering).chain(self.tasks.iter_mut().flat_map(Task::watches))
     }
 
@@ -327,10 +337,15 @@ impl Client {
                 Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth | Phase::Reading => {
                     self.end(task)
                 }
-                Phase::Outside | Phase::Idle | Phase::Looking => {}
+                Phase::Outside | Phase::Idle | Phase::InLine | Phase::Looking => {}
                 Phase::Asking(_) | Phase::Awaiting | Phase::Done => {}
             }
         }
+    }
+
+    /// Whether the watch on a node that stays is being set.
+    pub(crate) fn is_asking_for(&self, node: &str) -> bool {
+        self.lingering.as_ref().is_some_and(|lingering| lingering.is_asking_for(node))
     }
 
     /// What somebody has an ear for.
@@ -338,6 +353,7 @@ impl Client {
         self.watches().any(|(watched, watch)| watched == *path && watch.told.is_none())
             || self.tasks.iter().any(|task| task.asks_to_watch(path))
             || *path == Path::Children && self.lingering.as_ref().is_some_and(Lingering::is_looking)
+            || matches!(path, Path::Child(node) if self.is_asking_for(node))
     }
 
     /// Forgets what makes no difference any more, so that states that are alike are equal.
@@ -347,6 +363,9 @@ impl Client {
                 Message::Answer { slot: CATCH_UP, .. } => true,
                 Message::Answer { slot: ATTENDANT, .. } => {
                     self.lingering.as_ref().is_some_and(Lingering::is_looking)
+                }
+                Message::Answer { slot: MONITOR, .. } => {
+                    self.lingering.as_ref().is_some_and(Lingering::is_being_watched)
                 }
                 Message::Answer { task, slot: MINDER, .. } => self.tasks[*task].is_minder_asking(),
                 Message::Answer { task, .. } => self.tasks[*task].is_asking(),

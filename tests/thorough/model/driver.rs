@@ -5,7 +5,7 @@ use super::idle::{GIVEN_UP, Minder};
 use super::queue::contender::{Action, Event, Standing, WatchState};
 use super::queue::local_queue::Rank;
 use super::task::{AsHash, Asking, Node, Phase};
-use super::zookeeper::Path;
+use super::zookeeper::{Change, Path};
 
 /// What a step of a task has shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,13 +44,15 @@ pub(crate) enum Ground {
     LocalQueue,
     /// A node that lingers.
     Lingering,
+    /// A node that was handed on.
+    HandedOn,
 }
 
 impl Client {
     /// It begins to want the lock.
     pub(crate) fn enter(&mut self, task: usize) -> Shown {
         self.tasks[task].rounds -= 1;
-        self.take_lingering(task)
+        if !self.lines_up(task) || self.line_up(task) { self.take_lingering(task) } else { Shown::default() }
     }
 
     /// A task goes on with what has arrived. `between` messages arrive while it looks at its watches.
@@ -58,12 +60,12 @@ impl Client {
         let mut shown = Shown::default();
         match std::mem::replace(&mut self.tasks[task].phase, Phase::Outside) {
             Phase::Asking(asking) => self.answered(task, asking, &mut shown),
-            Phase::Looking => shown = self.take_lingering(task),
+            Phase::InLine | Phase::Looking => shown = self.take_lingering(task),
             Phase::Awaiting => {
                 let event = self.woken(task, between, &mut shown);
                 let gone = matches!(event, Event::Woken { blocker: WatchState::Gone, .. });
                 let action = self.on(task, event);
-                shown.looks_early = gone && action == Action::List;
+                shown.looks_early = gone && matches!(action, Action::List | Action::WatchAndList(_));
                 self.drive(
                     task,
                     action,
@@ -79,6 +81,7 @@ impl Client {
 
     /// It leaves the queue, be it as a holder or not.
     pub(crate) fn end(&mut self, task: usize) {
+        let was_in_line = matches!(self.tasks[task].phase, Phase::InLine | Phase::Looking);
         self.give_back(task);
         if let Some((node, rank)) = self.tasks[task].reader.take() {
             self.leave_rank(task, rank);
@@ -90,7 +93,8 @@ impl Client {
         if self.tasks[task].rounds > 0 {
             self.forget_answers(task);
         }
-        let task = &mut self.tasks[task];
+        let index = task;
+        let task = &mut self.tasks[index];
         let phase = if task.rounds > 0 { Phase::Outside } else { Phase::Done };
         let creates = if task.rounds > 0 { task.creates } else { 0 };
         *task = super::task::Task {
@@ -98,6 +102,7 @@ impl Client {
             creates,
             ..super::task::Task::new(self.names, task.kind, task.rounds)
         };
+        self.leave_waiting(index, was_in_line);
     }
 
     /// Nobody hears the answers to what it has asked.
@@ -170,6 +175,9 @@ impl Client {
                     vec![What::Find { id: node.id.clone() }]
                 }
                 Action::List => vec![What::List],
+                Action::WatchAndList(next) => {
+                    vec![What::Watch(Path::Child(next.clone())), What::List]
+                }
                 Action::Date(undated) => {
                     let (known, undated) =
                         self.with(self.tasks[task].epoch, |local, _| local.dates().part(undated.clone()));
@@ -248,7 +256,8 @@ impl Client {
         let on = self.connection;
         let task = &mut self.tasks[task];
         let is_watched = task.blocker.as_ref().is_some_and(|watched| {
-            Some(&*watched.name) == blocker && watched.on == on && watched.watch.told.is_none()
+            let tells = matches!(watched.watch.told, None | Some(Change::Deleted));
+            Some(&*watched.name) == blocker && watched.on == on && tells
         });
         if !is_watched {
             task.blocker = None;

@@ -59,6 +59,8 @@ pub(crate) struct Game {
     pub(crate) has_ticket: bool,
     /// Whether the nodes of holders may linger.
     pub(crate) lingers: bool,
+    /// How often nodes are handed on while others may wait; zero without cohorts.
+    pub(crate) cohort: u32,
     pub(crate) faults: Faults,
 }
 
@@ -123,6 +125,9 @@ impl fmt::Display for Game {
         if self.lingers {
             write!(f, ", lingering")?;
         }
+        if self.cohort > 0 {
+            write!(f, ", in cohorts that hand on {} times", self.cohort)?;
+        }
         if !self.may_read_own {
             write!(f, ", own nodes unreadable")?;
         }
@@ -179,6 +184,7 @@ const DOWNGRADE: Faults = Faults { downgrade: 1, ..NONE };
 const LOSE: Faults = Faults { downgrade: 1, lose: 1, ..NONE };
 const TRANSACT: Faults = Faults { transact: 1, ..NONE };
 const LAPSE: Faults = Faults { lapse: 1, ..NONE };
+const ASK: Faults = Faults { ask: 1, ..NONE };
 const REFUSE: Faults = Faults { refuse: 1, ..NONE };
 
 /// All games, the short ones first.
@@ -249,6 +255,23 @@ pub(crate) const GAMES: &[Game] = &[
     lingering(mutex(&[&[X, X]], &[], TRANSACT)),
     lingering(mutex(&[&[X, X]], &[Exclusive], Faults { cancel: 1, ..NONE })),
     lingering(mutex(&[&[X, X], &[X]], &[], RECONNECT)),
+    in_cohorts(1, mutex(&[&[X, X]], &[], NONE)),
+    in_cohorts(1, mutex(&[&[X, X]], &[Exclusive], NONE)),
+    in_cohorts(1, mutex(&[&[X, X]], &[Exclusive], LAPSE)),
+    in_cohorts(1, mutex(&[&[X, X]], &[Exclusive], CANCEL)),
+    in_cohorts(1, mutex(&[&[X, X]], &[Exclusive], ASK)),
+    in_cohorts(1, mutex(&[&[X, X]], &[], EXPIRE)),
+    in_cohorts(1, mutex(&[&[X, X]], &[Exclusive], ROB)),
+    in_cohorts(1, mutex(&[&[X, X]], &[Exclusive], RECONNECT)),
+    in_cohorts(1, mutex(&[&[X, X]], &[Exclusive], Faults { rob: 1, ..RECONNECT })),
+    in_cohorts(1, mutex(&[&[X, X]], &[], TRANSACT)),
+    in_cohorts(1, mutex(&[&[X, X], &[X]], &[], NONE)),
+    in_cohorts(1, mutex(&[&[X, X, X]], &[Exclusive], NONE)),
+    in_cohorts(2, mutex(&[&[XX, XX]], &[Exclusive], NONE)),
+    in_cohorts(1, mutex(&[&[X, X, X]], &[], CANCEL)),
+    in_cohorts(1, with_a_ticket(mutex(&[&[X, X, X, X]], &[], NONE))),
+    lingering(in_cohorts(1, mutex(&[&[X, X]], &[Exclusive], Faults { cancel: 1, ..LAPSE }))),
+    lingering(in_cohorts(1, mutex(&[&[XX, X]], &[Exclusive], NONE))),
     mutex(&[&[X, X]], &[Exclusive], LAG),
     mutex(&[&[X], &[X]], &[], LAG),
     mutex(&[&[XX]], &[Exclusive], Faults { wipe: 1, lag: 1, ..NONE }),
@@ -300,6 +323,7 @@ const fn game(
         may_read_own: true,
         has_ticket: false,
         lingers: false,
+        cohort: 0,
         faults,
     }
 }
@@ -310,6 +334,10 @@ const fn with_a_ticket(game: Game) -> Game {
 
 const fn lingering(game: Game) -> Game {
     Game { lingers: true, ..game }
+}
+
+const fn in_cohorts(cohort: u32, game: Game) -> Game {
+    Game { cohort, ..game }
 }
 
 const fn without_right_to_read(game: Game) -> Game {

@@ -17,7 +17,8 @@ pub(crate) enum Breach {
     OldSession,
     /// What somebody had sent was done while somebody else held.
     LateWrite,
-    /// Somebody was granted by a node that lingered, before another who came earlier.
+    /// Somebody was granted by a node that lingered, before another who came earlier; or by one that was handed on, more
+    /// often than a cohort may.
     Passed,
     /// Somebody was granted by a node whose time to linger was over, or that was asked for.
     Overdue,
@@ -36,7 +37,7 @@ impl World {
         if shown.spins {
             self.breach = Some(Breach::Spin);
         }
-        if shown.granted == Some(Ground::Lingering) {
+        if matches!(shown.granted, Some(Ground::Lingering | Ground::HandedOn)) {
             self.judge_lingering(client, task, shown);
         }
         // Whoever holds in an expired session is told by its validity.
@@ -65,16 +66,26 @@ impl World {
 
     /// Looks at a grant by a node that has lingered.
     ///
-    /// It is fair unless it passes somebody of whom the client has heard or will never hear.
+    /// It is fair unless it passes somebody of whom the client has heard or will never hear; or does that more often than
+    /// a cohort may.
     fn judge_lingering(&mut self, id: ClientId, task: usize, shown: Shown) {
         let client = &self.clients[id];
         let name = client.tasks[task].node.as_ref().and_then(|node| node.name.clone()).expect("it holds");
         let tells = |message: &Message| matches!(message, Message::Event { path: Path::Children, .. });
         let will_hear = self.server.watches.contains(&(id, Path::Children)) || client.inbox.iter().any(tells);
         let others = self.server.children.iter().filter(|other| other.name != name && self.is_claimed(other));
-        let breach = if client.has_expired {
+        let first = others.min_by_key(|other| other.place).map(|other| other.name.clone());
+        let passed = first.filter(|_| shown.passes || !will_hear);
+        let passes_too_often = if shown.granted == Some(Ground::HandedOn) {
+            let most = client.cohort;
+            let lingering = self.clients[id].lingering.as_mut().expect("it holds by it");
+            passed.is_some_and(|passed| lingering.passes(passed) > most)
+        } else {
+            shown.passes || passed.is_some()
+        };
+        let breach = if self.clients[id].has_expired {
             Some(Breach::OldSession)
-        } else if shown.passes || others.count() > 0 && !will_hear {
+        } else if passes_too_often {
             Some(Breach::Passed)
         } else {
             shown.is_late.then_some(Breach::Overdue)
@@ -127,6 +138,8 @@ impl World {
                 .inbox
                 .iter()
                 .any(|message| matches!(message, Message::Event { path: Path::Children, .. })),
+            // Others may have come, so that the queue is not watched any more.
+            Ground::HandedOn => client.inbox.iter().any(is_announced),
             // With the parent, it is gone for whoever has heard that.
             Ground::Create => {
                 let is_of_the_parent = |node: &Node| {

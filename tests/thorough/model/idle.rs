@@ -10,7 +10,7 @@ use super::zookeeper::{Change, Path};
 pub(crate) const MINDER: usize = usize::MAX - 1;
 
 /// The slot of what somebody asked who has given up, and begins anew.
-pub(crate) const GIVEN_UP: usize = usize::MAX - 3;
+pub(crate) const GIVEN_UP: usize = usize::MAX - 4;
 
 /// Minds the node of a place while nobody may look after it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,13 +3,15 @@
 use super::client::{Answer, Client, Watch, What};
 use super::driver::{Ground, Shown};
 use super::queue::contender::Action as ContenderAction;
-use super::queue::linger::{Action, Circumstances, Event, Linger, is_alone};
+use super::queue::linger::{Action, Circumstances, Event, Linger, Release, Terms, is_alone};
 use super::queue::local_queue::Rank;
 use super::task::{Node, Phase};
 use super::zookeeper::Path;
 
 /// The slot of what an attendant asks.
 pub(crate) const ATTENDANT: usize = usize::MAX - 2;
+/// The slot of the watch on the node itself.
+pub(crate) const MONITOR: usize = usize::MAX - 3;
 
 /// The node by which the lock was granted last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,12 +19,25 @@ pub(crate) struct Lingering {
     pub(crate) name: String,
     linger: Linger,
     look: Look,
+    own: Own,
     /// What is kept while nobody holds.
     idle: Option<(Node, Option<Rank>)>,
     epoch: usize,
     /// Whether its time is over, while nobody holds.
     is_over: bool,
+    /// Whether the time is over for which the cohort may keep others out.
+    cohort: Time,
+    /// Who has been passed by those to whom the node was handed on, and how often.
+    passed: Option<(String, u32)>,
     asked: Asked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Time {
+    Running,
+    Over,
+    /// That was decided upon.
+    Decided,
 }
 
 /// Whether somebody has asked for the lock.
@@ -43,6 +58,15 @@ enum Look {
     Over,
 }
 
+/// The watch on the node itself: from the first time it stays; in a cohort, from the grant on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Own {
+    Unwatched,
+    Asked,
+    Watching(Watch),
+    Gone,
+}
+
 impl Lingering {
     pub(crate) fn is_idle(&self) -> bool {
         self.idle.is_some()
@@ -57,11 +81,72 @@ impl Lingering {
         self.look == Look::Asked
     }
 
-    pub(crate) fn watch(&mut self) -> Option<(Path, &mut Watch)> {
-        match &mut self.look {
+    pub(crate) fn watches(&mut self) -> impl Iterator<Item = (Path, &mut Watch)> {
+        let children = match &mut self.look {
             Look::Watching(watch) => Some((Path::Children, watch)),
             Look::Asked | Look::Over => None,
+        };
+        let own = match &mut self.own {
+            Own::Watching(watch) => Some((Path::Child(self.name.clone()), watch)),
+            Own::Unwatched | Own::Asked | Own::Gone => None,
+        };
+        children.into_iter().chain(own)
+    }
+
+    /// Whether the watch on the node is being set, which shows whether it is there.
+    pub(crate) fn is_asking_for(&self, node: &str) -> bool {
+        self.own == Own::Asked && self.name == node
+    }
+
+    pub(crate) fn is_being_watched(&self) -> bool {
+        self.own == Own::Asked
+    }
+
+    /// Whether the client knows that the node is gone.
+    fn is_gone(&self) -> bool {
+        match &self.own {
+            Own::Gone => true,
+            Own::Watching(watch) => watch.told.is_some(),
+            Own::Unwatched | Own::Asked => false,
         }
+    }
+
+    /// Whether the node is watched, and no event has come.
+    fn is_watched(&self) -> bool {
+        matches!(&self.own, Own::Watching(watch) if watch.told.is_none())
+    }
+
+    pub(crate) fn is_handed_on(&self) -> bool {
+        self.linger.is_handed_on()
+    }
+
+    /// Whether the cohort keeps others out although its time is over, and its attendant knows.
+    pub(crate) fn ignores_the_time(&self) -> bool {
+        self.cohort == Time::Decided && self.is_idle()
+    }
+
+    /// Whether the cohort can keep others out for so long that its time is over.
+    pub(crate) fn can_keep_too_long(&self) -> bool {
+        self.cohort == Time::Running && self.linger.may_keep_others_out()
+    }
+
+    pub(crate) fn linger_from_now(&mut self) {
+        self.is_over = false;
+    }
+
+    fn on(&mut self, event: Event) -> Action {
+        let action = self.linger.on(event);
+        if !self.linger.may_keep_others_out() {
+            self.cohort = Time::Running;
+        }
+        action
+    }
+
+    /// Notes that somebody is passed. Answers how often it was so far.
+    pub(crate) fn passes(&mut self, passed: String) -> u32 {
+        let before = self.passed.take().filter(|(before, _)| *before == passed).map_or(0, |(_, times)| times);
+        self.passed = Some((passed, before + 1));
+        before + 1
     }
 
     fn has_changed(&self) -> bool {
@@ -70,52 +155,72 @@ impl Lingering {
 
     /// Whether its attendant has something to do.
     pub(crate) fn is_to_be_attended(&self) -> bool {
-        self.has_changed() || self.asked == Asked::Heard || self.is_over
+        self.has_changed() || self.asked == Asked::Heard || self.is_late()
+    }
+
+    /// Whether the time is over for which it stays.
+    fn is_late(&self) -> bool {
+        if self.is_handed_on() { self.cohort == Time::Over } else { self.is_over }
     }
 
     pub(crate) fn can_be_over(&self) -> bool {
-        self.is_idle() && !self.is_over
+        self.is_idle() && !self.is_handed_on() && !self.is_over
     }
 }
 
 impl Client {
     /// A task holds by a node of its own.
     pub(crate) fn begin_lingering(&mut self, task: usize) {
-        if !self.lingers {
+        if !self.lingers && self.cohort == 0 {
             return;
         }
+        self.try_turn(task);
         let name = self.tasks[task].node.as_ref().and_then(|node| node.name.clone()).expect("it holds");
         self.stop_lingering();
         self.lingering = Some(Lingering {
             name: name.clone(),
-            linger: Linger::new(),
+            linger: Linger::new(Terms { lingers: self.lingers, cohort: self.cohort }),
             look: Look::Asked,
+            own: Own::Unwatched,
             idle: None,
             epoch: self.epoch,
             is_over: false,
+            cohort: Time::Running,
+            passed: None,
             asked: Asked::No,
         });
+        if self.cohort > 0 {
+            // Its attendant waits for both answers.
+            self.watch_own();
+        }
         self.send(task, ATTENDANT, What::Look { node: name });
     }
 
     /// A task that wants the lock takes the node, or awaits the list, or enters the queue.
     pub(crate) fn take_lingering(&mut self, task: usize) -> Shown {
         let mut shown = Shown::default();
-        let queues = |of: &super::task::Task| matches!(of.phase, Phase::Asking(_) | Phase::Awaiting);
         let now = Circumstances {
-            is_sound: !self.has_expired,
+            is_sound: !self.has_expired && !self.lingering.as_ref().is_some_and(Lingering::is_gone),
             is_in_time: self.lingering.as_ref().is_some_and(|lingering| !lingering.is_over),
+            is_in_cohort_time: self.is_in_cohort_time(),
+            is_watched: self.is_watched(),
             has_changed: self.lingering.as_ref().is_some_and(Lingering::has_changed),
             is_asked: self.lingering.as_ref().is_some_and(|lingering| lingering.asked != Asked::No),
-            others_queue: self.tasks.iter().any(queues),
+            others_queue: self.others_queue(),
         };
+        if self.cohort > 0 && !self.has_turn(task) {
+            self.drive(task, ContenderAction::Create, &mut shown, Ground::List);
+            return shown;
+        }
+        let is_handed_on = self.lingering.as_ref().is_some_and(Lingering::is_handed_on);
         match self.decide(Event::Wanted(now)) {
             Some(Action::Grant) => {
                 let lingering = self.lingering.as_mut().expect("it is granted");
                 let held = lingering.idle.take();
-                shown.granted = Some(Ground::Lingering);
+                shown.granted = Some(if is_handed_on { Ground::HandedOn } else { Ground::Lingering });
                 shown.passes = now.others_queue;
-                shown.is_late = lingering.is_over || now.is_asked;
+                let time_is_over = if is_handed_on { !now.is_in_cohort_time } else { lingering.is_over };
+                shown.is_late = time_is_over || now.is_asked;
                 lingering.is_over = false;
                 let tasks = &mut self.tasks[task];
                 tasks.epoch = lingering.epoch;
@@ -134,6 +239,20 @@ impl Client {
         shown
     }
 
+    fn is_watched(&self) -> bool {
+        self.lingering.as_ref().is_some_and(Lingering::is_watched)
+    }
+
+    fn is_in_cohort_time(&self) -> bool {
+        self.lingering.as_ref().is_some_and(|lingering| lingering.cohort == Time::Running)
+    }
+
+    /// Whether tasks are in the queue, or on their way into it.
+    fn others_queue(&self) -> bool {
+        let mut tasks = self.tasks.iter();
+        tasks.any(|task| matches!(task.phase, Phase::Asking(_) | Phase::Awaiting | Phase::Idle))
+    }
+
     /// Whether the tasks that await the list are to ask again.
     pub(crate) fn await_no_more(&self) -> bool {
         !self.lingering.as_ref().is_some_and(|lingering| lingering.is_looking() && lingering.is_idle())
@@ -146,11 +265,18 @@ impl Client {
         if self.lingering.as_ref().is_some_and(is_of_it) {
             self.attend_to_watch();
             self.attend_to_request();
-            let pass_on = self.tasks[task].transactions.pass_on();
+            let release = Release {
+                pass_on: self.tasks[task].transactions.pass_on(),
+                is_next_in_line: self.has_turn(task) && self.is_anyone_in_line(),
+                is_in_cohort_time: self.is_in_cohort_time(),
+                is_watched: self.is_watched(),
+            };
             if let Some(lingering) = &mut self.lingering {
-                if lingering.linger.on(Event::Released(pass_on)) == Action::Keep && !self.has_expired {
+                let is_lost = self.has_expired || lingering.is_gone();
+                if lingering.on(Event::Released(release)) == Action::Keep && !is_lost {
                     let tasks = &mut self.tasks[task];
                     lingering.idle = tasks.node.take().map(|node| (node, tasks.rank.take()));
+                    self.watch_own();
                 } else {
                     self.lingering = None;
                 }
@@ -159,9 +285,31 @@ impl Client {
         self.end(task);
     }
 
+    fn watch_own(&mut self) {
+        let Some(lingering) = self.lingering.as_mut().filter(|lingering| lingering.own == Own::Unwatched)
+        else {
+            return;
+        };
+        lingering.own = Own::Asked;
+        let path = Path::Child(lingering.name.clone());
+        self.send(0, MONITOR, What::Watch(path));
+    }
+
+    pub(crate) fn answer_monitor(&mut self, answer: Answer) {
+        if let Some(lingering) = self.lingering.as_mut().filter(|lingering| lingering.own == Own::Asked) {
+            lingering.own = match answer {
+                Answer::Watched(watch) => Own::Watching(watch),
+                _ => Own::Gone,
+            };
+        }
+    }
+
     /// Does what its attendant has to do.
     pub(crate) fn attend(&mut self) {
         if !self.attend_to_watch() && !self.attend_to_request() {
+            if let Some(lingering) = self.lingering.as_mut().filter(|lingering| lingering.is_handed_on()) {
+                lingering.cohort = Time::Decided;
+            }
             self.decide(Event::Deadline);
         }
     }
@@ -186,6 +334,10 @@ impl Client {
     /// Its time is over.
     pub(crate) fn lapse(&mut self) {
         self.lingering.as_mut().expect("it lingers").is_over = true;
+    }
+
+    pub(crate) fn lapse_cohort(&mut self) {
+        self.lingering.as_mut().expect("there is a node").cohort = Time::Over;
     }
 
     /// Somebody asks for the lock, and that is heard.
@@ -216,12 +368,17 @@ impl Client {
     pub(crate) fn lose_lingering_watch(&mut self) {
         if let Some(lingering) = &mut self.lingering {
             lingering.look = Look::Over;
+            // That on the node is set again.
+            if matches!(lingering.own, Own::Asked | Own::Watching(_)) {
+                lingering.own = Own::Unwatched;
+                self.watch_own();
+            }
             self.decide(Event::Changed);
         }
     }
 
-    fn decide(&mut self, event: Event) -> Option<Action> {
-        let action = self.lingering.as_mut()?.linger.on(event);
+    pub(crate) fn decide(&mut self, event: Event) -> Option<Action> {
+        let action = self.lingering.as_mut()?.on(event);
         if action == Action::Delete {
             self.stop_lingering();
         }

@@ -2,6 +2,7 @@
 
 use super::games::{GAMES, Game};
 use super::joint;
+use super::majority;
 use super::permits;
 use super::queue::name::Kind;
 
@@ -17,6 +18,7 @@ pub(crate) struct Mutant {
     pub(crate) shows_in: fn(&Game) -> bool,
     pub(crate) shows_in_permits: fn(&permits::Game) -> bool,
     pub(crate) shows_in_joint: fn(&joint::Game) -> bool,
+    pub(crate) shows_in_majority: fn(&majority::Game) -> bool,
 }
 
 const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
@@ -298,111 +300,70 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     .shows_in(|game| game.faults.refuse > 0 && game.faults.late > 0),
     mutant("a transaction without an answer counts as done", PASSING, "if [[is_decided]] {", "true")
         .shows_in(transacts),
-    mutant(
-        "a node lingers before its queue was listed",
-        LINGER,
-        "if [[self.seen != Seen::Alone]] {",
-        "false",
-    )
+    mutant("a node lingers before its queue was listed", LINGER, "if [[self.seen == Seen::Nothing]] {", "false")
     .shows_in(lingers),
-    mutant(
-        "a node lingers though others were listed",
-        LINGER,
-        "Event::Looked { is_alone } if [[is_alone]] &&",
-        "true",
-    )
+    mutant("a node lingers though others were listed", LINGER, "Event::Looked { is_alone } if [[is_alone]] &&", "true")
     .shows_in(lingers),
-    mutant(
-        "a list counts though there was news before it",
-        LINGER,
-        "is_alone && [[self.seen == Seen::Nothing]] =>",
-        "true",
-    )
+    mutant("a list counts though there was news before it", LINGER, "is_alone && [[self.seen == Seen::Nothing]] =>", "true")
     .shows_in(lingers),
-    mutant(
-        "whoever lists another one alone is alone",
-        LINGER,
-        "[only] if [[only == node]])",
-        "true",
-    )
+    mutant("whoever lists another one alone is alone", LINGER, "[only] if [[only == node]])", "true")
     .shows_in(lingers),
-    mutant(
-        "what the watch has told is forgotten",
-        LINGER,
-        "[[self.seen = Seen::Others;]]",
-        "",
-    )
+    mutant("what the watch has told is forgotten", LINGER, "[[self.seen = Seen::Others;]]", "")
     .shows_in(lingers),
-    mutant(
-        "a node goes on lingering though others have come",
-        LINGER,
-        "fn delete_unless_held(&self) -> Action {\n        if [[self.is_held]]",
-        "true",
-    )
+    mutant("a node goes on lingering though others have come", LINGER, "if [[self.state == State::Idle]] { Action::Delete }", "false")
     .shows_in(lingers),
-    mutant(
-        "a node is deleted while somebody holds by it",
-        LINGER,
-        "if [[self.is_held]] { Action::Keep } else { Action::Delete }",
-        "false",
-    )
+    mutant("a node is deleted while somebody holds by it", LINGER, "if [[self.state == State::Idle]] { Action::Delete }", "true")
     .shows_in(lingers),
-    mutant(
-        "a node lingers after a hold in which others have come",
-        LINGER,
-        "if [[self.seen == Seen::Others]] ||",
-        "false",
-    )
+    mutant("a node that is asked for goes on lingering", LINGER, "self.seen = Seen::Asked;\n                if [[self.is_idle()]]", "false")
     .shows_in(lingers),
-    mutant(
-        "a node lingers while a transaction may yet be done",
-        LINGER,
-        "|| [[pass_on == PassOn::WhenGone]] {",
-        "false",
-    )
+    mutant("a node lingers after a hold in which others have come", LINGER, "self.terms.lingers && [[matches!(self.seen, Seen::Nothing | Seen::Alone)]]", "true")
     .shows_in(lingers),
-    mutant(
-        "a node that lingers is granted while somebody holds by it",
-        LINGER,
-        "if [[self.is_held]] {\n            return Action::Queue;",
-        "false",
-    )
+    mutant("a node stays while a transaction may yet be done", LINGER, "if [[release.pass_on == PassOn::WhenGone]] {", "false")
     .shows_in(lingers),
-    mutant(
-        "a node that lingers is granted without a valid session",
-        LINGER,
-        "let may_hold = [[now.is_sound]] &&",
-        "true",
-    )
+    mutant("a node that stays is granted while somebody holds by it", LINGER, "if [[self.state == State::Held]] {\n            return Action::Queue;", "false")
     .shows_in(lingers),
-    mutant(
-        "a node that lingers is granted after its time",
-        LINGER,
-        "now.is_sound && [[now.is_in_time]];",
-        "true",
-    )
+    mutant("a node that stays is granted without a valid session", LINGER, "if [[!now.is_sound]] ||", "false")
     .shows_in(lingers),
-    mutant(
-        "a node that lingers is granted though its watch has told",
-        LINGER,
-        "!may_hold || [[now.has_changed]] ||",
-        "false",
-    )
+    mutant("a node that lingers is granted after its time", LINGER, "[[now.is_in_time]] && self.may_linger()", "true")
     .shows_in(lingers),
-    mutant(
-        "a node that lingers is granted though somebody asks for it",
-        LINGER,
-        "now.has_changed || [[now.is_asked]] ||",
-        "false",
-    )
+    mutant("a node that lingers is granted though its watch has told", LINGER, "if [[now.has_changed]] ||", "false")
     .shows_in(lingers),
-    mutant(
-        "a node that lingers is granted before those who queue",
-        LINGER,
-        "now.is_asked || [[now.others_queue]] {",
-        "false",
-    )
+    mutant("a node that lingers is granted though somebody asks for it", LINGER, "!now.is_sound || [[now.is_asked]] {", "false")
     .shows_in(lingers),
+    mutant("a node that lingers is granted before those who queue", LINGER, "now.has_changed || [[now.others_queue]] {", "false")
+    .shows_in(lingers),
+    mutant("a cohort does not count how often it hands on", LINGER, "[[self.hand_ons = self.hand_ons.saturating_sub(1);]]", "")
+    .shows_in(hands_on),
+    mutant("a cohort hands on however often it has", LINGER, "let is_allowed = [[self.hand_ons > 0]] &&", "true")
+    .shows_in(hands_on),
+    mutant("a cohort hands on after its time", LINGER, "self.hand_ons > 0 && [[is_in_cohort_time]];", "true")
+    .shows_in(hands_on),
+    mutant("a cohort hands on what it does not watch, where others may have come", LINGER, "Seen::Others => [[is_allowed && is_watched]],", "is_allowed")
+    .shows_in(hands_on),
+    mutant("the next in line holds before there is an answer", LINGER, "if [[self.seen == Seen::Nothing]] {", "self.seen == Seen::Nothing && self.state == State::Idle")
+    .shows_in(hands_on),
+    mutant("a cohort hands on what is asked for", LINGER, "Seen::Asked => [[false]],", "true")
+    .shows_in(hands_on),
+    mutant("a request is forgotten when others come", LINGER, "if [[self.seen != Seen::Asked]] {", "true")
+    .shows_in(hands_on),
+    mutant("a cohort keeps others out after its time", LINGER, "Event::Deadline if [[self.is_idle()]] =>", "false")
+    .shows_in(hands_on),
+    mutant("a cohort whose line has left keeps the node", LINGER, "if [[self.may_linger()]] { Action::Keep } else { Action::Delete }\n    }\n\n    fn released", "true")
+    .shows_in(hands_on),
+    mutant("nobody notices that the line has left", LINGER, "if [[self.state != State::HandedOn]] {", "true")
+    .shows_in(hands_on),
+    mutant("the end of the line takes the node away from a holder", LINGER, "if [[self.state != State::HandedOn]] {", "false")
+    .shows_in(hands_on),
+    mutant("a node is handed on to nobody", LINGER, "if [[release.is_next_in_line]] &&", "true")
+    .shows_in(hands_on),
+    mutant("the next in line holds whatever has come meanwhile", LINGER, "State::HandedOn => [[self.may_be_handed_on(now.is_in_cohort_time, now.is_watched)]],", "true")
+    .shows_in(hands_on),
+    mutant("others of the client do not count as others", LINGER, "now.has_changed || [[now.others_queue]] {", "false")
+    .shows_in(hands_on),
+    mutant("a node that was handed on is granted without a valid session", LINGER, "if [[!now.is_sound]] ||", "false")
+    .shows_in(hands_on),
+    mutant("what comes while the node waits for the next in line does not count", LINGER, "if [[now.has_changed]] ||", "false")
+    .shows_in(hands_on),
     mutant(
         "writers do not wait for readers",
         RULE,
@@ -490,7 +451,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
 
 /// The mutants of all parts.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    MUTANTS.iter().chain(permits::mutants::MUTANTS).chain(joint::mutants::MUTANTS)
+    let queues = MUTANTS.iter().chain(permits::mutants::MUTANTS);
+    queues.chain(joint::mutants::MUTANTS).chain(majority::mutants::MUTANTS)
 }
 
 pub(crate) const fn mutant(
@@ -507,6 +469,7 @@ pub(crate) const fn mutant(
         shows_in: |_| true,
         shows_in_permits: |_| false,
         shows_in_joint: |_| false,
+        shows_in_majority: |_| false,
     }
 }
 
@@ -537,7 +500,11 @@ fn transacts(game: &Game) -> bool {
 }
 
 fn lingers(game: &Game) -> bool {
-    game.lingers
+    game.lingers && game.cohort == 0
+}
+
+fn hands_on(game: &Game) -> bool {
+    game.cohort > 0
 }
 
 fn ends_the_numbers(game: &Game) -> bool {
@@ -601,12 +568,19 @@ impl Mutant {
         Self { shows_in: |_| false, shows_in_joint: shows_in, ..self }
     }
 
+    /// Plays only games about quorum locks, and of those only these.
+    pub(crate) const fn shows_in_majority(self, shows_in: fn(&majority::Game) -> bool) -> Self {
+        Self { shows_in: |_| false, shows_in_majority: shows_in, ..self }
+    }
+
     /// Whether it shows in games whose description has this in it.
     pub(crate) fn is_about(&self, which: &str) -> bool {
         let games = GAMES.iter().filter(|game| (self.shows_in)(game)).map(Game::to_string);
         let permits = permits::GAMES.iter().filter(|game| (self.shows_in_permits)(game));
         let joint = joint::GAMES.iter().filter(|game| (self.shows_in_joint)(game));
-        let mut all = games.chain(permits.map(ToString::to_string)).chain(joint.map(ToString::to_string));
+        let majority = majority::GAMES.iter().filter(|game| (self.shows_in_majority)(game));
+        let others = permits.map(ToString::to_string).chain(joint.map(ToString::to_string));
+        let mut all = games.chain(others).chain(majority.map(ToString::to_string));
         all.any(|game| game.contains(which))
     }
 

@@ -11,6 +11,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use super::clock;
 use super::games::GAMES;
 use super::joint;
+use super::majority;
 use super::mutants::Mutant;
 use super::permits;
 use super::properties::{Queue, TO_BE_SEEN};
@@ -39,8 +40,13 @@ pub(crate) fn all_games(which: &str) -> ExitCode {
     for game in joint::GAMES.iter().filter(|game| game.to_string().contains(which)) {
         failed |= !is_won(joint::Joint::new(game, &seen_of_joint), game);
     }
-    println!("{seen}\n{seen_of_permits}\n{seen_of_joint}");
-    let missing = [seen.missing(), seen_of_permits.missing(), seen_of_joint.missing()];
+    let seen_of_majority = Arc::new(Seen::none_of(&majority::TO_BE_SEEN));
+    for game in majority::GAMES.iter().filter(|game| game.to_string().contains(which)) {
+        failed |= !is_won(majority::Majority::new(game, &seen_of_majority), game);
+    }
+    println!("{seen}\n{seen_of_permits}\n{seen_of_joint}\n{seen_of_majority}");
+    let missing =
+        [seen.missing(), seen_of_permits.missing(), seen_of_joint.missing(), seen_of_majority.missing()];
     for missing in missing.into_iter().flatten() {
         if which.is_empty() {
             println!("never seen: {missing}");
@@ -85,13 +91,21 @@ pub(crate) fn until_noticed(mutant: &Mutant) -> ExitCode {
     let games = GAMES.iter().filter(|game| (mutant.shows_in)(game));
     let permits = permits::GAMES.iter().filter(|game| (mutant.shows_in_permits)(game));
     let joint = joint::GAMES.iter().filter(|game| (mutant.shows_in_joint)(game));
+    let majority = majority::GAMES.iter().filter(|game| (mutant.shows_in_majority)(game));
     let seen = |things| Arc::new(Seen::none_of(things));
-    let (seen, seen_of_permits, seen_of_joint) =
-        (seen(&TO_BE_SEEN), seen(&permits::TO_BE_SEEN), seen(&joint::TO_BE_SEEN));
+    let (seen, seen_of_permits, seen_of_joint, seen_of_majority) = (
+        seen(&TO_BE_SEEN),
+        seen(&permits::TO_BE_SEEN),
+        seen(&joint::TO_BE_SEEN),
+        seen(&majority::TO_BE_SEEN),
+    );
     let noticed = games
         .filter_map(|game| what_is_wrong(Queue::new(game, &seen), game))
         .chain(permits.filter_map(|game| what_is_wrong(permits::Permits::new(game, &seen_of_permits), game)))
         .chain(joint.filter_map(|game| what_is_wrong(joint::Joint::new(game, &seen_of_joint), game)))
+        .chain(
+            majority.filter_map(|game| what_is_wrong(majority::Majority::new(game, &seen_of_majority), game)),
+        )
         .next();
     match noticed {
         Some(noticed) => {

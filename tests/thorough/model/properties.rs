@@ -26,10 +26,11 @@ const DOWNGRADE: &str = "downgrades before somebody who waits";
 const REFUSAL: &str = "refusals behind another recipe";
 const GIVEN_BACK: &str = "readers given back after a loss";
 const BY_LINGERING: &str = "grants by a node that lingers";
+const BY_HANDING_ON: &str = "grants by a node that was handed on";
 const LATE_WRITE: &str = "transactions done after their holder has gone";
 
 /// What the model is for.
-pub(crate) const TO_BE_SEEN: [&str; 11] = [
+pub(crate) const TO_BE_SEEN: [&str; 12] = [
     BY_CREATE,
     BY_LIST,
     BY_NEW_PARENT,
@@ -41,6 +42,7 @@ pub(crate) const TO_BE_SEEN: [&str; 11] = [
     GIVEN_BACK,
     LATE_WRITE,
     BY_LINGERING,
+    BY_HANDING_ON,
 ];
 
 fn note(seen: &Seen, shown: Shown) {
@@ -51,6 +53,7 @@ fn note(seen: &Seen, shown: Shown) {
         Some(Ground::BlockerGone) => BY_BLOCKER,
         Some(Ground::LocalQueue) => BY_LOCAL_QUEUE,
         Some(Ground::Lingering) => BY_LINGERING,
+        Some(Ground::HandedOn) => BY_HANDING_ON,
         None if shown.is_refused => REFUSAL,
         None if shown.looks_early => EARLY_LOOK,
         None if shown.gives_back => GIVEN_BACK,
@@ -103,6 +106,10 @@ impl Checkable for World {
             Property::always("nothing lingers that was asked for", |_, world: &World| {
                 let mut lingering = world.clients.iter().filter_map(|client| client.lingering.as_ref());
                 !lingering.any(Lingering::ignores_a_request)
+            }),
+            Property::always("nobody is kept out by a cohort whose time is over", |_, world: &World| {
+                let mut lingering = world.clients.iter().filter_map(|client| client.lingering.as_ref());
+                !lingering.any(Lingering::ignores_the_time)
             }),
             Property::always("nobody is turned away without another recipe before it", |_, world: &World| {
                 world.breach != Some(Breach::TurnedAway)
@@ -161,7 +168,9 @@ fn waits_in_vain(world: &World) -> bool {
     let is_over = tasks.all(|task| task.is_done() || task.phase == Phase::Idle);
     let is_quiet = world.clients.iter().all(|client| client.requests.is_empty() && client.inbox.is_empty());
     // A node may linger as long as nobody waits.
-    let is_left = !is_over || !world.server.children.iter().all(|child| world.lingers_by(child));
+    let may_linger = world.clients.iter().any(|client| client.lingers);
+    let lingers = |child| may_linger && world.lingers_by(child);
+    let is_left = !is_over || !world.server.children.iter().all(lingers);
     let waits_as_first = world.server.children.iter().any(|child| match child.owner {
         Owner::Task { client, task } => {
             let tasks = &world.clients[client].tasks;

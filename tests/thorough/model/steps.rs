@@ -67,6 +67,8 @@ pub(crate) enum Step {
     Reap,
     /// The time of a node to linger is over.
     Lapse(ClientId),
+    /// The time for which a cohort may keep others out is over.
+    LapseCohort(ClientId),
     /// Somebody asks for the lock.
     Ask(ClientId),
     /// An operator deletes the parent with all that is in it.
@@ -81,7 +83,7 @@ impl Step {
             Step::Poll { .. } | Step::Release(..) | Step::ReleaseWriter(..) => true,
             Step::HearExpiry(_) | Step::ForeignRelease(_) | Step::Mind(..) => true,
             Step::DeleteAgain(_) | Step::Attend(_) => true,
-            Step::Lapse(_) | Step::Ask(_) => false,
+            Step::Lapse(_) | Step::LapseCohort(_) | Step::Ask(_) => false,
             Step::ForeignEnter(_) | Step::ForeignGiveUp(_) | Step::ForeignDowngrade(_) => false,
             Step::Lose(..) | Step::Transact(..) => false,
             Step::Downgrade(..) | Step::Cancel(..) | Step::Expire(_) | Step::Reconnect { .. } => false,
@@ -135,6 +137,9 @@ impl World {
             steps.extend(lingering.is_to_be_attended().then_some(Step::Attend(id)));
             if self.faults.lapse > 0 && lingering.can_be_over() {
                 steps.push(Step::Lapse(id));
+            }
+            if self.faults.lapse > 0 && client.cohort > 0 && lingering.can_keep_too_long() {
+                steps.push(Step::LapseCohort(id));
             }
             if self.faults.ask > 0 {
                 steps.push(Step::Ask(id));
@@ -190,6 +195,7 @@ impl World {
             }
             Phase::Done => return,
             Phase::Idle => steps.push(Step::Resume(id, index)),
+            Phase::InLine if client.has_turn(index) => steps.push(poll(0)),
             Phase::Looking if client.await_no_more() => steps.push(poll(0)),
             Phase::Asking(_) if task.is_answered() => steps.push(poll(0)),
             Phase::Awaiting if task.is_woken() || task.epoch < client.epoch => {
@@ -206,7 +212,7 @@ impl World {
                 let concerning = messages.filter(|(_, message)| concerns(message));
                 steps.extend(concerning.map(|(index, _)| poll(index + 1)));
             }
-            Phase::Looking | Phase::Asking(_) | Phase::Awaiting => {}
+            Phase::InLine | Phase::Looking | Phase::Asking(_) | Phase::Awaiting => {}
             Phase::Downgrading(_) if task.is_answered() => steps.push(poll(0)),
             Phase::Downgrading(_) => {}
             Phase::Holding => {

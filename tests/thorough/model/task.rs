@@ -44,6 +44,8 @@ pub(crate) enum Phase {
     Outside,
     /// It has a ticket that nobody awaits.
     Idle,
+    /// It stands in line, or has the turn and has not looked yet.
+    InLine,
     /// It awaits whether it can hold by a node that lingers.
     Looking,
     Asking(Asking),
@@ -120,7 +122,7 @@ impl Task {
             Phase::Downgrading(_) if self.node.is_none() => None,
             Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth => Some(self.kind),
             Phase::Reading => Some(Kind::Shared),
-            Phase::Outside | Phase::Idle | Phase::Looking => None,
+            Phase::Outside | Phase::Idle | Phase::InLine | Phase::Looking => None,
             Phase::Asking(_) | Phase::Awaiting | Phase::Done => None,
         }
     }

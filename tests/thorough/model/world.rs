@@ -50,6 +50,7 @@ impl World {
         for client in &mut world.clients {
             client.creates_parent = game.creates_parent;
             client.lingers = game.lingers;
+            client.cohort = game.cohort;
         }
         if game.is_new {
             world.server = ZooKeeper::without_parent();
@@ -164,6 +165,10 @@ impl World {
             Step::Lapse(client) => {
                 self.faults.lapse -= 1;
                 self.clients[client].lapse();
+            }
+            Step::LapseCohort(client) => {
+                self.faults.lapse -= 1;
+                self.clients[client].lapse_cohort();
             }
             Step::Ask(client) => {
                 self.faults.ask -= 1;

@@ -16,6 +16,8 @@ pub(crate) enum Action {
     Settle,
     /// List the children of the queue.
     List,
+    /// Watch the contender of that name if it exists, and list the children by a request right behind.
+    WatchAndList(String),
     /// Fetch the creation dates of these contenders.
     Date(Vec<Queued>),
     /// Tell the caller that it holds, or that it must wait. In the latter case the caller continues with

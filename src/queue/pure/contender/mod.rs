@@ -51,6 +51,8 @@ struct Own {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Blocker {
     name: String,
+    /// The one that we will wait for when this one is gone; `None` if this one is the nearest.
+    next: Option<String>,
     /// Whether it is the only contender that we wait for, and no other can follow: its end is our grant.
     is_last: bool,
     /// The last number of the run of local contenders that begins with us.
@@ -94,11 +96,13 @@ impl Contender {
             Event::CreateUnknown => Action::Settle,
             Event::Created { own, rank, children, at } => {
                 self.own = Some(Own { node: own, rank, watched: None });
-                match children {
+                let action = match children {
                     Some(children) => self.look(children, at, local, unrecognized),
                     None if local.is_clear(rank, now) => self.stand(true, local, now),
                     None => Action::List,
-                }
+                };
+                local.entered(self.blocker.is_some() || action == Action::List);
+                action
             }
             // No list is needed: our node is the first one below this parent, so all others get higher numbers.
             Event::CreatedWithQueue { own, rank, at } => {
@@ -170,6 +174,9 @@ impl Contender {
             return self.wait(self.position(), None);
         }
         let Some(at) = blocker.at.filter(|at| at.on == now) else { return Action::List };
+        if let Some(next) = &blocker.next {
+            return Action::WatchAndList(next.clone());
+        }
         if !blocker.is_last || !self.is_watched(now) {
             return Action::List;
         }
@@ -215,9 +222,12 @@ impl Contender {
         let is_last = second.is_none() && !may_be_followed && foreign == 0;
         // When the second-nearest goes, there is time to look again while the nearest still holds. Readers do not
         // do this: many of them can be behind one writer.
-        let watched = second.filter(|_| is_exclusive).unwrap_or(nearest);
+        let (watched, next) = match second {
+            Some(second) if is_exclusive => (second, Some(queue[nearest].name.clone())),
+            _ => (nearest, None),
+        };
         let name = queue.swap_remove(watched).name;
-        self.wait(position, Some(Blocker { name, is_last, run, at: Some(at) }))
+        self.wait(position, Some(Blocker { name, next, is_last, run, at: Some(at) }))
     }
 
     /// Decides where sequence numbers do not determine the order: without the local queue, by listing the queue each
@@ -231,7 +241,7 @@ impl Contender {
             Verdict::Granted => self.granted(),
             Verdict::BlockedBy(before) => {
                 let name = queue[before].name.clone();
-                self.wait(place, Some(Blocker { name, is_last: false, run: 0, at: None }))
+                self.wait(place, Some(Blocker { name, next: None, is_last: false, run: 0, at: None }))
             }
         }
     }

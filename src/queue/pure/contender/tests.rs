@@ -164,9 +164,28 @@ fn with_two_before_it_it_looks_again_when_the_second_is_gone() {
     assert_eq!(contender.standing(), Standing::Waiting { position: 3 });
     assert_eq!(contender.park(scene.now), watch(true, 2));
     scene.watched(&mut contender, WatchState::There, WatchState::There);
-    assert_eq!(scene.woken(&mut contender, WatchState::There, WatchState::Gone), Action::List);
+    let gone = scene.woken(&mut contender, WatchState::There, WatchState::Gone);
+    assert_eq!(gone, Action::WatchAndList(name(3)));
     assert_eq!(scene.listed(&mut contender, &[3, 4, 5]), Action::Report);
     assert_eq!(contender.park(scene.now), watch(false, 3));
+}
+
+#[test]
+fn whoever_follows_one_that_met_others_lists_at_once() {
+    let (mut scene, holder) = Scene::known(7);
+    scene.local.leave(holder);
+    assert!(!scene.local.prefetch(scene.now).list);
+    let (_, rank, action) = scene.entered(&name(9), None);
+    assert_eq!(action, Action::List);
+    assert!(scene.local.prefetch(scene.now).list, "another client has the number in between");
+    scene.local.leave(rank);
+    scene.entered(&name(11), Some(names(&[10, 11])));
+    assert!(scene.local.prefetch(scene.now).list, "it waits for another client");
+    let (mut scene, _) = Scene::known(7);
+    let (next, rank, _) = scene.entered(&name(8), None);
+    assert_eq!(next.standing(), Standing::Waiting { position: 1 });
+    scene.local.leave(rank);
+    assert!(!scene.local.prefetch(scene.now).list, "it has waited for its own client");
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(super) struct Knowledge {
     parents: u64,
     /// The connection on which the parent is watched without any news so far.
     parent_watched: Option<Connection>,
+    /// Whether the latest create of ours has shown others in the queue: the next one probably will, too.
+    is_contended: bool,
 }
 
 /// Every living contender of other sessions has a number above `up_to`. Each create takes the next number, so
@@ -71,7 +73,7 @@ impl Knowledge {
 
     /// Whether the next create of ours is likely to extend what is known.
     pub(super) fn may_grow(&self, now: Connection) -> bool {
-        self.known.is_some_and(|known| known.on == now && !known.is_closed)
+        !self.is_contended && self.known.is_some_and(|known| known.on == now && !known.is_closed)
     }
 
     /// Returns the number up to which no contender of another session lives; `None` if nothing is known.
@@ -88,6 +90,11 @@ impl Knowledge {
     /// Returns what is known when the contender with that number is the last one that was in the queue, and leaves it.
     pub(super) fn vacancy_behind(&self, sequence: i32, now: Connection) -> Vacancy {
         Vacancy { up_to: sequence, at: self.moment(now) }
+    }
+
+    /// Records whether the latest create of ours has shown others in the queue.
+    pub(super) fn entered(&mut self, behind_others: bool) {
+        self.is_contended = behind_others;
     }
 
     /// Records that others were seen in front of that number.

@@ -67,6 +67,11 @@ impl<W: Clone> LocalQueue<W> {
         Prefetch { parent_watch, list: !is_watched || !self.knowledge.may_grow(now) }
     }
 
+    /// Records whether the latest create has shown others in the queue. If so, the next one lists it as well.
+    pub(crate) fn entered(&mut self, behind_others: bool) {
+        self.knowledge.entered(behind_others);
+    }
+
     /// Returns the moment of a request that is sent now.
     pub(crate) fn moment(&self, now: Connection) -> Moment {
         self.knowledge.moment(now)

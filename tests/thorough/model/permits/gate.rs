@@ -103,6 +103,9 @@ impl Client {
                     vec![What::Find { id: node.id.clone() }]
                 }
                 Action::List => vec![What::List],
+                Action::WatchAndList(next) => {
+                    vec![What::Watch(next.clone()), What::List]
+                }
                 Action::Watch { own, blocker } => self.watch(task, *own, blocker.as_deref()),
                 Action::Await => {
                     self.tasks[task].phase = Phase::AwaitsGate;
@@ -162,8 +165,7 @@ impl Client {
     fn watch(&mut self, task: usize, own: bool, blocker: Option<&str>) -> Vec<What> {
         let on = self.connection;
         let task = &mut self.tasks[task];
-        task.blocker
-            .take_if(|(name, watch, set_on)| !(Some(&**name) == blocker && *set_on == on && !watch.has_told));
+        task.blocker.take_if(|(name, _, set_on)| !(Some(&**name) == blocker && *set_on == on));
         let own = task.name().cloned().filter(|_| own);
         let blocker = blocker.filter(|_| task.blocker.is_none()).map(str::to_owned);
         own.into_iter().chain(blocker).map(What::Watch).collect()
@@ -177,6 +179,18 @@ impl Client {
             _ if self.is_over(task) => None,
             Action::Create => self.created(task, at, slots),
             Action::Watch { own, blocker } => self.watched(task, *own, blocker.as_deref(), at.on, slots),
+            Action::WatchAndList(next) => {
+                let mut answers = slots.into_iter().map(|(_, answer)| answer);
+                let watched = match answers.next().flatten() {
+                    Some(Answer::Watched(watch)) => Some(watch),
+                    _ => None,
+                };
+                self.tasks[task].blocker = watched.map(|watch| (next.clone(), watch, at.on));
+                match answers.next().flatten() {
+                    Some(Answer::Listed(children)) => Some(Event::Listed { children, at }),
+                    _ => None,
+                }
+            }
             _ => match slots.into_iter().next().and_then(|(_, answer)| answer) {
                 Some(Answer::Found(found)) => {
                     self.tasks[task].node.as_mut().expect("it was looked for").name = found;
@@ -242,7 +256,8 @@ impl Client {
             of.node.as_mut().expect("it is watched").watch = Some(watch);
         }
         let blocker = match answers.next() {
-            None => WatchState::Unwatched,
+            // It was set earlier.
+            None => of.blocker.as_ref().map_or(WatchState::Unwatched, |(_, watch, _)| watch_state(watch)),
             Some(Answer::Watched(watch)) => {
                 of.blocker = Some((blocker.expect("it is watched").to_owned(), watch, on));
                 WatchState::There

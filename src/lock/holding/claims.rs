@@ -1,0 +1,425 @@
+//! What the owners of one client hold and wait for, as far as the client knows. Finds owners that wait for each other.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::cycle::{Blocked, cycle};
+use super::held_node::HeldNode;
+use crate::client::Client;
+use crate::error::{Error, OwnerWaits, Result};
+use crate::lock::owner::Owner;
+use crate::queue::{Kind, exclude_each_other};
+
+/// The holds and the waits of one client. Nothing is asked of the servers.
+#[derive(Debug, Default)]
+pub(crate) struct Claims(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Counts the holds and the waits.
+    count: u64,
+    /// By the full path of the lock, and by number.
+    holds: HashMap<Owner, BTreeMap<(Arc<str>, u64), Held>>,
+    waits: HashMap<Owner, Vec<Arc<Wait>>>,
+    queues: HashMap<Arc<str>, Queue>,
+    /// The waits for permits, by the path of the leases.
+    permits: HashMap<Arc<str>, BTreeMap<u64, Arc<Wait>>>,
+}
+
+/// The waits in one queue.
+#[derive(Debug, Default)]
+struct Queue {
+    all: InOrder,
+    /// Those of writers among them: readers need not be looked through for each reader.
+    exclusive: InOrder,
+}
+
+/// Waits in the order of a queue: by the transactions that created their nodes, and by number.
+type InOrder = BTreeMap<(i64, u64), Arc<Wait>>;
+
+/// One hold: its token, its kind and its node.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) token: i64,
+    pub(super) kind: Kind,
+    pub(super) node: Weak<HeldNode>,
+    /// Whether only its owner ends it, as far as is known.
+    is_owners: bool,
+}
+
+/// One wait, at the last of its places.
+#[derive(Debug)]
+struct Wait {
+    number: u64,
+    owner: Owner,
+    /// Whether it has a deadline.
+    ends: bool,
+    awaited: Awaited,
+}
+
+/// What an owner waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// The full path of the lock, for messages.
+    pub(crate) path: Arc<str>,
+    /// All places that it has in queues. It waits in the last one, for all who are ahead there.
+    pub(crate) places: Vec<Place>,
+    /// Permits that it wants besides.
+    pub(crate) permits: Option<Permits>,
+}
+
+/// A place in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The full path of the queue.
+    pub(crate) queue: Arc<str>,
+    pub(crate) kind: Kind,
+    /// The transaction that created its node.
+    pub(crate) czxid: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Permits {
+    /// The full path of the leases.
+    pub(crate) leases: Arc<str>,
+    /// How many permits may be held by others when it gets its own.
+    pub(crate) spare: u32,
+}
+
+/// The wait of one acquire, which is registered until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    client: &'a Client,
+    owner: &'a Owner,
+    ends: bool,
+    /// Where it is registered, and as what.
+    wait: Option<(Arc<Claims>, Arc<Wait>)>,
+}
+
+/// The owners that wait for one owner, directly or not, and all of their waits.
+#[derive(Debug, Default)]
+struct Snapshot {
+    owners: Vec<Owner>,
+    numbers: HashMap<Owner, usize>,
+    waits: Vec<Arc<Wait>>,
+    /// The waits in `waits`, by number.
+    indices: HashMap<u64, usize>,
+    ends: Vec<bool>,
+    blocks: Vec<Blocks>,
+    /// Of the holds in `blocks`.
+    nodes: Vec<Arc<HeldNode>>,
+}
+
+/// A wait, and an owner for whom it waits.
+#[derive(Debug)]
+struct Blocks {
+    wait: usize,
+    owner: usize,
+    by: By,
+}
+
+#[derive(Debug)]
+enum By {
+    Place,
+    /// With the index of its node.
+    Hold(usize),
+    Permit(usize),
+}
+
+impl Claims {
+    /// Registers a hold. Returns its number.
+    pub(super) fn hold(
+        &self,
+        owner: &Owner,
+        path: &Arc<str>,
+        token: i64,
+        kind: Kind,
+        node: &Arc<HeldNode>,
+        is_owners: bool,
+    ) -> u64 {
+        let mut state = self.0.lock();
+        let number = state.next();
+        // A hold with a time limit ends whatever its owner does.
+        let is_owners = is_owners && !node.has_time_limit();
+        let held = Held { token, kind, node: Arc::downgrade(node), is_owners };
+        match state.holds.get_mut(owner) {
+            Some(holds) => drop(holds.insert((path.clone(), number), held)),
+            None => drop(state.holds.insert(owner.clone(), BTreeMap::from([((path.clone(), number), held)]))),
+        }
+        number
+    }
+
+    /// Removes a hold.
+    pub(super) fn end_hold(&self, owner: &Owner, path: &Arc<str>, number: u64) {
+        let mut state = self.0.lock();
+        if let Some(holds) = state.holds.get_mut(owner) {
+            holds.remove(&(path.clone(), number));
+            if holds.is_empty() {
+                state.holds.remove(owner);
+            }
+        }
+    }
+
+    /// Returns the holds of this owner at this path, through any lock object.
+    pub(super) fn holds(&self, owner: &Owner, path: &Arc<str>) -> Vec<Held> {
+        self.0.lock().holds_at(owner, path).cloned().collect()
+    }
+
+    /// Returns the waits of a deadlock that this one closes, itself first. Then it is no longer registered.
+    fn give_up(&self, closing: &Arc<Wait>) -> Option<Vec<Arc<Wait>>> {
+        loop {
+            let snapshot = self.0.lock().snapshot(closing);
+            // Not under the lock: holds are asked whether they are lost, and may end here.
+            let cycle = snapshot.cycle(closing)?;
+            let mut state = self.0.lock();
+            // Of two that close the same cycle, the second one finds the first one gone.
+            if cycle.iter().all(|wait| state.waits_of(&wait.owner).any(|known| known.number == wait.number)) {
+                state.remove(closing);
+                return Some(cycle);
+            }
+        }
+    }
+}
+
+impl State {
+    fn next(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    fn holds_at(&self, owner: &Owner, path: &Arc<str>) -> impl Iterator<Item = &Held> {
+        let at = (path.clone(), 0)..=(path.clone(), u64::MAX);
+        self.holds.get(owner).into_iter().flat_map(move |holds| holds.range(at.clone())).map(|(_, held)| held)
+    }
+
+    fn waits_of(&self, owner: &Owner) -> impl Iterator<Item = &Arc<Wait>> {
+        self.waits.get(owner).into_iter().flatten()
+    }
+
+    fn add(&mut self, wait: &Arc<Wait>) {
+        self.waits.entry(wait.owner.clone()).or_default().push(wait.clone());
+        if let Some(place) = wait.awaited.places.last() {
+            self.queues.entry(place.queue.clone()).or_default().add(place, wait);
+        }
+        if let Some(permits) = &wait.awaited.permits {
+            self.permits.entry(permits.leases.clone()).or_default().insert(wait.number, wait.clone());
+        }
+    }
+
+    fn remove(&mut self, wait: &Wait) {
+        if let Entry::Occupied(mut waits) = self.waits.entry(wait.owner.clone()) {
+            waits.get_mut().retain(|other| other.number != wait.number);
+            if waits.get().is_empty() {
+                waits.remove();
+            }
+        }
+        if let Some(place) = wait.awaited.places.last()
+            && let Entry::Occupied(mut queue) = self.queues.entry(place.queue.clone())
+        {
+            queue.get_mut().remove(place, wait);
+            if queue.get().all.is_empty() {
+                queue.remove();
+            }
+        }
+        if let Some(permits) = &wait.awaited.permits
+            && let Entry::Occupied(mut wanted) = self.permits.entry(permits.leases.clone())
+        {
+            wanted.get_mut().remove(&wait.number);
+            if wanted.get().is_empty() {
+                wanted.remove();
+            }
+        }
+    }
+
+    /// Whether a wait ends by itself: at a deadline, or since its owner holds the lock already and re-enters it.
+    fn ends(&self, wait: &Wait) -> bool {
+        let mut places = wait.awaited.places.iter();
+        wait.ends || places.any(|place| self.holds_at(&wait.owner, &place.queue).next().is_some())
+    }
+
+    /// Collects those who wait for the owner of this wait.
+    fn snapshot(&self, closing: &Wait) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.add(self, &closing.owner);
+        let mut next = 0;
+        while let Some(owner) = snapshot.owners.get(next).cloned() {
+            for ((path, _), held) in self.holds.get(&owner).into_iter().flatten() {
+                if !held.is_owners {
+                    continue;
+                }
+                let Some(node) = held.node.upgrade() else { continue };
+                let node = snapshot.keep(node);
+                for wait in self.behind(path, (held.token, u64::MAX), held.kind) {
+                    snapshot.block(self, wait, next, By::Hold(node));
+                }
+                for wait in self.permits.get(path).into_iter().flat_map(BTreeMap::values) {
+                    snapshot.block(self, wait, next, By::Permit(node));
+                }
+            }
+            for wait in self.waits_of(&owner) {
+                for place in &wait.awaited.places {
+                    for behind in self.behind(&place.queue, (place.czxid, wait.number), place.kind) {
+                        snapshot.block(self, behind, next, By::Place);
+                    }
+                }
+            }
+            next += 1;
+        }
+        snapshot
+    }
+
+    /// Returns those who wait for this place in a queue; not those who are behind one that waits for it as surely.
+    fn behind(&self, queue: &Arc<str>, place: (i64, u64), kind: Kind) -> impl Iterator<Item = &Arc<Wait>> {
+        let behind = (std::ops::Bound::Excluded(place), std::ops::Bound::Unbounded);
+        let queue = self.queues.get(queue).map(|queue| match kind {
+            Kind::Shared => &queue.exclusive,
+            _ => &queue.all,
+        });
+        let behind = queue.into_iter().flat_map(move |queue| queue.range(behind));
+        let mut is_hidden = false;
+        behind
+            .map(|(_, wait)| wait)
+            .take_while(move |wait| {
+                let hides = wait.kind() == Kind::Exclusive
+                    && self.waits_of(&wait.owner).count() == 1
+                    && !self.ends(wait);
+                !std::mem::replace(&mut is_hidden, hides)
+            })
+            .filter(move |wait| exclude_each_other(kind, wait.kind()))
+    }
+}
+
+impl Queue {
+    fn add(&mut self, place: &Place, wait: &Arc<Wait>) {
+        self.all.insert((place.czxid, wait.number), wait.clone());
+        if exclude_each_other(Kind::Shared, place.kind) {
+            self.exclusive.insert((place.czxid, wait.number), wait.clone());
+        }
+    }
+
+    fn remove(&mut self, place: &Place, wait: &Wait) {
+        self.all.remove(&(place.czxid, wait.number));
+        self.exclusive.remove(&(place.czxid, wait.number));
+    }
+}
+
+impl Wait {
+    fn kind(&self) -> Kind {
+        self.awaited.places.last().map_or(Kind::Exclusive, |place| place.kind)
+    }
+}
+
+impl Snapshot {
+    /// Adds an owner, and all of its waits. Returns its number.
+    fn add(&mut self, state: &State, owner: &Owner) -> usize {
+        if let Some(number) = self.numbers.get(owner) {
+            return *number;
+        }
+        let number = self.owners.len();
+        self.owners.push(owner.clone());
+        self.numbers.insert(owner.clone(), number);
+        for wait in state.waits_of(owner) {
+            self.indices.insert(wait.number, self.waits.len());
+            self.waits.push(wait.clone());
+            self.ends.push(state.ends(wait));
+        }
+        number
+    }
+
+    /// Keeps a node, so that it is not dropped under the lock. Returns its index.
+    fn keep(&mut self, node: Arc<HeldNode>) -> usize {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// Records that a wait waits for the owner of this number.
+    fn block(&mut self, state: &State, wait: &Arc<Wait>, owner: usize, by: By) {
+        // Its own places do not keep an owner out. Its own permits do.
+        if wait.owner == self.owners[owner] && !matches!(by, By::Permit(_)) || state.ends(wait) {
+            return;
+        }
+        self.add(state, &wait.owner);
+        self.blocks.push(Blocks { wait: self.indices[&wait.number], owner, by });
+    }
+
+    /// Returns the waits of a deadlock that this one closes, itself first.
+    fn cycle(&self, closing: &Wait) -> Option<Vec<Arc<Wait>>> {
+        let closing = self.indices[&closing.number];
+        if self.blocks.iter().all(|blocks| blocks.wait != closing) {
+            return None;
+        }
+        let is_held = |node: &usize| self.nodes[*node].loss().is_none();
+        let blocked = |(wait, ends): (&Arc<Wait>, &bool)| Blocked {
+            owner: self.numbers[&wait.owner],
+            ends: *ends,
+            spare: wait.awaited.permits.as_ref().map_or(0, |permits| permits.spare as usize),
+            ..Blocked::default()
+        };
+        let mut waits: Vec<Blocked> = self.waits.iter().zip(&self.ends).map(blocked).collect();
+        for Blocks { wait, owner, by } in &self.blocks {
+            let wait = &mut waits[*wait];
+            match by {
+                By::Place => wait.behind.push(*owner),
+                By::Hold(node) if is_held(node) => wait.behind.push(*owner),
+                By::Permit(node) if is_held(node) => wait.permits.push(*owner),
+                By::Hold(_) | By::Permit(_) => {}
+            }
+        }
+        let cycle = cycle(&waits, closing)?;
+        Some(cycle.into_iter().map(|wait| self.waits[wait].clone()).collect())
+    }
+}
+
+impl<'a> Claim<'a> {
+    /// Prepares to register the wait of an owner. `ends` says that it has a deadline.
+    pub(crate) fn new(client: &'a Client, owner: &'a Owner, ends: bool) -> Self {
+        Self { client, owner, ends, wait: None }
+    }
+
+    /// Registers what the owner waits for from now on; `None` if that is not known.
+    ///
+    /// # Errors
+    /// - [`Error::WouldDeadlock`]: those for whom it waits wait for this owner, and none of them has a deadline. Then the
+    ///   wait is not registered.
+    pub(crate) fn waits_for(&mut self, awaited: Option<Awaited>) -> Result<()> {
+        if self.wait.as_ref().map(|(_, wait)| &wait.awaited) == awaited.as_ref() {
+            return Ok(());
+        }
+        self.withdraw();
+        let Some(awaited) = awaited else { return Ok(()) };
+        let claims: Arc<Claims> = self.client.extension();
+        let wait = {
+            let mut state = claims.0.lock();
+            let wait = Wait { number: state.next(), owner: self.owner.clone(), ends: self.ends, awaited };
+            let wait = Arc::new(wait);
+            state.add(&wait);
+            wait
+        };
+        self.wait = Some((claims.clone(), wait.clone()));
+        if self.ends {
+            return Ok(());
+        }
+        let Some(cycle) = claims.give_up(&wait) else { return Ok(()) };
+        let waits = |wait: &Arc<Wait>| OwnerWaits {
+            owner: wait.owner.clone(),
+            path: wait.awaited.path.as_ref().into(),
+        };
+        let cycle = cycle.iter().map(waits).collect();
+        Err(Error::WouldDeadlock { path: wait.awaited.path.as_ref().into(), cycle })
+    }
+
+    fn withdraw(&mut self) {
+        if let Some((claims, wait)) = self.wait.take() {
+            claims.0.lock().remove(&wait);
+        }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.withdraw();
+    }
+}

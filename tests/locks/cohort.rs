@@ -1,0 +1,918 @@
+//! Cohorts: tasks of one client that hand a node on among themselves.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::task::JoinHandle;
+
+use crate::linger::others_with;
+use crate::support::room::Room;
+use crate::support::*;
+use zk_recipes::testing::{FaultProxy, TestingServer, Traffic, kill_session};
+use zk_recipes::{
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, ReadWriteLock, Result,
+    RetryPolicy, operate,
+};
+use zookeeper_client as zk;
+
+pub(crate) const PATH: &str = "/locks/a";
+
+/// Longer than any test.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+/// More often than in any test.
+pub(crate) const OFTEN: u32 = 1_000_000;
+
+fn cohort(client: &Client, hand_ons: u32, time: Duration) -> InterProcessMutex {
+    mutex(client).with_options(LockOptions::new().cohort(hand_ons).cohort_time(time)).unwrap()
+}
+
+/// A cohort that keeps others out for ever.
+pub(crate) fn selfish(client: &Client) -> InterProcessMutex {
+    cohort(client, OFTEN, LONG)
+}
+
+pub(crate) type Acquire = Pin<Box<dyn Future<Output = Result<LockGuard>> + Send>>;
+
+/// An acquire of an owner of its own that stands in line.
+pub(crate) fn in_line(mutex: &InterProcessMutex) -> Acquire {
+    let mutex = mutex.owned_by(&Owner::new());
+    let mut acquire: Acquire = Box::pin(async move { mutex.acquire().await });
+    assert!(poll_once(&mut acquire).is_pending());
+    acquire
+}
+
+/// Who was granted the lock, in this order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// Acquires in a task, takes note, and releases.
+    fn visit(&self, who: impl ToString, acquire: Acquire) -> JoinHandle<String> {
+        let (log, who) = (self.clone(), who.to_string());
+        tokio::spawn(async move {
+            let guard = acquire.await.unwrap();
+            let node = guard.node_path().to_owned();
+            log.0.lock().unwrap().push(who);
+            tokio::task::yield_now().await;
+            guard.release().await.unwrap();
+            node
+        })
+    }
+
+    fn visits(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn stranger(mutex: &InterProcessMutex) -> Acquire {
+    let mutex = mutex.clone();
+    Box::pin(async move { mutex.acquire().await })
+}
+
+/// Waits until the client knows what has happened in the queue so far.
+pub(crate) async fn is_up_to_date(client: &Client) {
+    // In the session's order, events and earlier answers come before this answer.
+    client.zookeeper().await.unwrap().sync(PATH).await.unwrap();
+}
+
+/// Acquires, and waits until the client knows that no one else is in the queue.
+pub(crate) async fn alone(server: &TestingServer, client: &Client, mutex: &InterProcessMutex) -> LockGuard {
+    let guard = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
+    // That of an earlier node would have fired.
+    eventually("its watch", || async { (watches_on_children(server).await > 0).then_some(()) }).await;
+    is_up_to_date(client).await;
+    guard
+}
+
+fn names(prefix: &str, numbers: std::ops::Range<usize>) -> Vec<String> {
+    numbers.map(|number| format!("{prefix}{number}")).collect()
+}
+
+#[tokio::test]
+async fn many_tasks_are_served_in_order_by_one_node() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = selfish(&client);
+    let log = Log::default();
+    let guard = mutex.acquire().await.unwrap();
+    let tasks: Vec<_> = (0..64).map(|number| log.visit(number, in_line(&mutex))).collect();
+    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
+    let node = guard.node_path().to_owned();
+    guard.release().await.unwrap();
+    for task in tasks {
+        assert_eq!(within(task).await.unwrap(), node);
+    }
+    assert_eq!(log.visits(), names("", 0..64));
+    // No one is in line any more.
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+#[tokio::test]
+async fn there_is_no_limit_while_no_one_else_comes() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let mutex = cohort(&client, 1, Duration::from_millis(1));
+    let guard = alone(&server, &client, &mutex).await;
+    let log = Log::default();
+    let tasks: Vec<_> = (0..64).map(|number| log.visit(number, in_line(&mutex))).collect();
+    guard.release().await.unwrap();
+    let mut nodes: Vec<String> = join_all(tasks).await.into_iter().map(|node| node.unwrap()).collect();
+    nodes.dedup();
+    // The answer may have arrived, and not have been heard yet.
+    assert!(nodes.len() <= 3, "{nodes:?}");
+    assert_eq!(log.visits(), names("", 0..64));
+}
+
+/// Each that has its turn again stands at the end of the line.
+#[tokio::test]
+async fn those_who_come_again_are_last() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let mutex = selfish(&client);
+    let served: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let guard = mutex.acquire().await.unwrap();
+    let first: Vec<_> = (0..8).map(|number| (number, in_line(&mutex))).collect();
+    let tasks = first.into_iter().map(|(number, acquire)| {
+        let (mutex, served) = (mutex.clone(), served.clone());
+        tokio::spawn(async move {
+            let mut guard = acquire.await.unwrap();
+            for _ in 0..100 {
+                served.lock().unwrap().push(number);
+                // The owner of the first guard is another one.
+                let next = in_line(&mutex);
+                guard.release().await.unwrap();
+                guard = next.await.unwrap();
+            }
+            guard.release().await.unwrap();
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    guard.release().await.unwrap();
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    let served = served.lock().unwrap();
+    let in_turn: Vec<usize> = (0..100).flat_map(|_| 0..8).collect();
+    assert_eq!(*served, in_turn);
+}
+
+#[tokio::test]
+async fn another_client_has_its_turn_after_so_many_holds() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, other] = connect_many(&server).await;
+    for hand_ons in [1, 5] {
+        let mutex = cohort(&client, hand_ons, LONG);
+        let log = Log::default();
+        let guard = alone(&server, &client, &mutex).await;
+        let stranger = log.visit("stranger", stranger(&plain(&other)));
+        queue_of(&zookeeper, PATH, 2).await;
+        is_up_to_date(&client).await;
+        let mut tasks: Vec<_> = (0..10).map(|number| log.visit(number, in_line(&mutex))).collect();
+        guard.release().await.unwrap();
+        tasks.push(stranger);
+        for task in tasks {
+            within(task).await.unwrap();
+        }
+        let mut expected = names("", 0..10);
+        expected.insert(hand_ons as usize, "stranger".to_owned());
+        assert_eq!(log.visits(), expected);
+        queue_of(&zookeeper, PATH, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn another_client_has_its_turn_while_tasks_never_pause() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, friend, other] = connect_many(&server).await;
+    let room = Arc::new(Room::default());
+    let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let hammer = |mutex: InterProcessMutex| {
+        let (room, is_over) = (room.clone(), is_over.clone());
+        tokio::spawn(async move {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let guard = mutex.acquire().await.unwrap();
+                let stay = room.enter(&guard);
+                tokio::task::yield_now().await;
+                drop(stay);
+                guard.release().await.unwrap();
+            }
+        })
+    };
+    // One is limited by the number, the other one by the time.
+    let [one, two] = [cohort(&client, 20, LONG), cohort(&friend, OFTEN, Duration::from_millis(50))];
+    let tasks: Vec<_> = (0..8).flat_map(|_| [hammer(one.clone()), hammer(two.clone())]).collect();
+    for _ in 0..repeats(100) {
+        let guard = within(plain(&other).acquire()).await.unwrap();
+        let stay = room.enter(&guard);
+        tokio::task::yield_now().await;
+        drop(stay);
+        guard.release().await.unwrap();
+    }
+    is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+/// The same lock without a cohort.
+fn plain(client: &Client) -> InterProcessMutex {
+    mutex(client)
+}
+
+#[tokio::test]
+async fn who_is_next_and_is_not_polled_keeps_others_out_for_the_time_only() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, other] = connect_many(&server).await;
+    let time = Duration::from_millis(300);
+    for comes_late in [false, true] {
+        let mutex = cohort(&client, OFTEN, time);
+        let mut guard = Some(alone(&server, &client, &mutex).await);
+        let mut unpolled = in_line(&mutex);
+        let mut second = in_line(&mutex);
+        if comes_late {
+            guard.take().unwrap().release().await.unwrap();
+            // No one else is there.
+            tokio::time::sleep(time * 2).await;
+            assert_eq!(children(&zookeeper, PATH).await.len(), 1);
+        }
+        let start = Instant::now();
+        let stranger = acquire_in_task(&plain(&other));
+        if let Some(guard) = guard {
+            queue_of(&zookeeper, PATH, 2).await;
+            is_up_to_date(&client).await;
+            guard.release().await.unwrap();
+        }
+        let stranger = within(stranger).await.unwrap().unwrap();
+        assert!(start.elapsed() >= time / 2, "after {:?}", start.elapsed());
+        // It is next all the same, and behind the stranger.
+        assert!(poll_once(&mut second).is_pending());
+        assert!(poll_once(&mut unpolled).is_pending());
+        queue_of(&zookeeper, PATH, 2).await;
+        stranger.release().await.unwrap();
+        within(unpolled).await.unwrap().release().await.unwrap();
+        within(second).await.unwrap().release().await.unwrap();
+        queue_of(&zookeeper, PATH, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn after_its_time_it_is_handed_on_no_more() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, other] = connect_many(&server).await;
+    let time = Duration::from_millis(100);
+    let mutex = cohort(&client, OFTEN, time);
+    let log = Log::default();
+    let guard = alone(&server, &client, &mutex).await;
+    let stranger = log.visit("stranger", stranger(&plain(&other)));
+    queue_of(&zookeeper, PATH, 2).await;
+    is_up_to_date(&client).await;
+    let local = log.visit("local", in_line(&mutex));
+    tokio::time::sleep(time * 2).await;
+    guard.release().await.unwrap();
+    within(stranger).await.unwrap();
+    within(local).await.unwrap();
+    assert_eq!(log.visits(), ["stranger", "local"]);
+}
+
+#[tokio::test]
+async fn one_of_the_line_is_in_the_queue() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, other] = connect_many(&server).await;
+    let guard = plain(&other).acquire().await.unwrap();
+    let mutex = selfish(&client);
+    let mut tasks: Vec<_> = (0..10).map(|_| acquire_in_task(&mutex)).collect();
+    queue_of(&zookeeper, PATH, 2).await;
+    // The next one takes the place of one that gives up.
+    for _ in 0..5 {
+        let first = tasks.remove(0);
+        first.abort();
+        assert!(within(first).await.unwrap_err().is_cancelled());
+        queue_of(&zookeeper, PATH, 2).await;
+    }
+    guard.release().await.unwrap();
+    for task in tasks {
+        within(task).await.unwrap().unwrap().release().await.unwrap();
+    }
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+#[tokio::test]
+async fn a_node_whose_line_has_left_is_deleted() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = selfish(&client);
+    for number in [1, 3] {
+        let guard = mutex.acquire().await.unwrap();
+        let line: Vec<_> = (0..number).map(|_| in_line(&mutex)).collect();
+        guard.release().await.unwrap();
+        assert_eq!(children(&zookeeper, PATH).await.len(), 1);
+        drop(line);
+        queue_of(&zookeeper, PATH, 0).await;
+        within(mutex.acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn those_who_give_up_leave_nothing() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, other] = connect_many(&server).await;
+    let room = Arc::new(Room::default());
+    let until = Instant::now() + Duration::from_secs(if is_thorough() { 20 } else { 3 });
+    let visit = move |mutex: InterProcessMutex| {
+        let room = room.clone();
+        async move {
+            let mutex = mutex.owned_by(&Owner::new());
+            let guard = mutex.acquire().await.unwrap();
+            let stay = room.enter(&guard);
+            tokio::time::sleep(Duration::from_micros(fastrand::u64(..300))).await;
+            drop(stay);
+            guard.release().await.unwrap();
+        }
+    };
+    let storms = (0..16).map(|number| {
+        let visit = visit.clone();
+        let mutex = match number {
+            0 => plain(&other),
+            1..4 => cohort(&other, 3, Duration::from_millis(5)),
+            _ => cohort(&client, 5, Duration::from_millis(20)),
+        };
+        tokio::spawn(async move {
+            while Instant::now() < until {
+                match fastrand::u32(..4) {
+                    0 => drop(poll_times(visit(mutex.clone()), fastrand::usize(1..8)).await),
+                    1 => {
+                        let task = tokio::spawn(visit(mutex.clone()));
+                        tokio::time::sleep(Duration::from_micros(fastrand::u64(..3000))).await;
+                        task.abort();
+                    }
+                    2 => {
+                        let time = Duration::from_micros(fastrand::u64(..3000));
+                        let _ = tokio::time::timeout(time, visit(mutex.clone())).await;
+                    }
+                    _ => within(visit(mutex.clone())).await,
+                }
+            }
+        })
+    });
+    for storm in storms.collect::<Vec<_>>() {
+        within(storm).await.unwrap();
+    }
+    within(visit(cohort(&client, 5, Duration::from_millis(20)))).await;
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+#[tokio::test]
+async fn an_expired_session_does_not_stop_the_line() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let mutex = selfish(&client);
+    let log = Log::default();
+    let lost = mutex.acquire().await.unwrap();
+    let tasks: Vec<_> = (0..5).map(|number| log.visit(number, in_line(&mutex))).collect();
+    kill_session(&client).await.unwrap();
+    // The guard of the lost hold is still there.
+    for task in tasks {
+        assert_ne!(within(task).await.unwrap(), lost.node_path());
+    }
+    assert_eq!(log.visits(), names("", 0..5));
+    assert!(!lost.is_valid());
+}
+
+#[tokio::test]
+async fn a_deleted_node_does_not_stop_the_line() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = selfish(&client);
+    // As holders, and as the next of the line.
+    for is_held in [true, false] {
+        let guard = alone(&server, &client, &mutex).await;
+        let node = guard.node_path().to_owned();
+        let mut next = in_line(&mutex);
+        let guard = if is_held {
+            Some(guard)
+        } else {
+            guard.release().await.unwrap();
+            watches_on(&server, &node).await;
+            None
+        };
+        zookeeper.delete(&node, None).await.unwrap();
+        if guard.is_none() {
+            is_up_to_date(&client).await;
+            assert!(poll_once(&mut next).is_pending());
+        }
+        let next = within(next).await.unwrap();
+        assert_ne!(next.node_path(), node);
+        next.release().await.unwrap();
+        drop(guard);
+    }
+}
+
+#[tokio::test]
+async fn a_request_to_give_it_back_ends_the_handing_on() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, operator] = connect_many(&server).await;
+    let mutex = selfish(&client);
+    for is_held in [true, false] {
+        let log = Log::default();
+        let guard = alone(&server, &client, &mutex).await;
+        let node = guard.node_path().to_owned();
+        let mut next = in_line(&mutex);
+        let guard = if is_held {
+            operate::ask(&operator, PATH).await.unwrap();
+            within(guard.revoke_requested()).await.unwrap();
+            guard.release().await.unwrap();
+            next
+        } else {
+            guard.release().await.unwrap();
+            operate::ask(&operator, PATH).await.unwrap();
+            // Although no one polls the next one.
+            queue_of(&zookeeper, PATH, 0).await;
+            assert!(poll_once(&mut next).is_pending());
+            next
+        };
+        assert_ne!(within(log.visit("next", guard)).await.unwrap(), node);
+    }
+}
+
+#[tokio::test]
+async fn closing_the_client_ends_the_wait() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    for is_held in [true, false] {
+        let [client, other] = connect_many(&server).await;
+        let held = if is_held { selfish(&client) } else { plain(&other) };
+        let guard = held.acquire().await.unwrap();
+        let mutex = selfish(&client);
+        let waiting: Vec<_> = (0..5).map(|_| tokio::spawn(in_line(&mutex))).collect();
+        queue_of(&zookeeper, PATH, if is_held { 1 } else { 2 }).await;
+        within(client.close()).await;
+        for waiting in waiting {
+            assert_eq!(within(waiting).await.unwrap().unwrap_err(), Error::Closed);
+        }
+        assert_eq!(mutex.try_acquire().await.unwrap_err(), Error::Closed);
+        drop(guard);
+        queue_of(&zookeeper, PATH, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_does_not_wait_for_itself() {
+    let server = TestingServer::start().await.unwrap();
+    let [client, other] = connect_many(&server).await;
+    let mutex = selfish(&client).owned_by(&Owner::new());
+    // The lock is held in the same client, by a stranger, or by no one.
+    for before in [Some(selfish(&client)), Some(plain(&other)), None] {
+        let before = match before {
+            Some(mutex) => Some(mutex.acquire().await.unwrap()),
+            None => None,
+        };
+        let mut calls: Vec<_> = (0..3)
+            .map(|_| {
+                let mutex = mutex.clone();
+                Box::pin(async move { mutex.acquire().await })
+            })
+            .collect();
+        for call in &mut calls {
+            assert!(poll_once(call).is_pending());
+        }
+        // The second one is polled again only when the others hold.
+        let second = calls.remove(1);
+        drop(before);
+        let guards: Vec<_> = within(join_all(calls)).await.into_iter().map(|guard| guard.unwrap()).collect();
+        let second = within(second).await.unwrap();
+        assert_eq!(second.node_path(), guards[0].node_path());
+        assert_eq!(second.hold_count(), 3);
+        drop(guards);
+        second.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_owner_that_would_wait_for_itself_is_told() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let owner = Owner::new();
+    let guard = plain(&client).owned_by(&owner).acquire().await.unwrap();
+    let mutex = selfish(&client).owned_by(&owner);
+    let error = within(mutex.acquire()).await.unwrap_err();
+    assert!(matches!(error, Error::WouldDeadlock { .. }), "{error}");
+    let error = within(mutex.try_acquire()).await.unwrap_err();
+    assert!(matches!(error, Error::WouldDeadlock { .. }), "{error}");
+    drop(guard);
+    within(mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn attempts_do_not_wait_in_line() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client =
+        builder().session_timeout(Duration::from_secs(60)).connect(&server.connect_string()).await.unwrap();
+    let session = session_id(&client).await;
+    let other = connect(&server).await;
+    let mutex = selfish(&client);
+    let tries = mutex.owned_by(&Owner::new());
+    let guard = alone(&server, &client, &mutex).await;
+    let before = server.session_packets(session).await.unwrap();
+    for _ in 0..100 {
+        assert!(tries.try_acquire().await.unwrap().is_none());
+    }
+    let sent = server.session_packets(session).await.unwrap() - before;
+    assert!(sent <= 1, "{sent} requests; at most a ping was due");
+
+    // The next in line is not polled.
+    let next = in_line(&mutex);
+    guard.release().await.unwrap();
+    for _ in 0..100 {
+        assert!(within(tries.try_acquire()).await.unwrap().is_none());
+    }
+    drop(next);
+    queue_of(&zookeeper, PATH, 0).await;
+    within(tries.try_acquire()).await.unwrap().expect("it is free").release().await.unwrap();
+
+    // The first in line is in the queue.
+    let guard = plain(&other).acquire().await.unwrap();
+    let first = acquire_in_task(&mutex);
+    queue_of(&zookeeper, PATH, 2).await;
+    assert!(within(tries.try_acquire()).await.unwrap().is_none());
+    guard.release().await.unwrap();
+    within(first).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn waiting_in_line_for_a_time_ends_without_the_lock() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, other] = connect_many(&server).await;
+    let mutex = selfish(&client);
+    let tries = mutex.owned_by(&Owner::new());
+    let brief = Duration::from_millis(50);
+    for held in [selfish(&client), plain(&other)] {
+        let guard = held.owned_by(&Owner::new()).acquire().await.unwrap();
+        let first = acquire_in_task(&mutex);
+        if held.try_acquire().await.unwrap().is_none() {
+            // Until the first in line is where it waits.
+            tokio::time::sleep(brief).await;
+        }
+        assert!(answered(async || tries.try_acquire_for(brief).await).await.is_none());
+        guard.release().await.unwrap();
+        let first = within(first).await.unwrap().unwrap();
+        let waiting = {
+            let tries = tries.clone();
+            tokio::spawn(async move { tries.try_acquire_for(BOUND).await })
+        };
+        tokio::time::sleep(brief).await;
+        first.release().await.unwrap();
+        within(waiting).await.unwrap().unwrap().expect("it was released").release().await.unwrap();
+        queue_of(&zookeeper, PATH, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_silent_servers_is_told() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let mutex = selfish(&client);
+    proxy.set_traffic(Traffic::black_hole());
+    // The first in line does not reach the queue.
+    let first = in_line(&mutex);
+    let tries = mutex.owned_by(&Owner::new());
+    for tries in [&tries, &mutex] {
+        let tried = within(tries.try_acquire_for(Duration::from_millis(200))).await;
+        assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+    }
+    // Nor does the next, if the first gives up.
+    drop(first);
+    let tried = within(tries.try_acquire_for(Duration::from_millis(200))).await;
+    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+    proxy.set_traffic(Traffic::pass());
+    let guard = within(mutex.acquire()).await.unwrap();
+    // Whoever waits for a holder waits for it, be the servers silent or not.
+    proxy.set_traffic(Traffic::black_hole());
+    let tried = within(tries.try_acquire_for(Duration::from_millis(100))).await;
+    assert!(matches!(tried, Ok(None)), "{tried:?}");
+    proxy.set_traffic(Traffic::pass());
+    drop(guard);
+    within(tries.acquire()).await.unwrap().release().await.unwrap();
+    client.close().await;
+}
+
+#[tokio::test]
+async fn all_in_line_learn_of_an_outage_under_the_policy() {
+    let server = TestingServer::start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = Client::builder()
+        .session_timeout(Duration::from_secs(5))
+        .connection_timeout(Duration::from_secs(1))
+        .retry_policy(RetryPolicy::n_times(0, Duration::from_millis(10)))
+        .drop_timeout(Duration::ZERO);
+    let client = connected(client, &proxy.connect_string()).await;
+    let mutex = selfish(&client);
+    let guard = mutex.acquire().await.unwrap();
+    let waiting: Vec<_> = (0..20).map(|_| tokio::spawn(in_line(&mutex))).collect();
+    proxy.set_traffic(Traffic::black_hole());
+    proxy.cut();
+    let start = Instant::now();
+    for waiting in waiting {
+        let error = within(waiting).await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::NotConnected { .. } | Error::ZooKeeper { .. }), "{error}");
+    }
+    // They wait on while the session lives. One after the other, it would be 20 seconds more.
+    assert!(start.elapsed() < Duration::from_secs(15), "after {:?}", start.elapsed());
+    drop(guard);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn all_in_line_learn_that_the_session_is_over_for_good() {
+    let server = TestingServer::start().await.unwrap();
+    let owned = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let client = Client::from_zookeeper(owned.clone()).unwrap();
+    let mutex = selfish(&client);
+    let guard = mutex.acquire().await.unwrap();
+    let waiting: Vec<_> = (0..10).map(|_| tokio::spawn(in_line(&mutex))).collect();
+    server.kill_session(owned.session_id().0).await.unwrap();
+    for waiting in waiting {
+        let error = within(waiting).await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::SessionOver { .. }), "{error}");
+    }
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_cohort_may_linger() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let [client, other] = connect_many(&server).await;
+    let options = LockOptions::new().cohort(3).cohort_time(LONG).linger(LONG);
+    let mutex = mutex(&client).with_options(options).unwrap();
+    let guard = alone(&server, &client, &mutex).await;
+    let node = guard.node_path().to_owned();
+    let log = Log::default();
+    let tasks: Vec<_> = (0..20).map(|number| log.visit(number, in_line(&mutex))).collect();
+    guard.release().await.unwrap();
+    join_all(tasks).await;
+    assert_eq!(log.visits(), names("", 0..20));
+    // It stays for those who come later, also if the last in line gives up.
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(guard.node_path(), node);
+    let gives_up = in_line(&mutex);
+    guard.release().await.unwrap();
+    drop(gives_up);
+    let shown = mutex.holder().await.unwrap().unwrap();
+    assert!(shown.node_path() == node && shown.is_lingering());
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(guard.node_path(), node);
+
+    // Others end that.
+    let stranger = log.visit("stranger", stranger(&plain(&other)));
+    queue_of(&zookeeper, PATH, 2).await;
+    is_up_to_date(&client).await;
+    let last = log.visit("last", in_line(&mutex));
+    guard.release().await.unwrap();
+    within(last).await.unwrap();
+    within(stranger).await.unwrap();
+    assert_eq!(log.visits()[20..], ["last", "stranger"]);
+    drop(mutex);
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+#[tokio::test]
+async fn lingering_ends_in_time() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let zookeeper = client.zookeeper().await.unwrap();
+    let time = Duration::from_millis(200);
+    let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG).linger(time);
+    let mutex = mutex(&client).with_options(options).unwrap();
+    for gives_up in [false, true] {
+        let guard = mutex.acquire().await.unwrap();
+        let last = in_line(&mutex);
+        guard.release().await.unwrap();
+        // It is handed on, and no one else is there: that has no limit.
+        tokio::time::sleep(time * 2).await;
+        if gives_up {
+            drop(last);
+        } else {
+            within(last).await.unwrap().release().await.unwrap();
+        }
+        queue_of(&zookeeper, &sandbox.lock_path(), 0).await;
+    }
+}
+
+#[tokio::test]
+async fn the_line_goes_on_without_the_first_lock_object() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = selfish(&client);
+    let log = Log::default();
+    let guard = mutex.acquire().await.unwrap();
+    let tasks: Vec<_> = (0..5).map(|number| log.visit(number, in_line(&selfish(&client)))).collect();
+    drop((mutex, client));
+    guard.release().await.unwrap();
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    assert_eq!(log.visits(), names("", 0..5));
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_the_wait() {
+    let around = tokio::runtime::Runtime::new().unwrap();
+    let server = around.block_on(TestingServer::start()).unwrap();
+    let inner = tokio::runtime::Runtime::new().unwrap();
+    let (mutex, guard) = inner.block_on(async {
+        let client = connect_here(&server).await;
+        let mutex = selfish(&client);
+        let guard = mutex.acquire().await.unwrap();
+        (mutex, guard)
+    });
+    let waiting = around.spawn(in_line_on(&around, &mutex));
+    let tries = mutex.owned_by(&Owner::new());
+    drop(inner);
+    let waited = around.block_on(within(waiting)).unwrap();
+    assert!(waited.is_err(), "{waited:?}");
+    let tried = around.block_on(within(tries.try_acquire_for(Duration::from_millis(100))));
+    assert!(tried.is_err(), "{tried:?}");
+    drop(guard);
+}
+
+fn in_line_on(runtime: &tokio::runtime::Runtime, mutex: &InterProcessMutex) -> Acquire {
+    let _entered = runtime.enter();
+    in_line(mutex)
+}
+
+#[test]
+fn threads_form_a_cohort_as_well() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(TestingServer::start()).unwrap();
+    let client = Client::builder().connect_blocking(&server.connect_string()).unwrap();
+    let options = LockOptions::new().cohort(10);
+    let mutex = zk_recipes::blocking::InterProcessMutex::new(&client, PATH).unwrap();
+    let mutex = mutex.with_options(options).unwrap();
+    let inside = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let guard = mutex.acquire().unwrap();
+                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    guard.release().unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[tokio::test]
+async fn a_ticket_and_other_lock_objects_count_as_others() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = cohort(&client, 2, LONG);
+    for has_ticket in [true, false] {
+        let log = Log::default();
+        let guard = alone(&server, &client, &mutex).await;
+        let beside = if has_ticket {
+            let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
+            log.visit("beside", Box::pin(ticket.acquired()))
+        } else {
+            log.visit("beside", stranger(&plain(&client)))
+        };
+        queue_of(&zookeeper, PATH, 2).await;
+        let tasks: Vec<_> = (0..6).map(|number| log.visit(number, in_line(&mutex))).collect();
+        guard.release().await.unwrap();
+        for task in tasks.into_iter().chain([beside]) {
+            within(task).await.unwrap();
+        }
+        let mut expected = names("", 0..6);
+        expected.insert(2, "beside".to_owned());
+        assert_eq!(log.visits(), expected);
+        queue_of(&zookeeper, PATH, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_ticket_that_is_granted_before_the_line_does_not_stop_it() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let mutex = selfish(&client);
+    let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
+    let log = Log::default();
+    // The first in line is behind the ticket in the queue.
+    let tasks: Vec<_> = (0..3).map(|number| log.visit(number, in_line(&mutex))).collect();
+    queue_of(&zookeeper, PATH, 2).await;
+    let guard = within(ticket.acquired()).await.unwrap();
+    guard.release().await.unwrap();
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    assert_eq!(log.visits(), names("", 0..3));
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+#[tokio::test]
+async fn members_of_a_multi_lock_may_have_a_cohort() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let lock = |path| {
+        let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG);
+        InterProcessMutex::new(&client, path).unwrap().with_options(options).unwrap()
+    };
+    let tasks = (0..8).map(|_| {
+        let members = ["/locks/a", "/locks/b"]
+            .map(|path| -> Arc<dyn zk_recipes::InterProcessLock> { Arc::new(lock(path)) });
+        tokio::spawn(async move {
+            let both = MultiLock::of(members).unwrap();
+            for _ in 0..20 {
+                both.acquire().await.unwrap().release().await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        within(task).await.unwrap();
+    }
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn each_hold_has_the_whole_time() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let max_hold = Duration::from_millis(600);
+    let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG).max_hold(max_hold);
+    let mutex = mutex(&client).with_options(options).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let next = in_line(&mutex);
+    let last = in_line(&mutex);
+    tokio::time::sleep(max_hold / 2).await;
+    guard.release().await.unwrap();
+    // Nothing is over while the next in line is not polled.
+    tokio::time::sleep(max_hold * 3 / 2).await;
+    let next = within(next).await.unwrap();
+    assert!(next.remaining_hold().unwrap() > max_hold / 4);
+    // A hold that is over does not stop the line.
+    let last = within(last).await.unwrap();
+    assert!(!next.is_valid());
+    assert_ne!(last.node_path(), next.node_path());
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_ends_the_handing_on() {
+    let server = TestingServer::start().await.unwrap();
+    let client = connect(&server).await;
+    let mutex = selfish(&client);
+    let guard = alone(&server, &client, &mutex).await;
+    let node = guard.node_path().to_owned();
+    let next = in_line(&mutex);
+    drop(poll_times(guard.transaction().commit(), 1).await);
+    drop(guard);
+    let next = within(next).await.unwrap();
+    assert_ne!(next.node_path(), node);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let sandbox = Sandbox::new();
+    let client = sandbox.client().await;
+    let options = || LockOptions::new().cohort(3);
+    let zero = mutex(&client).with_options(LockOptions::new().cohort(0)).map(drop);
+    let refused = others_with(&client, &options());
+    for refused in refused.into_iter().chain([zero]) {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { argument: "cohort", .. }), "{error}");
+    }
+    let refused = [
+        mutex(&client).with_options(options().cohort_time(Duration::ZERO)).map(drop),
+        mutex(&client).with_options(LockOptions::new().cohort_time(LONG)).map(drop),
+        ReadWriteLock::new(&client, PATH)
+            .unwrap()
+            .with_options(LockOptions::new().cohort_time(LONG))
+            .map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { argument: "cohort_time", .. }), "{error}");
+    }
+}

@@ -1,0 +1,587 @@
+//! Owners of one client that wait for each other: which deadlocks are found, and that nothing else is taken for one.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::{
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner,
+    ReadWriteLock, Result, Semaphore, SemaphoreMutex,
+};
+
+use crate::support::*;
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(600);
+
+const BRIEFLY: Duration = Duration::from_millis(200);
+
+fn detecting() -> LockOptions {
+    LockOptions::new().detect_deadlocks(true)
+}
+
+/// A mutex that takes part.
+fn lock(client: &Client, name: &str) -> InterProcessMutex {
+    InterProcessMutex::new(client, &format!("/locks/{name}")).unwrap().with_options(detecting()).unwrap()
+}
+
+async fn hold(lock: &dyn InterProcessLock, owner: &Owner) -> LockGuard {
+    within(lock.owned_by(owner).acquire()).await.unwrap()
+}
+
+/// Acquires in a task.
+fn acquire(lock: &dyn InterProcessLock, owner: &Owner) -> JoinHandle<Result<LockGuard>> {
+    let lock = lock.owned_by(owner);
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// The same, once it is known to wait: then it has sent a watch.
+async fn park(
+    server: &TestingServer,
+    lock: &dyn InterProcessLock,
+    owner: &Owner,
+) -> JoinHandle<Result<LockGuard>> {
+    let before = watches(server).await;
+    let waiting = acquire(lock, owner);
+    eventually("it waits", || async { (watches(server).await > before).then_some(()) }).await;
+    waiting
+}
+
+async fn granted(waiting: JoinHandle<Result<LockGuard>>) -> LockGuard {
+    within(waiting).await.unwrap().unwrap()
+}
+
+/// The cycle of a deadlock that an acquire was told of.
+fn cycle(refused: Result<LockGuard>) -> Vec<(Owner, String)> {
+    match refused {
+        Err(Error::WouldDeadlock { path, cycle }) => {
+            assert_eq!(path, cycle[0].path);
+            cycle.into_iter().map(|waits| (waits.owner, waits.path)).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn waits<const N: usize>(expected: [(&Owner, &str); N]) -> Vec<(Owner, String)> {
+    expected.map(|(owner, path)| (owner.clone(), path.to_owned())).to_vec()
+}
+
+/// Sees to it that an acquire goes on waiting, for a while.
+async fn waits_on(waiting: &mut JoinHandle<Result<LockGuard>>) {
+    let outcome = tokio::time::timeout(BRIEFLY, waiting).await;
+    assert!(outcome.is_err(), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn the_acquire_that_closes_a_cycle_is_told_and_leaves() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let [one, two] = [Owner::new(), Owner::new()];
+    let (a, b) = (lock(&client, "a"), lock(&client, "b"));
+    let first = hold(&a, &one).await;
+    let held = hold(&b, &two).await;
+    let waiting = park(&server, &b, &one).await;
+    let refused = within(a.owned_by(&two).acquire()).await;
+    let message = refused.as_ref().unwrap_err().to_string();
+    assert!(message.contains(&format!("{two} waits for /locks/a, held or awaited by {one}")), "{message}");
+    assert_eq!(cycle(refused), waits([(&two, "/locks/a"), (&one, "/locks/b")]));
+    queue_of(&zookeeper, "/locks/a", 1).await;
+    // It may wait for what closes no cycle, and the other one goes on.
+    drop(hold(&lock(&client, "c"), &two).await);
+    held.release().await.unwrap();
+    drop(granted(waiting).await);
+    drop(first);
+    drop(hold(&a, &two).await);
+    assert_nothing_left(&server, &zookeeper, "/locks/a").await;
+}
+
+#[tokio::test]
+async fn three_in_a_ring_and_those_behind_them() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let owners = [Owner::new(), Owner::new(), Owner::new()];
+    let locks = ["a", "b", "c"].map(|name| lock(&client, name));
+    let mut held = Vec::new();
+    for (lock, owner) in locks.iter().zip(&owners) {
+        held.push(hold(lock, owner).await);
+    }
+    // Behind the ring, and no part of it.
+    let bystander = park(&server, &locks[0], &Owner::new()).await;
+    let first = park(&server, &locks[1], &owners[0]).await;
+    let second = park(&server, &locks[2], &owners[1]).await;
+    let refused = within(locks[0].owned_by(&owners[2]).acquire()).await;
+    let [one, two, three] = &owners;
+    // The bystander is ahead of the one that closes the ring.
+    let found = cycle(refused);
+    assert_eq!(found[0], (three.clone(), "/locks/a".to_owned()));
+    let rest = waits([(one, "/locks/b"), (two, "/locks/c")]);
+    assert_eq!(found[found.len() - 2..], rest, "{found:?}");
+    drop(held.pop());
+    drop(granted(second).await);
+    drop(held.pop());
+    drop(granted(first).await);
+    drop(held.pop());
+    drop(granted(bystander).await);
+}
+
+#[tokio::test]
+async fn a_ticket_and_a_member_of_a_cohort_are_told() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let [one, two, three] = [Owner::new(), Owner::new(), Owner::new()];
+    let a = lock(&client, "a").with_options(detecting().cohort(10).cohort_time(LONG)).unwrap();
+    let b = lock(&client, "b");
+    let first = hold(&a, &one).await;
+    let second = hold(&b, &two).await;
+    let waiting = park(&server, &b, &one).await;
+    // In line, and in the queue.
+    let expected = waits([(&two, "/locks/a"), (&one, "/locks/b")]);
+    assert_eq!(cycle(within(a.owned_by(&two).acquire()).await), expected);
+    let ticket = within(a.owned_by(&two).enqueue()).await.unwrap();
+    assert_eq!(cycle(within(ticket.acquired()).await), expected);
+    // One in line that waits for the holder, and is waited for itself.
+    let third = hold(&lock(&client, "c"), &three).await;
+    let in_line = acquire(&a, &three);
+    let mut others = acquire(&lock(&client, "c"), &Owner::new());
+    waits_on(&mut others).await;
+    drop(second);
+    drop(granted(waiting).await);
+    drop(first);
+    drop((granted(in_line).await, third));
+    drop(granted(others).await);
+}
+
+#[tokio::test]
+async fn readers_and_writers() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let [one, two, three] = [Owner::new(), Owner::new(), Owner::new()];
+    let rw = ReadWriteLock::new(&client, "/rw").unwrap().with_options(detecting()).unwrap();
+    let a = lock(&client, "a");
+
+    // A writer waits for all readers: one that waits for it is enough.
+    let readers = [hold(rw.read(), &one).await, hold(rw.read(), &three).await];
+    let held = hold(&a, &two).await;
+    let waiting = park(&server, &a, &one).await;
+    let refused = within(rw.write().owned_by(&two).acquire()).await;
+    assert_eq!(cycle(refused), waits([(&two, "/rw"), (&one, "/locks/a")]));
+    // Another reader waits for no reader.
+    drop(within(rw.read().owned_by(&two).acquire()).await.unwrap());
+    // Unless a writer is in between, who waits for the readers and holds nothing.
+    let writer = Owner::new();
+    let mut writing = park(&server, rw.write(), &writer).await;
+    let refused = within(rw.read().owned_by(&two).acquire()).await;
+    assert_eq!(cycle(refused), waits([(&two, "/rw"), (&writer, "/rw"), (&one, "/locks/a")]));
+    waits_on(&mut writing).await;
+    drop(held);
+    drop((granted(waiting).await, readers));
+    drop(granted(writing).await);
+}
+
+#[tokio::test]
+async fn permits_are_lacking_only_if_all_that_could_be_given_back_are_stuck() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let [one, two, three] = [Owner::new(), Owner::new(), Owner::new()];
+    let a = lock(&client, "a");
+    let permits = Semaphore::new(&client, "/permits", 3).unwrap();
+    let permits = permits.with_options(detecting()).unwrap();
+    let mut held = Vec::new();
+    for owner in [&one, &two, &two] {
+        held.push(hold(&permits, owner).await);
+    }
+    let guard = hold(&a, &three).await;
+    let first = park(&server, &a, &one).await;
+    // The other permits may come back.
+    let mut waiting = park(&server, &permits, &three).await;
+    waits_on(&mut waiting).await;
+    // Unless their owner waits as well. This time, the one that closes the cycle waits for the mutex.
+    let refused = within(a.owned_by(&two).acquire()).await;
+    let found = cycle(refused);
+    assert_eq!(found[0], (two.clone(), "/locks/a".to_owned()));
+    assert_eq!(found.last().unwrap(), &(three.clone(), "/permits".to_owned()));
+    drop(held.pop());
+    // It has one permit, and two of three are stuck: those of `one`, and its own.
+    let third = granted(waiting).await;
+    let both = permits.many(2).unwrap();
+    let refused = within(both.owned_by(&three).acquire()).await;
+    assert!(!cycle(refused).is_empty());
+    drop((third, guard));
+    drop(granted(first).await);
+}
+
+/// As permits are mostly used: one task acquires them, and others give them back.
+#[tokio::test]
+async fn permits_and_guards_that_are_moved_to_other_tasks() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let dispatcher = |permits: Arc<dyn InterProcessLock>, other: InterProcessMutex| async move {
+        let mut tasks = Vec::new();
+        for _ in 0..20 {
+            let permit = permits.acquire().await.unwrap();
+            let other = other.clone();
+            tasks.push(tokio::spawn(async move {
+                let guard = other.acquire().await.unwrap();
+                drop(guard);
+                drop(permit);
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    };
+    let permits: Arc<dyn InterProcessLock> = Arc::new(Semaphore::new(&client, "/permits", 2).unwrap());
+    let single: Arc<dyn InterProcessLock> = Arc::new(SemaphoreMutex::new(&client, "/single").unwrap());
+    let a = lock(&client, "a");
+    let tasks = [&permits, &permits, &single, &single]
+        .map(|permits| tokio::spawn(dispatcher(permits.clone(), a.clone())));
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+    // A guard whose owner does not wait.
+    let [one, two] = [Owner::new(), Owner::new()];
+    let (held, other) = (hold(&a, &one).await, hold(&lock(&client, "b"), &two).await);
+    let mut waiting = park(&server, &a, &two).await;
+    waits_on(&mut waiting).await;
+    tokio::spawn(async move { drop(held) });
+    drop((granted(waiting).await, other));
+}
+
+#[tokio::test]
+async fn multi_locks_hold_what_they_have_while_they_wait() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let [one, two] = [Owner::new(), Owner::new()];
+    let (a, b) = (lock(&client, "a"), lock(&client, "b"));
+    let both = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap().with_options(detecting()).unwrap();
+    let other: Arc<dyn InterProcessLock> = Arc::new(
+        MultiLock::of([Arc::new(a.clone()) as Arc<dyn InterProcessLock>, Arc::new(b.clone())]).unwrap(),
+    );
+    for multi in [&both as &dyn InterProcessLock, &*other] {
+        // In the wrong order: it has `b`, and wants `a`.
+        let held = hold(&b, &one).await;
+        let waiting = park(&server, multi, &two).await;
+        let refused = within(a.owned_by(&one).acquire()).await;
+        assert_eq!(cycle(refused), waits([(&one, "/locks/a"), (&two, "/locks/b")]));
+        drop(held);
+        drop(granted(waiting).await);
+
+        // The multi-lock closes the cycle, and keeps none of its places.
+        let c = hold(&lock(&client, "c"), &two).await;
+        let held = hold(&b, &one).await;
+        let waiting = park(&server, &lock(&client, "c"), &one).await;
+        let refused = within(multi.owned_by(&two).acquire()).await;
+        assert_eq!(cycle(refused), waits([(&two, "/locks/b"), (&one, "/locks/c")]));
+        queue_of(&zookeeper, "/locks/a", 0).await;
+        queue_of(&zookeeper, "/locks/b", 1).await;
+        drop(c);
+        drop((granted(waiting).await, held));
+    }
+}
+
+#[tokio::test]
+async fn what_ends_by_itself_is_no_deadlock() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let [one, two] = [Owner::new(), Owner::new()];
+    let (a, b) = (lock(&client, "a"), lock(&client, "b"));
+    let first = hold(&a, &one).await;
+    let second = hold(&b, &two).await;
+
+    // A wait with a deadline.
+    let before = watches(&server).await;
+    let timed = {
+        let b = b.owned_by(&one);
+        tokio::spawn(async move { b.try_acquire_for(LONG).await })
+    };
+    eventually("it waits", || async { (watches(&server).await > before).then_some(()) }).await;
+    let mut waiting = park(&server, &a, &two).await;
+    waits_on(&mut waiting).await;
+    timed.abort();
+    // The one that closes the cycle has a deadline itself.
+    let timed_out = within(answered(async || b.owned_by(&one).try_acquire_for(BRIEFLY).await)).await;
+    assert!(timed_out.is_none());
+    assert!(b.owned_by(&one).try_acquire().await.unwrap().is_none());
+    assert_eq!(
+        cycle(within(b.owned_by(&one).acquire()).await),
+        waits([(&one, "/locks/b"), (&two, "/locks/a")])
+    );
+    drop(first);
+    drop((granted(waiting).await, second));
+
+    // A hold with a maximum time.
+    let brief = a.with_options(detecting().max_hold(Duration::from_secs(2))).unwrap();
+    let _first = hold(&brief, &one).await;
+    let second = hold(&b, &two).await;
+    let waiting = park(&server, &b, &one).await;
+    drop((within(a.owned_by(&two).acquire()).await.unwrap(), second));
+    drop(granted(waiting).await);
+}
+
+#[tokio::test]
+async fn waits_and_holds_that_are_over_do_not_count() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let [one, two] = [Owner::new(), Owner::new()];
+    let (a, b) = (lock(&client, "a"), lock(&client, "b"));
+
+    // A wait that was cancelled.
+    let (first, second) = (hold(&a, &one).await, hold(&b, &two).await);
+    let cancelled = park(&server, &b, &one).await;
+    cancelled.abort();
+    let _ = cancelled.await;
+    let waiting = park(&server, &a, &two).await;
+    drop(first);
+    drop(granted(waiting).await);
+
+    // A guard that was dropped, and re-entered ones.
+    let first = hold(&a, &one).await;
+    let again = hold(&a, &one).await;
+    drop(first);
+    let mut waiting = park(&server, &a, &two).await;
+    drop(again);
+    let third = within(&mut waiting).await.unwrap().unwrap();
+    let waiting = park(&server, &b, &one).await;
+    drop(hold(&a, &two).await);
+    drop((third, second));
+    drop(granted(waiting).await);
+
+    // A hold that was lost.
+    let (first, second) = (hold(&a, &one).await, hold(&b, &two).await);
+    let waiting = park(&server, &b, &one).await;
+    zookeeper.delete(first.node_path(), None).await.unwrap();
+    within(first.lost()).await;
+    drop((hold(&a, &two).await, second));
+    drop(granted(waiting).await);
+}
+
+#[tokio::test]
+async fn the_search_ends_at_other_clients() {
+    let server = empty_server().await;
+    let [client, foreign] = connect_many(&server).await;
+    let [one, two] = [Owner::new(), Owner::new()];
+    let first = hold(&lock(&client, "a"), &one).await;
+    let second = hold(&lock(&foreign, "b"), &two).await;
+    let mut waiting =
+        [park(&server, &lock(&client, "b"), &one).await, park(&server, &lock(&foreign, "a"), &two).await];
+    for waiting in &mut waiting {
+        waits_on(waiting).await;
+    }
+    // Others of this client in the queues change nothing.
+    let mut others = park(&server, &lock(&client, "b"), &Owner::new()).await;
+    waits_on(&mut others).await;
+    drop(second);
+    let [mine, theirs] = waiting;
+    drop((granted(mine).await, first));
+    drop(granted(theirs).await);
+    drop(granted(others).await);
+}
+
+#[tokio::test]
+async fn locks_that_take_no_part() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let [one, two] = [Owner::new(), Owner::new()];
+    let silent = |name| lock(&client, name).with_options(LockOptions::new()).unwrap();
+    // The waits, then the holds.
+    for (holds, waits) in [(lock(&client, "a"), silent("a")), (silent("a"), lock(&client, "a"))] {
+        let (first, second) = (hold(&holds, &one).await, hold(&lock(&client, "b"), &two).await);
+        let waiting = park(&server, &lock(&client, "b"), &one).await;
+        let mut closing = park(&server, &waits, &two).await;
+        waits_on(&mut closing).await;
+        waiting.abort();
+        drop(first);
+        drop((granted(closing).await, second));
+    }
+}
+
+/// Who holds and who wants what, as those who do it take note.
+#[derive(Debug, Default)]
+struct Notes(Mutex<HashMap<Owner, Note>>);
+
+#[derive(Debug, Default)]
+struct Note {
+    held: Vec<String>,
+    wanted: Option<String>,
+    /// It may have given up since.
+    is_impatient: bool,
+}
+
+impl Notes {
+    fn of(&self, owner: &Owner, note: impl FnOnce(&mut Note)) {
+        note(self.0.lock().unwrap().entry(owner.clone()).or_default());
+    }
+
+    fn assert_deadlock(&self, error: &Error) {
+        let Error::WouldDeadlock { cycle, .. } = error else { panic!("{error}") };
+        let notes = self.0.lock().unwrap();
+        let noted = |owner: &Owner| notes.get(owner).filter(|note| !note.is_impatient);
+        let all: Option<Vec<_>> = cycle.iter().map(|waits| noted(&waits.owner)).collect();
+        let Some(all) = all else { return };
+        // Otherwise, the place that it has left has let others go on meanwhile.
+        let last = cycle.last().unwrap();
+        if !all[0].held.iter().any(|held| held.contains(&last.path)) {
+            return;
+        }
+        for (index, waits) in cycle.iter().enumerate() {
+            let wanted = all[index].wanted.as_ref();
+            assert!(wanted.is_some_and(|wanted| wanted.contains(&waits.path)), "{error} {notes:#?}");
+            let next = all[(index + 1) % cycle.len()];
+            let mut places = next.held.iter().chain(&next.wanted);
+            assert!(places.any(|place| place.contains(&waits.path)), "{error} {notes:#?}");
+        }
+    }
+}
+
+/// All kinds of locks.
+fn kinds(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
+    let rw = ReadWriteLock::new(client, "/locks/rw").unwrap().with_options(detecting()).unwrap();
+    let permits = Semaphore::new(client, "/locks/permits", 2).unwrap().with_options(detecting()).unwrap();
+    let cohort = lock(client, "d").with_options(detecting().cohort(3)).unwrap();
+    vec![
+        Arc::new(lock(client, "a")),
+        Arc::new(lock(client, "b")),
+        Arc::new(lock(client, "c")),
+        Arc::new(cohort),
+        Arc::new(rw.read().clone()),
+        Arc::new(rw.write().clone()),
+        Arc::new(permits),
+        Arc::new(
+            MultiLock::new(client, ["/locks/a", "/locks/b"]).unwrap().with_options(detecting()).unwrap(),
+        ),
+    ]
+}
+
+/// Owners that acquire all kinds of locks in any order, some of them impatient. If one deadlock were not found, they would
+/// come to a standstill.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chaos_without_false_alarms_and_without_a_standstill() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let until = Instant::now() + Duration::from_secs(if is_thorough() { 20 } else { 3 });
+    let notes = Arc::new(Notes::default());
+    let [acquired, refused, kills] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let workers = (0..12).map(|number| {
+        let (notes, acquired, refused) = (notes.clone(), acquired.clone(), refused.clone());
+        let kills = kills.clone();
+        let locks = kinds(&client);
+        let mut random = fastrand::Rng::with_seed(seed + number);
+        tokio::spawn(async move {
+            while Instant::now() < until {
+                let owner = Owner::new();
+                let mut held = Vec::new();
+                for _ in 0..random.usize(1..4) {
+                    let lock = &locks[random.usize(..locks.len())];
+                    let path = lock.paths().join(" ");
+                    let how = random.u8(..10);
+                    notes.of(&owner, |note| {
+                        note.wanted = Some(path.clone());
+                        note.is_impatient |= how == 1;
+                    });
+                    let lock = lock.owned_by(&owner);
+                    let kills_before = kills.load(SeqCst);
+                    let outcome = match how {
+                        0 => lock.try_acquire_for(Duration::from_millis(random.u64(1..30))).await,
+                        1 => match poll_some(lock.acquire(), random.usize(1..6)).await {
+                            Some(outcome) => outcome.map(Some),
+                            None => Ok(None),
+                        },
+                        _ => lock.acquire().await.map(Some),
+                    };
+                    if let Err(error @ Error::WouldDeadlock { cycle, .. }) = &outcome
+                        && !cycle.is_empty()
+                    {
+                        refused.fetch_add(1, SeqCst);
+                        // Otherwise, the others may have got what the session had.
+                        if kills_before % 2 == 0 && kills.load(SeqCst) == kills_before {
+                            notes.assert_deadlock(error);
+                        }
+                    }
+                    notes.of(&owner, |note| {
+                        note.wanted = None;
+                        note.held.extend(matches!(&outcome, Ok(Some(_))).then_some(path));
+                    });
+                    match outcome {
+                        Ok(Some(guard)) => held.push(guard),
+                        // In so short a time, the servers may not have answered.
+                        Ok(None) | Err(Error::NotConnected { .. }) => {}
+                        Err(Error::WouldDeadlock { .. } | Error::LockLost { .. }) => break,
+                        Err(error) => panic!("{error}"),
+                    }
+                    acquired.fetch_add(1, SeqCst);
+                }
+                drop(held);
+                notes.0.lock().unwrap().remove(&owner);
+            }
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    while Instant::now() + Duration::from_secs(10) < until {
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        // Odd until all have noticed.
+        kills.fetch_add(1, SeqCst);
+        kill_session(&client).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        kills.fetch_add(1, SeqCst);
+    }
+    tokio::time::sleep_until(until.into()).await;
+    for worker in workers {
+        within(worker).await.unwrap();
+    }
+    let (acquired, refused) = (acquired.load(SeqCst), refused.load(SeqCst));
+    println!("{acquired} acquired, {refused} deadlocks, {} sessions killed", kills.load(SeqCst) / 2);
+    assert!(acquired > 0 && refused > 0);
+}
+
+/// The same for owners that acquire in one order: there is no deadlock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owners_that_keep_an_order_are_never_refused() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let until = Instant::now() + Duration::from_secs(if is_thorough() { 15 } else { 2 });
+    let workers = (0..12).map(|_| {
+        let locks = kinds(&client);
+        tokio::spawn(async move {
+            let owner = Owner::new();
+            while Instant::now() < until {
+                let mut held = Vec::new();
+                for lock in &locks[..7] {
+                    // A reader that wants to write is refused in any order.
+                    let is_write = lock.paths() == ["/locks/rw"] && held.len() % 2 == 1;
+                    if fastrand::bool() && !is_write {
+                        held.push(lock.owned_by(&owner).acquire().await.unwrap());
+                    }
+                }
+            }
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    tokio::time::sleep_until(until.into()).await;
+    for worker in workers {
+        within(worker).await.unwrap();
+    }
+}
+
+/// Polls a future until it is done, or was pending this often.
+async fn poll_some<F: Future>(future: F, times: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = times;
+    poll_fn(|context| match future.as_mut().poll(context) {
+        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
+        std::task::Poll::Pending => {
+            left -= 1;
+            if left == 0 { std::task::Poll::Ready(None) } else { std::task::Poll::Pending }
+        }
+    })
+    .await
+}

@@ -1,0 +1,605 @@
+//! `QuorumLock`: one holder over three ensembles, of which any one may fail.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::support::room::{Room, linger};
+use crate::support::*;
+use futures_util::future::join_all;
+use tokio::task::{JoinHandle, JoinSet};
+use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::{
+    Client, ClientBuilder, Ensembles, Error, InterProcessMutex, LockOptions, LockState, LossReason,
+    QuorumGuard, QuorumLock, ReadWriteLock, Result,
+};
+use zookeeper_client as zk;
+
+const NAMES: [&str; 3] = ["berlin", "oslo", "paris"];
+pub(crate) const PATH: &str = "/locks/a";
+
+/// No ensemble that answers is taken for silent, even on a busy machine.
+pub(crate) const PATIENT: Duration = Duration::from_secs(20);
+/// For tests in which ensembles fail.
+pub(crate) const BRIEF: Duration = Duration::from_secs(1);
+
+/// Three ensembles of one server each.
+pub(crate) struct Zones(pub(crate) [PooledServer; 3]);
+
+/// One contender's clients and lock.
+pub(crate) struct Contender {
+    pub(crate) clients: [Client; 3],
+    pub(crate) lock: QuorumLock,
+}
+
+impl Zones {
+    pub(crate) async fn new() -> Self {
+        Self([empty_server().await, empty_server().await, empty_server().await])
+    }
+
+    pub(crate) async fn contender(&self, response_timeout: Duration) -> Contender {
+        Contender::of(self.0.each_ref().map(|server| server.connect_string()), response_timeout).await
+    }
+
+    pub(crate) async fn proxies(&self) -> [FaultProxy; 3] {
+        let [berlin, oslo, paris] = &self.0;
+        let start = async |server: &TestingServer| FaultProxy::start(server).await.unwrap();
+        [start(berlin).await, start(oslo).await, start(paris).await]
+    }
+
+    pub(crate) async fn bystanders(&self) -> Vec<zk::Client> {
+        join_all(self.0.iter().map(|server| bystander(server))).await
+    }
+}
+
+impl Contender {
+    async fn of(servers: [String; 3], response_timeout: Duration) -> Self {
+        Self::with(servers.map(|server| (builder(), server)), response_timeout).await
+    }
+
+    /// With a client of its own settings for each server.
+    pub(crate) async fn with(members: [(ClientBuilder, String); 3], response_timeout: Duration) -> Self {
+        let clients = members.map(|(builder, server)| {
+            builder.session_timeout(Duration::from_secs(10)).connect_lazily(&server).unwrap()
+        });
+        for client in &clients {
+            within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+        }
+        let lock = lock_of(&clients).with_response_timeout(response_timeout).unwrap();
+        Self { clients, lock }
+    }
+
+    pub(crate) async fn through(proxies: &[FaultProxy; 3], response_timeout: Duration) -> Self {
+        Self::of(proxies.each_ref().map(FaultProxy::connect_string), response_timeout).await
+    }
+
+    pub(crate) fn acquiring(&self) -> JoinHandle<Result<QuorumGuard>> {
+        let lock = self.lock.clone();
+        tokio::spawn(async move { lock.acquire().await })
+    }
+
+    /// A lock on one ensemble alone, which keeps others from that member.
+    pub(crate) fn mutex(&self, member: usize) -> InterProcessMutex {
+        InterProcessMutex::new(&self.clients[member], PATH).unwrap()
+    }
+}
+
+pub(crate) fn lock_of(clients: &[Client; 3]) -> QuorumLock {
+    // In another order than that of the names.
+    let named = [2, 0, 1].map(|index| (NAMES[index], clients[index].clone()));
+    QuorumLock::new(&Ensembles::new(named).unwrap(), PATH).unwrap()
+}
+
+async fn acquired(acquiring: JoinHandle<Result<QuorumGuard>>) -> QuorumGuard {
+    within(acquiring).await.unwrap().unwrap()
+}
+
+fn names(guard: &QuorumGuard) -> Vec<&str> {
+    guard.members().map(|(name, _)| name).collect()
+}
+
+fn all_but(missing: &str) -> Vec<&str> {
+    NAMES.into_iter().filter(|name| *name != missing).collect()
+}
+
+pub(crate) async fn assert_empty(bystanders: &[zk::Client]) {
+    for zookeeper in bystanders {
+        queue_of(zookeeper, PATH, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn it_is_held_on_all_ensembles_in_the_order_of_their_names() {
+    let zones = Zones::new().await;
+    let contender = zones.contender(PATIENT).await;
+    assert_eq!(contender.lock.paths().collect::<Vec<_>>(), NAMES.map(|name| (name, PATH)));
+    let guard = contender.lock.acquire().await.unwrap();
+    let bystanders = zones.bystanders().await;
+    assert_eq!(names(&guard), NAMES);
+    for (zookeeper, ((_, member), (name, token))) in
+        bystanders.iter().zip(guard.members().zip(guard.fencing_tokens()))
+    {
+        let (_, stat) = zookeeper.get_data(member.node_path()).await.unwrap();
+        assert_eq!(stat.czxid, token, "{name}");
+    }
+    assert!(guard.is_valid() && guard.loss().is_none());
+    assert!(guard.valid_until() > tokio::time::Instant::now());
+    assert_eq!(*guard.watch_state().borrow(), LockState::Held);
+    assert_eq!(guard.run(async { 7 }).await, Ok(7));
+    guard.release().await.unwrap();
+    assert_empty(&bystanders).await;
+    let guard = contender.lock.try_acquire_for(BOUND).await.unwrap().unwrap();
+    drop(guard);
+    assert_empty(&bystanders).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_quorum_is_refused() {
+    let at = |servers: &str| Client::connect_lazily(servers).unwrap();
+    let client = |port: usize| at(&format!("127.0.0.1:{port}"));
+    let lock = |clients: &[&Client], path: &str| {
+        let named = clients.iter().enumerate().map(|(index, client)| (index.to_string(), (*client).clone()));
+        QuorumLock::new(&Ensembles::new(named).unwrap(), path)
+    };
+    let (a, b, c, d, again) = (client(1), client(2), client(3), client(4), client(1));
+    let (chroot, two, reversed) =
+        (at("127.0.0.1:1/other"), at("127.0.0.1:8,127.0.0.1:9"), at("127.0.0.1:9,127.0.0.1:8/other"));
+    let server = empty_server().await;
+    let session = bystander(&server).await;
+    let [adopted, adopted_again] = [(); 2].map(|()| Client::from_zookeeper(session.clone()).unwrap());
+    for refused in [
+        &[&a][..],
+        &[&a, &b],
+        &[&a, &b, &c, &d],
+        &[&a, &b, &a],
+        &[&a, &b, &again],
+        &[&a, &b, &chroot],
+        &[&a, &two, &reversed],
+        &[&a, &adopted, &adopted_again],
+    ] {
+        assert!(matches!(lock(refused, PATH), Err(Error::InvalidArgument { argument: "ensembles", .. })));
+    }
+    assert!(lock(&[&a, &two, &adopted], PATH).is_ok());
+    assert!(matches!(lock(&[&a, &b, &c], "locks/"), Err(Error::InvalidPath { .. })));
+    let lock = lock(&[&a, &b, &c], PATH).unwrap();
+    for options in [LockOptions::new().linger(BRIEF), LockOptions::new().max_hold(BRIEF)] {
+        assert!(matches!(lock.with_options(options), Err(Error::InvalidArgument { .. })));
+    }
+    assert!(matches!(lock.with_response_timeout(Duration::ZERO), Err(Error::InvalidArgument { .. })));
+}
+
+#[tokio::test]
+async fn options_apply_to_each_member() {
+    let zones = Zones::new().await;
+    let contender = zones.contender(PATIENT).await;
+    let lock = contender.lock.with_options(LockOptions::new().node_data("mine")).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    for (zookeeper, (_, member)) in zones.bystanders().await.iter().zip(guard.members()) {
+        assert_eq!(zookeeper.get_data(member.node_path()).await.unwrap().0, b"mine");
+    }
+    guard.release().await.unwrap();
+}
+
+/// Rejects whatever an earlier holder sends, as the documentation of the tokens says.
+#[derive(Default)]
+struct Resource(Mutex<HashMap<String, i64>>);
+
+impl Resource {
+    fn admits(&self, guard: &QuorumGuard) -> bool {
+        let mut largest = self.0.lock().unwrap();
+        let is_outdated = |(name, token)| largest.get(name).is_some_and(|seen| token < *seen);
+        if guard.fencing_tokens().any(is_outdated) {
+            return false;
+        }
+        largest.extend(guard.fencing_tokens().map(|(name, token)| (name.to_owned(), token)));
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_contenders_of_several_clients_exclude_each_other() {
+    const TASKS: usize = 3;
+    let rounds = repeats(50);
+    let zones = Zones::new().await;
+    let patient = [zones.contender(PATIENT).await, zones.contender(PATIENT).await];
+    // It does without what is slow, so that not all holders have the same members.
+    let hasty = zones.contender(Duration::from_millis(2)).await;
+    let (room, resource, turn) =
+        (Arc::<Room>::default(), Arc::<Resource>::default(), Arc::<AtomicI64>::default());
+    let mut tasks = JoinSet::new();
+    for (contender, is_hasty) in patient.iter().map(|patient| (patient, false)).chain([(&hasty, true)]) {
+        for _ in 0..TASKS {
+            let (room, resource, turn) = (room.clone(), resource.clone(), turn.clone());
+            let lock = contender.lock.clone();
+            tasks.spawn(async move {
+                for _ in 0..rounds {
+                    let guard = if is_hasty {
+                        let Ok(Some(guard)) = lock.try_acquire_for(Duration::from_millis(100)).await else {
+                            continue;
+                        };
+                        guard
+                    } else {
+                        lock.acquire().await.unwrap()
+                    };
+                    let stay = room.share(turn.fetch_add(1, SeqCst) + 1, Room::WHOLE);
+                    assert!(resource.admits(&guard), "the present holder is rejected");
+                    linger().await;
+                    drop(stay);
+                    // Whoever is hasty does not wait for the confirmation.
+                    assert!(guard.release().await.is_ok() || is_hasty);
+                }
+            });
+        }
+    }
+    within(async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
+    assert!(room.visits() >= patient.len() * TASKS * rounds);
+    assert_empty(&zones.bystanders().await).await;
+}
+
+#[tokio::test]
+async fn waiters_are_let_in_as_they_came() {
+    let zones = Zones::new().await;
+    let bystanders = zones.bystanders().await;
+    let (first, second) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    let mut holder = first.lock.acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for (index, contender) in [&second, &first, &second].into_iter().enumerate() {
+        waiting.push(contender.acquiring());
+        queue_of(&bystanders[0], PATH, index + 2).await;
+    }
+    // They wait for the first member, and have entered no other queue.
+    queue_of(&bystanders[1], PATH, 1).await;
+    for next in waiting {
+        assert!(!next.is_finished());
+        holder.release().await.unwrap();
+        holder = acquired(next).await;
+        assert_eq!(names(&holder), NAMES);
+    }
+}
+
+#[tokio::test]
+async fn a_try_does_not_wait() {
+    let zones = Zones::new().await;
+    let (holder, other) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    let guard = holder.lock.try_acquire().await.unwrap().unwrap();
+    assert_eq!(names(&guard), NAMES);
+    assert!(other.lock.try_acquire().await.unwrap().is_none());
+    let start = Instant::now();
+    assert!(other.lock.try_acquire_for(BRIEF).await.unwrap().is_none());
+    assert!(start.elapsed() >= BRIEF);
+    guard.release().await.unwrap();
+    assert!(other.lock.try_acquire().await.unwrap().is_some());
+    assert_empty(&zones.bystanders().await).await;
+}
+
+/// Whichever one ensemble fails while the lock is held, it stays held, and later holders do without that ensemble.
+#[tokio::test]
+async fn a_hold_survives_the_end_of_any_one_ensemble() {
+    for (dead, name) in NAMES.into_iter().enumerate() {
+        let mut zones = Zones::new().await;
+        let (holder, other) = (zones.contender(PATIENT).await, zones.contender(BRIEF).await);
+        let guard = holder.lock.acquire().await.unwrap();
+        assert_eq!(names(&guard), NAMES);
+        zones.0[dead].kill().await.unwrap();
+        let reason = within(guard.members().nth(dead).unwrap().1.lost()).await;
+        assert_eq!(reason, LossReason::Expired);
+        assert!(guard.is_valid(), "without {name}");
+        assert!(guard.valid_until() > tokio::time::Instant::now());
+        assert_eq!(*guard.watch_state().borrow(), LockState::Held);
+        assert!(answered(async || other.lock.try_acquire().await).await.is_none());
+        guard.release().await.unwrap();
+        let next = acquired(other.acquiring()).await;
+        assert_eq!(names(&next), all_but(name));
+        next.release().await.unwrap();
+    }
+}
+
+/// The same for one that waits: it waits in the queue of the first ensemble.
+#[tokio::test]
+async fn a_wait_survives_the_end_of_any_one_ensemble() {
+    for (dead, name) in NAMES.into_iter().enumerate() {
+        let mut zones = Zones::new().await;
+        let bystanders = zones.bystanders().await;
+        let (holder, waiter) = (zones.contender(PATIENT).await, zones.contender(BRIEF).await);
+        let guard = holder.lock.acquire().await.unwrap();
+        let waiting = waiter.acquiring();
+        queue_of(&bystanders[0], PATH, 2).await;
+        zones.0[dead].kill().await.unwrap();
+        if dead == 0 {
+            // It goes on to the next one, without a hand-over.
+            queue_of(&bystanders[1], PATH, 2).await;
+        }
+        assert!(guard.is_valid());
+        assert!(!waiting.is_finished());
+        drop(guard);
+        let next = acquired(waiting).await;
+        assert_eq!(names(&next), all_but(name));
+        next.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_hold_ends_with_the_majority_and_the_rest_is_given_up() {
+    let mut zones = Zones::new().await;
+    let contender = zones.contender(BRIEF).await;
+    let guard = contender.lock.acquire().await.unwrap();
+    let mut state = guard.watch_state();
+    let dropped = Arc::new(AtomicBool::new(false));
+    let work = async {
+        let _dropped = Dropped(dropped.clone());
+        std::future::pending::<()>().await;
+    };
+    let paris = bystander(&zones.0[2]).await;
+    for dead in [0, 1] {
+        zones.0[dead].kill().await.unwrap();
+    }
+    let ran = within(guard.run(work)).await;
+    assert!(matches!(ran, Err(Error::LockLost { reason: LossReason::Expired, .. })), "{ran:?}");
+    assert!(dropped.load(SeqCst));
+    assert_eq!(within(guard.lost()).await, LossReason::Expired);
+    within(state.wait_for(|state| state.is_lost())).await.unwrap();
+    assert!(!guard.is_valid());
+    assert!(guard.valid_until() <= tokio::time::Instant::now());
+    queue_of(&paris, PATH, 0).await;
+    assert!(matches!(guard.release().await, Err(Error::LockLost { .. })));
+    let start = Instant::now();
+    let tried = contender.lock.try_acquire().await;
+    assert!(matches!(&tried, Err(error @ Error::NotConnected { .. }) if error.is_retryable()), "{tried:?}");
+    assert!(contender.lock.try_acquire_for(2 * BRIEF).await.is_err());
+    assert!(start.elapsed() < BOUND);
+    zones.0[1].restart().await.unwrap();
+    let again = within(contender.lock.acquire()).await.unwrap();
+    assert_eq!(names(&again), NAMES[1..]);
+}
+
+/// A holder that is cut off from two ensembles, which go on without it.
+#[tokio::test]
+async fn a_holder_knows_of_its_loss_before_another_holds() {
+    let zones = Zones::new().await;
+    let proxies = zones.proxies().await;
+    let (holder, other) = (Contender::through(&proxies, BRIEF).await, zones.contender(PATIENT).await);
+    for cut_off in [[0, 1], [0, 2], [1, 2]] {
+        let guard = within(holder.lock.acquire()).await.unwrap();
+        let lock = other.lock.clone();
+        let next = tokio::spawn(async move { (lock.acquire().await, Instant::now()) });
+        for index in cut_off {
+            proxies[index].set_traffic(Traffic::black_hole());
+        }
+        within(guard.lost()).await;
+        let lost_at = Instant::now();
+        let (next, granted_at) = within(next).await.unwrap();
+        assert!(!guard.is_valid());
+        assert!(lost_at <= granted_at, "{:?} late", lost_at - granted_at);
+        for proxy in &proxies {
+            proxy.set_traffic(Traffic::pass());
+        }
+        next.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_silent_ensemble_is_skipped() {
+    let zones = Zones::new().await;
+    let proxies = zones.proxies().await;
+    for (name, proxy) in NAMES.into_iter().zip(&proxies) {
+        let contender = Contender::through(&proxies, BRIEF).await;
+        proxy.set_traffic(Traffic::black_hole());
+        let start = Instant::now();
+        let guard = within(contender.lock.acquire()).await.unwrap();
+        assert!(start.elapsed() >= BRIEF);
+        assert_eq!(names(&guard), all_but(name));
+        // The release does not wait for it.
+        guard.release().await.unwrap();
+        proxy.set_traffic(Traffic::pass());
+        assert_empty(&zones.bystanders().await).await;
+    }
+}
+
+#[tokio::test]
+async fn an_ensemble_that_is_known_to_be_down_costs_no_time() {
+    let mut zones = Zones::new().await;
+    let timeout = Duration::from_secs(3);
+    let contender = zones.contender(timeout).await;
+    zones.0[0].kill().await.unwrap();
+    within(contender.clients[0].watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    let start = Instant::now();
+    contender.lock.acquire().await.unwrap().release().await.unwrap();
+    assert!(start.elapsed() >= timeout);
+    // More often than there would be time for.
+    let rounds = 2 * BOUND.as_secs() / timeout.as_secs();
+    within(async {
+        for _ in 0..rounds {
+            contender.lock.acquire().await.unwrap().release().await.unwrap();
+        }
+    })
+    .await;
+    zones.0[0].restart().await.unwrap();
+    eventually("it is taken again", || async {
+        let guard = contender.lock.acquire().await.unwrap();
+        (names(&guard) == NAMES).then_some(())
+    })
+    .await;
+}
+
+/// With a majority, whoever holds only the rest is waited for only briefly.
+#[tokio::test]
+async fn a_straggler_does_not_keep_a_majority_waiting() {
+    let zones = Zones::new().await;
+    let contender = zones.contender(BRIEF).await;
+    let straggler = zones.contender(PATIENT).await;
+    let one = straggler.mutex(2).acquire().await.unwrap();
+    let guard = within(contender.lock.acquire()).await.unwrap();
+    assert_eq!(names(&guard), NAMES[..2]);
+    guard.release().await.unwrap();
+    // The same if the caller's own time ends first.
+    let patient = contender.lock.with_response_timeout(BOUND).unwrap();
+    let guard = within(patient.try_acquire_for(BRIEF)).await.unwrap().expect("it has a majority");
+    assert_eq!(names(&guard), NAMES[..2]);
+    guard.release().await.unwrap();
+    let guard = patient.try_acquire().await.unwrap().expect("it has a majority");
+    assert_eq!(names(&guard), NAMES[..2]);
+    guard.release().await.unwrap();
+    // But for a member that is needed.
+    let two = straggler.mutex(1).acquire().await.unwrap();
+    assert!(patient.try_acquire().await.unwrap().is_none());
+    assert!(patient.try_acquire_for(2 * BRIEF).await.unwrap().is_none());
+    let waiting = contender.acquiring();
+    tokio::time::sleep(2 * BRIEF).await;
+    assert!(!waiting.is_finished());
+    two.release().await.unwrap();
+    assert_eq!(names(&acquired(waiting).await), NAMES[..2]);
+    one.release().await.unwrap();
+}
+
+/// B reaches only the last ensemble, which A waits for while it holds the others. B must give it up.
+#[tokio::test]
+async fn a_contender_that_reaches_a_minority_does_not_block_others() {
+    let zones = Zones::new().await;
+    let proxies = zones.proxies().await;
+    let (a, b) = (zones.contender(PATIENT).await, Contender::through(&proxies, BRIEF).await);
+    for proxy in &proxies[..2] {
+        proxy.refuse_connections(true).unwrap();
+        proxy.cut();
+    }
+    let waiting = b.acquiring();
+    for _ in 0..5 {
+        let guard = within(a.lock.acquire()).await.unwrap();
+        // As B never holds the last one while it waits for anything, A need not even do without.
+        assert_eq!(names(&guard), NAMES);
+        guard.release().await.unwrap();
+    }
+    assert!(!waiting.is_finished());
+    for proxy in &proxies[..2] {
+        proxy.refuse_connections(false).unwrap();
+    }
+    let guard = acquired(waiting).await;
+    assert!(guard.members().count() >= 2);
+    guard.release().await.unwrap();
+}
+
+/// Has the servers end a session, and its client begin another.
+async fn lose_session(server: &TestingServer, client: &Client) {
+    let lost = session_id(client).await;
+    server.kill_session(lost).await.unwrap();
+    eventually("the client has another session", || async {
+        (session_id(client).await != lost).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_lost_during_the_wait_does_not_count() {
+    let zones = Zones::new().await;
+    let bystanders = zones.bystanders().await;
+    let (waiter, other) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    // It holds the first, and waits for the second.
+    let second = other.mutex(1).acquire().await.unwrap();
+    let waiting = waiter.acquiring();
+    queue_of(&bystanders[1], PATH, 2).await;
+    lose_session(&zones.0[0], &waiter.clients[0]).await;
+    let first = within(other.mutex(0).acquire()).await.unwrap();
+    second.release().await.unwrap();
+    let guard = acquired(waiting).await;
+    assert_eq!(names(&guard), NAMES[1..]);
+    guard.release().await.unwrap();
+
+    // If that leaves no majority, it starts over, and waits for the first again.
+    let third = other.mutex(2).acquire().await.unwrap();
+    first.release().await.unwrap();
+    let second = other.mutex(1).acquire().await.unwrap();
+    let waiting = waiter.acquiring();
+    queue_of(&bystanders[1], PATH, 2).await;
+    let node = children(&bystanders[0], PATH).await.remove(0);
+    bystanders[0].delete(&format!("{PATH}/{node}"), None).await.unwrap();
+    let first = within(other.mutex(0).acquire()).await.unwrap();
+    second.release().await.unwrap();
+    // It has the second, and waits for the third, which it needs.
+    queue_of(&bystanders[2], PATH, 2).await;
+    assert!(!waiting.is_finished());
+    lose_session(&zones.0[1], &waiter.clients[1]).await;
+    queue_of(&bystanders[2], PATH, 1).await;
+    queue_of(&bystanders[0], PATH, 2).await;
+    first.release().await.unwrap();
+    third.release().await.unwrap();
+    assert_eq!(names(&acquired(waiting).await), NAMES);
+}
+
+#[tokio::test]
+async fn a_release_reports_a_lost_majority() {
+    let zones = Zones::new().await;
+    let bystanders = zones.bystanders().await;
+    let contender = zones.contender(PATIENT).await;
+    for (deleted, is_lost) in [(0, false), (1, false), (2, true), (3, true)] {
+        let guard = contender.lock.acquire().await.unwrap();
+        for (zookeeper, (_, member)) in bystanders.iter().zip(guard.members()).take(deleted) {
+            zookeeper.delete(member.node_path(), None).await.unwrap();
+        }
+        let released = guard.release().await;
+        assert_eq!(released.is_err(), is_lost, "{deleted} were deleted: {released:?}");
+        assert_empty(&bystanders).await;
+    }
+}
+
+#[tokio::test]
+async fn errors_that_stay_are_reported_at_once() {
+    let zones = Zones::new().await;
+    let (contender, other) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    let reading = ReadWriteLock::new(&other.clients[1], PATH).unwrap().read().acquire().await.unwrap();
+    let conflict = within(contender.lock.acquire()).await;
+    assert!(matches!(conflict, Err(Error::KindConflict { .. })), "{conflict:?}");
+    reading.release().await.unwrap();
+    assert_empty(&zones.bystanders().await).await;
+    contender.clients[2].close().await;
+    assert!(matches!(within(contender.lock.acquire()).await, Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_leaves_nothing() {
+    let zones = Zones::new().await;
+    let bystanders = zones.bystanders().await;
+    let (contender, other) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    for blocked in [None, Some(0), Some(1), Some(2)] {
+        let blocker = match blocked {
+            Some(member) => Some(other.mutex(member).acquire().await.unwrap()),
+            None => None,
+        };
+        for times in 1..=repeats(200).min(60) {
+            let acquiring = contender.lock.try_acquire_for(Duration::from_millis(50));
+            if let Some(taken) = poll_times(acquiring, times).await {
+                assert!(matches!(taken, Ok(_) | Err(Error::NotConnected { .. })), "{taken:?}");
+                break;
+            }
+        }
+        drop(blocker);
+        assert_empty(&bystanders).await;
+    }
+    for (server, zookeeper) in zones.0.iter().zip(&bystanders) {
+        assert_nothing_left(server, zookeeper, PATH).await;
+    }
+    // Nothing that was given up is in the way.
+    assert_eq!(names(&within(contender.lock.acquire()).await.unwrap()), NAMES);
+}
+
+#[test]
+fn threads_can_hold_it() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (zones, contender) = runtime.block_on(async {
+        let zones = Zones::new().await;
+        let contender = zones.contender(PATIENT).await;
+        (zones, contender)
+    });
+    let clients = NAMES.into_iter().zip(contender.clients.clone());
+    let clients = clients.map(|(name, client)| (name, zk_recipes::blocking::Client::from(client)));
+    let ensembles = Ensembles::new(clients).unwrap();
+    let lock = zk_recipes::blocking::QuorumLock::new(&ensembles, PATH).unwrap();
+    let guard = lock.acquire().unwrap();
+    assert_eq!(guard.fencing_tokens().count(), 3);
+    assert!(guard.is_valid());
+    assert_eq!(guard.run(|| 7), Ok(7));
+    assert!(lock.try_acquire().unwrap().is_none());
+    assert!(lock.try_acquire_for(Duration::from_millis(50)).unwrap().is_none());
+    guard.release().unwrap();
+    runtime.block_on(async { assert_empty(&zones.bystanders().await).await });
+}
