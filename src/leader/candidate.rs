@@ -1,26 +1,30 @@
 //! A candidate, which stands for election repeatedly.
 
 use std::borrow::Cow;
+use std::future::pending;
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::backoff::pause_after;
+use super::eligibility::Eligibility;
+use super::health::{LeaderHealth, LeaderRole};
 use super::leadership::Leadership;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
-use crate::client::{Client, Failures, Latest, validate_node_data};
+use crate::client::{Client, Failures, Latest, Moment, validate_node_data};
 use crate::error::{Error, LossReason, Result};
 use crate::lock::{
     Acquirable, Contending, Entry, LockGuard, Owner, Participant, Reentrant, granted, send_request,
 };
-use crate::queue::{Caller, Kind, Names};
+use crate::meters::{Outcome, WaitMeter};
+use crate::queue::{Caller, Names};
 
 /// Many times longer than a change of the leader takes. Also limits how often a selector whose work ends
 /// immediately can lead.
@@ -30,8 +34,11 @@ const REST: Duration = Duration::from_millis(10);
 pub(super) struct Candidate {
     lock: Reentrant,
     grace: Duration,
+    eligibility: Arc<Eligibility>,
     state: Arc<watch::Sender<LeaderState>>,
     present: Arc<Latest<Present>>,
+    /// Since the first of the consecutive failures.
+    failing_since: Mutex<Option<Moment>>,
     closing: CancellationToken,
     is_silent: Arc<AtomicBool>,
 }
@@ -40,6 +47,9 @@ pub(super) struct Candidate {
 #[derive(Debug)]
 struct Present {
     state: LeaderState,
+    /// The role that went with the state when it was published, and since when the candidate has had it.
+    role: LeaderRole,
+    since: Moment,
     /// Whether watchers are notified of it.
     is_told: bool,
 }
@@ -65,7 +75,8 @@ struct Shared {
 }
 
 impl Candidate {
-    /// Starts a candidate at `path`, which stands as `conduct` says until it is closed.
+    /// Starts a candidate at `path`, which stands as `conduct` says until it is closed. In metrics, its election is
+    /// named `recipe`.
     ///
     /// # Errors
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
@@ -74,24 +85,31 @@ impl Candidate {
         client: &Client,
         path: &str,
         names: &'static Names,
+        recipe: &'static str,
         options: &LeaderOptions,
         conduct: impl FnOnce(Self) -> F,
     ) -> Result<Handle> {
-        let lock = Reentrant::new(client, path, names, Kind::Exclusive)?;
+        let lock = Reentrant::of_election(client, path, names, recipe)?;
         if let Some(id) = options.given_id() {
             validate_node_data("id", id.as_bytes())?;
         }
         let lock = lock.with_options(options.lock_options())?;
         let closing = client.leaving().child_token();
         let is_silent = Arc::new(AtomicBool::new(false));
-        let (sender, state) = watch::channel(LeaderState::Waiting);
-        let present = Arc::new(Latest::new(Present { state: LeaderState::Waiting, is_told: false }));
+        let eligibility = Eligibility::follow(client, options.eligibility(), closing.clone());
+        let at_first = not_leading(&eligibility);
+        let (sender, state) = watch::channel(at_first.clone());
+        let role = at_first.role();
+        let present = Present { state: at_first, role, since: Moment::now(), is_told: false };
+        let present = Arc::new(Latest::new(present));
         let (has_left, left) = watch::channel(None);
         let candidate = Self {
             lock: lock.detached(),
             grace: options.work_grace(),
+            eligibility,
             state: Arc::new(sender),
             present: present.clone(),
+            failing_since: Mutex::new(None),
             closing: closing.clone(),
             is_silent: is_silent.clone(),
         };
@@ -109,15 +127,22 @@ impl Candidate {
     /// Stands until elected. Returns `None` if the candidate was closed before; it has then left the queue.
     pub(super) async fn elected(&self) -> Result<Option<Leadership>> {
         let mut failures = Failures::default();
-        self.publish(LeaderState::Waiting);
+        self.publish_not_leading();
         loop {
+            self.until_eligible().await;
             let campaign = self.lock.client().unless_closed(self.campaign()).await;
             match campaign {
                 Err(error) if !self.is_closing() => self.fail_and_pause(error, &mut failures).await,
                 campaign => {
-                    let Some(guard) = campaign? else { return Ok(None) };
+                    let Some(guard) = campaign? else {
+                        if self.is_closing() {
+                            return Ok(None);
+                        }
+                        continue;
+                    };
                     // `stay` returns `None` if the client is being closed, which the next campaign sees.
                     let Some(stay) = self.lock.client().stay(self.grace) else { continue };
+                    guard.begin_leadership_span(self.lock.path());
                     let leadership = Leadership::new(guard, stay);
                     tracing::info!(node = leadership.node_path(), "elected");
                     self.publish(LeaderState::Leading(leadership.clone()));
@@ -127,11 +152,30 @@ impl Candidate {
         }
     }
 
-    /// Enters the queue once, and waits for its turn. Returns `None` if the candidate was closed before.
+    /// Waits until the candidate is eligible or closed.
+    async fn until_eligible(&self) {
+        if !self.eligibility.get() && !self.is_closing() {
+            self.publish_not_leading();
+            self.closing.run_until_cancelled(self.eligibility.becomes(true)).await;
+            self.publish_not_leading();
+        }
+    }
+
+    /// Enters the queue once, and waits for its turn. Returns `None` if the candidate was closed before, or is not
+    /// eligible any more; it has then left the queue.
     async fn campaign(&self) -> Result<Option<LockGuard>> {
         if self.is_closing() {
             return Ok(None);
         }
+        let mut meter = self.lock.wait_meter();
+        let elected = self.queue_up(&mut meter).await;
+        if !matches!(elected, Ok(None)) {
+            meter.ends_as(Outcome::of(&elected));
+        }
+        elected
+    }
+
+    async fn queue_up(&self, meter: &mut WaitMeter) -> Result<Option<LockGuard>> {
         // A new owner each time: the same owner could re-enter.
         let owner = Owner::new();
         let entry = tokio::select! {
@@ -141,16 +185,26 @@ impl Candidate {
             () = self.closed_while_disconnected() => return Ok(None),
         };
         let mut turn = match entry {
-            Ok(Entry::Granted(guard)) => return Ok(Some(guard)),
+            Ok(Entry::Granted(guard)) if self.eligibility.get() => return Ok(Some(guard)),
+            // To enter may have taken long.
+            Ok(Entry::Granted(guard)) => return guard.release().await.map(|()| None),
             Ok(Entry::Queued(turn)) => turn,
             Err(_) if self.is_closing() => return Ok(None),
             Err(error) => return Err(error),
         };
         self.publish(LeaderState::Waiting);
+        if !self.is_closing()
+            && self.eligibility.get()
+            && let Some(guard) = turn.take()
+        {
+            return Ok(Some(guard));
+        }
+        meter.is_behind_others();
         let guard = tokio::select! {
             biased;
             () = self.closing.cancelled() => None,
-            guard = granted(&mut turn) => Some(guard?),
+            () = self.eligibility.becomes(false) => None,
+            guard = granted(&mut turn, None) => Some(guard?),
         };
         if guard.is_none() {
             turn.leave().await?;
@@ -168,23 +222,39 @@ impl Candidate {
     /// Leads until the leadership is lost, the leader is to resign, or `done` completes; then ends the work under it,
     /// and the leadership itself. A loss is no failure.
     pub(super) async fn lead(&self, leadership: Leadership, done: impl Future<Output = ()>) -> Result<()> {
+        let since = Instant::now();
         // Kept alive until the node is gone; dropping it earlier would take its watches back.
         let mut asked = pin!(leadership.asked());
         tokio::select! {
             () = leadership.resign_requested() => {}
             _ = leadership.lost() => {}
             () = &mut asked => {}
+            () = self.eligibility.becomes(false) => {}
             () = self.closing.cancelled() => {}
             () = done => {}
         }
         self.publish(if leadership.is_valid() {
             LeaderState::Resigning(leadership.clone())
         } else {
-            LeaderState::Waiting
+            not_leading(&self.eligibility)
         });
         let client = self.lock.client();
         let reason = || if client.is_closed() { LossReason::Closed } else { LossReason::Resigned };
-        match leadership.end(self.grace, reason).await {
+        // The work may go on for long after a loss.
+        let lost = async {
+            if !matches!(leadership.lost().await, LossReason::Resigned | LossReason::Closed) {
+                self.publish_not_leading();
+            }
+            pending().await
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = leadership.end(self.grace, reason) => ended,
+            never = lost => never,
+        };
+        let (node, reason) = (leadership.node_path(), leadership.loss().map(tracing::field::display));
+        tracing::info!(node, led_for = ?since.elapsed(), reason, "leads no more");
+        match ended {
             Err(Error::LockLost { .. }) => Ok(()),
             ended => ended,
         }
@@ -192,14 +262,33 @@ impl Candidate {
 
     /// Waits before standing again, so as not to be in the way of the next leader.
     pub(super) async fn rest(&self) {
-        self.publish(LeaderState::Waiting);
+        self.publish_not_leading();
         self.closing.run_until_cancelled(sleep(REST)).await;
     }
 
     /// Publishes a failure, and waits until it is time to try again.
     pub(super) async fn fail_and_pause(&self, error: Error, failures: &mut Failures) {
         self.fail(error.clone());
-        self.closing.run_until_cancelled(pause_after(error, failures)).await;
+        let flapping = async {
+            loop {
+                self.eligibility.becomes(false).await;
+                self.publish_not_leading();
+                self.eligibility.becomes(true).await;
+                self.publish(LeaderState::Failed(error.clone()));
+            }
+        };
+        let pause = async {
+            tokio::select! {
+                () = failures.pause_in_background(error.clone()) => {}
+                () = flapping => {}
+            }
+        };
+        self.closing.run_until_cancelled(pause).await;
+    }
+
+    /// Ends a series of failures.
+    pub(super) fn succeeds(&self) {
+        *self.failing_since.lock() = None;
     }
 
     pub(super) fn fail(&self, error: Error) {
@@ -207,10 +296,22 @@ impl Candidate {
         self.publish(LeaderState::Failed(error));
     }
 
+    fn publish_not_leading(&self) {
+        self.publish(not_leading(&self.eligibility));
+    }
+
     pub(super) fn publish(&self, state: LeaderState) {
         let is_told = !(self.is_closing() && self.is_silent.load(Ordering::Relaxed));
+        let role = state.role();
+        // No one else changes it meanwhile.
+        let (before, since) = self.present.with(|present| (present.role, present.since));
+        let since = match role {
+            LeaderRole::Failed => *self.failing_since.lock().get_or_insert_with(Moment::now),
+            role if role == before => since,
+            _ => Moment::now(),
+        };
         // The earlier state is dropped outside of the lock.
-        let (_, is_to_be_shown) = self.present.replace(Present { state, is_told });
+        let (_, is_to_be_shown) = self.present.replace(Present { state, role, since, is_told });
         if !is_to_be_shown {
             return;
         }
@@ -234,6 +335,10 @@ impl Candidate {
     pub(super) fn closing(&self) -> &CancellationToken {
         &self.closing
     }
+}
+
+fn not_leading(eligibility: &Eligibility) -> LeaderState {
+    if eligibility.get() { LeaderState::Waiting } else { LeaderState::Ineligible }
 }
 
 impl Drop for Candidate {
@@ -263,6 +368,20 @@ impl Handle {
     pub(super) fn leadership(&self) -> Option<Leadership> {
         let state = self.shared.present.with(|present| present.state.clone());
         state.leadership().map(|leadership| self.handed_out(leadership))
+    }
+
+    pub(super) fn health(&self) -> LeaderHealth {
+        let present = &self.shared.present;
+        let (state, before, since) = present.with(|it| (it.state.clone(), it.role, it.since.instant()));
+        let role = state.role();
+        let since = match &state {
+            // Its term has ended or is to end, which the candidate has not noticed yet.
+            LeaderState::Leading(term) | LeaderState::Resigning(term) if role != before => {
+                term.valid_until().min(Instant::now())
+            }
+            _ => since,
+        };
+        LeaderHealth { role, since }
     }
 
     fn handed_out(&self, leadership: &Leadership) -> Leadership {

@@ -6,6 +6,7 @@ use std::future::pending;
 use tokio::sync::watch;
 
 use super::candidate::{Candidate, Handle};
+use super::health::LeaderHealth;
 use super::leadership::Leadership;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
@@ -88,7 +89,7 @@ impl LeaderLatch {
     ///
     /// Later errors show in [`watch_state`](Self::watch_state).
     pub fn start(client: &Client, path: &str, options: LeaderOptions) -> Result<Self> {
-        let handle = Candidate::start(client, path, &LATCH, &options, stand)?;
+        let handle = Candidate::start(client, path, &LATCH, "leader latch", &options, stand)?;
         Ok(Self { handle })
     }
 
@@ -134,6 +135,11 @@ impl LeaderLatch {
     /// it stays so: see [`leadership`](Self::leadership).
     pub fn has_leadership(&self) -> bool {
         self.leadership().is_some()
+    }
+
+    /// Returns what the candidate does at the moment and since when, for probes. Makes no request and does not wait.
+    pub fn health(&self) -> LeaderHealth {
+        self.handle.health()
     }
 
     /// Returns the present leadership, if this candidate [has](Self::has_leadership) it.
@@ -218,6 +224,7 @@ impl LeaderLatch {
 
 async fn stand(candidate: Candidate) -> Result<()> {
     while let Some(leadership) = candidate.elected().await? {
+        candidate.succeeds();
         let ended = candidate.lead(leadership, pending()).await;
         if candidate.is_closing() {
             return ended;

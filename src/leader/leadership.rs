@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -61,6 +62,8 @@ struct Term {
     steps: Steps,
     /// Keeps the client open until the work has ended.
     stay: Mutex<Option<TaskTrackerToken>>,
+    /// Whether some of its work has succeeded already.
+    goes_well: AtomicBool,
     /// The outcome of giving the term up.
     resigned: watch::Sender<Option<Result<()>>>,
 }
@@ -74,6 +77,7 @@ impl Leadership {
             works: TaskTracker::new(),
             steps: Steps::default(),
             stay: Mutex::new(Some(stay)),
+            goes_well: AtomicBool::new(false),
             resigned: watch::Sender::new(None),
         };
         Self { term: Arc::new(term), _presence: None }
@@ -128,7 +132,8 @@ impl Leadership {
         self.term.guard.watch_state()
     }
 
-    /// Runs `work` while the term continues, as [`LockGuard::run`] does. A resignation waits for it.
+    /// Runs `work` while the term continues, as [`LockGuard::run`] does, in the span `leadership`. A resignation waits
+    /// for it.
     ///
     /// When the term is being resigned, the work has the candidate's [grace period](crate::LeaderOptions::grace)
     /// to end by itself, and is then dropped. When the leadership is lost, it is dropped immediately. In both
@@ -250,6 +255,15 @@ impl Leadership {
             resigned.ok().and_then(|outcome| (*outcome).clone()).unwrap_or(Ok(()))
         };
         self.term.guard.first_node().client().unless_closed(resigned).await
+    }
+
+    /// Tells that some of the work has succeeded: should the work fail later in this term, that is the first failure.
+    pub(crate) fn goes_well(&self) {
+        self.term.goes_well.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn went_well(&self) -> bool {
+        self.term.goes_well.load(Ordering::Relaxed)
     }
 
     pub(super) fn ask_to_resign(&self) {

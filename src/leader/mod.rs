@@ -1,7 +1,8 @@
 //! Leader election.
 
-mod backoff;
 mod candidate;
+mod eligibility;
+mod health;
 mod latch;
 mod leadership;
 mod observer;
@@ -12,6 +13,7 @@ mod steps;
 #[cfg(feature = "blocking")]
 mod threads;
 
+pub use self::health::{LeaderHealth, LeaderRole};
 pub use self::latch::{CloseMode, LeaderLatch};
 pub use self::leadership::Leadership;
 pub use self::observer::{LeaderObserver, Observation};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
-use super::backoff::pause_after;
 use crate::client::{Client, Failures, Watcher, is_revoke_request};
 use crate::error::{Error, Result};
 use crate::lock::{Participant, participant};
@@ -151,7 +150,7 @@ async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observati
                 if !matches!(error, Error::ZooKeeper { .. }) || !error.is_retryable() {
                     show(internals, sender, Observation::Unknown(Some(error.clone()))).await;
                 }
-                pause_after(error, &mut failures).await;
+                failures.pause_in_background(error).await;
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::lock::{LockOptions, SuspectPolicy};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
@@ -20,13 +22,15 @@ pub struct LeaderOptions {
     id: Option<String>,
     suspect_policy: SuspectPolicy,
     grace: Duration,
+    eligibility: Option<watch::Receiver<bool>>,
 }
 
 impl LeaderOptions {
     /// Creates the default options: the client's identity as id, [`SuspectPolicy::Keep`], and a grace period of 5
-    /// s.
+    /// s. The candidate is always eligible.
     pub fn new() -> Self {
-        Self { id: None, suspect_policy: SuspectPolicy::default(), grace: DEFAULT_GRACE }
+        let suspect_policy = SuspectPolicy::default();
+        Self { id: None, suspect_policy, grace: DEFAULT_GRACE, eligibility: None }
     }
 
     /// Sets the id by which other candidates and observers know this candidate, such as a host and a port. It is
@@ -54,6 +58,42 @@ impl LeaderOptions {
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
+    }
+
+    /// Makes the candidate stand for election only while the value of this channel is `true`: for example while the
+    /// process has loaded its data, or is in the preferred region.
+    ///
+    /// While it is `false`, the candidate is not in the queue. A waiting candidate leaves the queue, and a leader
+    /// [resigns](crate::Leadership::resign): its work has the [grace period](Self::grace) to end, its node is deleted,
+    /// and the next candidate leads. When the value is `true` again, the candidate goes to the end of the queue.
+    /// If the sender is dropped, the last value stays in force.
+    ///
+    /// A [`LeaderSelector`](crate::LeaderSelector) that leads only once does not stand again by itself: its work was
+    /// interrupted, as by [`interrupt_leadership`](crate::LeaderSelector::interrupt_leadership).
+    ///
+    /// Costs no requests but those of leaving and entering the queue. The receiver is never borrowed from on the
+    /// client's threads, except on a [runtime of yours](crate::ClientBuilder::runtime).
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
+    /// use tokio::sync::watch;
+    /// use zk_recipes::{LeaderLatch, LeaderOptions};
+    ///
+    /// let (is_warm, eligible) = watch::channel(false);
+    /// let latch = LeaderLatch::start(&client, "/leaders/reports", LeaderOptions::new().eligible_while(eligible))?;
+    /// // ... loads its data; then:
+    /// is_warm.send_replace(true);
+    /// let leadership = latch.await_leadership().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn eligible_while(mut self, eligible: watch::Receiver<bool>) -> Self {
+        self.eligibility = Some(eligible);
+        self
+    }
+
+    pub(super) fn eligibility(&self) -> Option<watch::Receiver<bool>> {
+        self.eligibility.clone()
     }
 
     pub(super) fn given_id(&self) -> Option<&str> {

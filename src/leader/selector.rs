@@ -11,12 +11,14 @@ use parking_lot::Mutex;
 use tokio::runtime;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::candidate::{Candidate, Handle};
+use super::health::LeaderHealth;
 use super::leadership::Leadership;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
-use crate::client::{Client, Failures};
+use crate::client::{Client, Failures, LONGEST_PAUSE};
 use crate::error::{Error, LossReason, Result, WorkError};
 use crate::lock::Participant;
 use crate::queue::MUTEX;
@@ -91,7 +93,8 @@ struct Queueing {
 
 impl LeaderSelector {
     /// Starts a candidate at `path`, below the client's namespace, and returns immediately. No connection is
-    /// needed yet. When its work has ended, the candidate stands again; after a growing pause if the work failed.
+    /// needed yet. When its work has ended, the candidate stands again. If the work failed, it
+    /// pauses first, for longer after each quick failure, up to 5 s.
     ///
     /// `work` is called once per term, on the tokio runtime on which this function is called, and never
     /// concurrently with itself. If it ends immediately and there is no other candidate, it is called again 10 ms
@@ -148,7 +151,7 @@ impl LeaderSelector {
         let queueing = Queueing { is_automatic, stands: AtomicBool::new(true), wanted: Notify::new() };
         let queueing = Arc::new(queueing);
         let conduct = |candidate| stand(candidate, queueing.clone(), begin);
-        let handle = Candidate::start(client, path, &MUTEX, options, conduct)?;
+        let handle = Candidate::start(client, path, &MUTEX, "leader selector", options, conduct)?;
         Ok(Self { handle, queueing, _work: Kept(Arc::new(kept)) })
     }
 
@@ -199,6 +202,11 @@ impl LeaderSelector {
     /// [`LeaderLatch::has_leadership`](crate::LeaderLatch::has_leadership).
     pub fn has_leadership(&self) -> bool {
         self.leadership().is_some()
+    }
+
+    /// Returns what the candidate does at the moment and since when, for probes. Makes no request and does not wait.
+    pub fn health(&self) -> LeaderHealth {
+        self.handle.health()
     }
 
     /// Returns the present leadership, if this candidate [has](Self::has_leadership) it.
@@ -301,6 +309,8 @@ async fn stand(
     let mut outcome = Ok(());
     while let Some(leadership) = candidate.elected().await? {
         let path = leadership.node_path().to_owned();
+        let term = leadership.clone();
+        let begun = Instant::now();
         let mut working = begin(&leadership);
         let mut done = None;
         let ended = candidate.lead(leadership, async { done = Some((&mut working).await) }).await;
@@ -309,6 +319,14 @@ async fn stand(
             // The work has ended with the leadership.
             None => working.await,
         };
+        if term.went_well() {
+            candidate.succeeds();
+        }
+        // Work that goes on for longer than any pause costs no more without one.
+        if term.went_well() || begun.elapsed() > LONGEST_PAUSE {
+            failures.reset();
+        }
+        drop(term);
         let done = done.unwrap_or_else(|error| {
             if error.is_cancelled() {
                 // The work's runtime is shut down. The candidate leaves, so as not to stand in the way of those
@@ -332,6 +350,7 @@ async fn stand(
                 // The work runs again in the next term.
                 Ok(()) | Err(Undone::Stopped(_)) => {
                     failures.reset();
+                    candidate.succeeds();
                     candidate.rest().await;
                 }
             }
@@ -341,7 +360,10 @@ async fn stand(
             queueing.stands.store(false, Ordering::Relaxed);
             match &outcome {
                 Err(error) => candidate.fail(error.clone()),
-                Ok(()) => candidate.publish(LeaderState::Idle),
+                Ok(()) => {
+                    candidate.succeeds();
+                    candidate.publish(LeaderState::Idle);
+                }
             }
             // Ends without a request when the candidate is closed, which the loop sees next.
             let wanted = candidate.closing().run_until_cancelled(queueing.wanted.notified()).await;

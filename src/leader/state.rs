@@ -10,6 +10,9 @@ use crate::error::Error;
 pub enum LeaderState {
     /// It does not stand for election: a selector whose work is done and that was not told to stand again.
     Idle,
+    /// It does not stand for election, because it is not [eligible](crate::LeaderOptions::eligible_while). It stands
+    /// again when it is.
+    Ineligible,
     /// It waits in the queue, or is about to enter it.
     Waiting,
     /// It leads.

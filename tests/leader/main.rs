@@ -4,4 +4,6 @@
 mod support;
 
 mod elections;
+mod eligibility;
+mod failing;
 mod trouble;

@@ -1,0 +1,246 @@
+//! Candidates that stand only while they are eligible, and what probes see of them.
+
+use std::time::Duration;
+
+use crate::support::*;
+use tokio::sync::{mpsc, watch};
+use zk_recipes::testing::FaultProxy;
+use zk_recipes::{
+    Client, CloseMode, ConnectionState, Error, LeaderLatch, LeaderOptions, LeaderRole, LeaderSelector,
+    LeaderState, Leadership, LossReason,
+};
+
+const PATH: &str = "/leaders/a";
+
+fn latch(client: &Client, eligible: &watch::Sender<bool>) -> LeaderLatch {
+    let options = LeaderOptions::new().eligible_while(eligible.subscribe());
+    LeaderLatch::start(client, PATH, options).unwrap()
+}
+
+async fn becomes(latch: &LeaderLatch, role: LeaderRole) {
+    eventually(&format!("{role:?}"), || async { (latch.health().role == role).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn who_is_not_eligible_does_not_stand() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let eligible = watch::Sender::new(false);
+    let latch = latch(&client, &eligible);
+    assert_eq!(latch.health().role, LeaderRole::Ineligible);
+    assert!(matches!(&*latch.watch_state().borrow(), LeaderState::Ineligible));
+    // Those that came later lead and leave, and it has not even entered.
+    for _ in 0..3 {
+        let other = LeaderLatch::start(&client, PATH, LeaderOptions::new()).unwrap();
+        within(other.await_leadership()).await.unwrap();
+        assert_eq!(queue_of(&zookeeper, PATH, 1).await.len(), 1);
+        other.close(CloseMode::Silent).await.unwrap();
+    }
+    assert_eq!(queue_of(&zookeeper, PATH, 0).await.len(), 0);
+
+    eligible.send_replace(true);
+    within(latch.await_leadership()).await.unwrap();
+    assert_eq!(latch.health().role, LeaderRole::Leader);
+    latch.close(CloseMode::Silent).await.unwrap();
+    becomes(&latch, LeaderRole::Closed).await;
+}
+
+/// The work is told, ends by itself, and another one leads; the first stands again behind it.
+#[tokio::test]
+async fn a_leader_that_is_not_eligible_any_more_resigns() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let eligible = watch::Sender::new(true);
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let options = LeaderOptions::new().id("a").grace(BOUND).eligible_while(eligible.subscribe());
+    let selector = LeaderSelector::start(&one, PATH, options, move |leadership: Leadership| {
+        let told = told.clone();
+        async move {
+            told.send("leads").unwrap();
+            leadership.resign_requested().await;
+            // The node stays until the work has ended.
+            assert!(leadership.is_valid());
+            told.send("ends").unwrap();
+            Ok::<(), Error>(())
+        }
+    })
+    .unwrap();
+    assert_eq!(within(tells.recv()).await, Some("leads"));
+    let other = LeaderSelector::start(
+        &two,
+        PATH,
+        LeaderOptions::new().id("b"),
+        |leadership: Leadership| async move {
+            leadership.resign_requested().await;
+            Ok::<(), Error>(())
+        },
+    )
+    .unwrap();
+    queue_of(&zookeeper, PATH, 2).await;
+    let term = selector.leadership().unwrap();
+
+    eligible.send_replace(false);
+    assert_eq!(within(tells.recv()).await, Some("ends"));
+    let next = eventually("the other one leads", || async { other.leadership() }).await;
+    assert_eq!(within(term.lost()).await, LossReason::Resigned);
+    assert!(next.fencing_token() > term.fencing_token());
+    eventually("it is out", || async { (selector.health().role == LeaderRole::Ineligible).then_some(()) })
+        .await;
+    assert_eq!(queue_of(&zookeeper, PATH, 1).await.len(), 1);
+
+    eligible.send_replace(true);
+    queue_of(&zookeeper, PATH, 2).await;
+    next.resign().await.unwrap();
+    assert_eq!(within(tells.recv()).await, Some("leads"));
+    selector.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_waits_leaves_the_queue_and_goes_to_its_end_later() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let clients: [Client; 3] = connect_many(&server).await;
+    let first = LeaderLatch::start(&clients[0], PATH, LeaderOptions::new()).unwrap();
+    within(first.await_leadership()).await.unwrap();
+    let eligible = watch::Sender::new(true);
+    let second = latch(&clients[1], &eligible);
+    queue_of(&zookeeper, PATH, 2).await;
+    let third = LeaderLatch::start(&clients[2], PATH, LeaderOptions::new().id("third")).unwrap();
+    queue_of(&zookeeper, PATH, 3).await;
+
+    eligible.send_replace(false);
+    queue_of(&zookeeper, PATH, 2).await;
+    becomes(&second, LeaderRole::Ineligible).await;
+    eligible.send_replace(true);
+    queue_of(&zookeeper, PATH, 3).await;
+    first.close(CloseMode::Silent).await.unwrap();
+    within(third.await_leadership()).await.unwrap();
+    assert!(!second.has_leadership());
+    third.close(CloseMode::Silent).await.unwrap();
+    within(second.await_leadership()).await.unwrap();
+    second.close(CloseMode::Silent).await.unwrap();
+}
+
+/// At most one of two leads at any moment, and nothing is left of either.
+#[tokio::test]
+async fn flapping_leaves_nothing_behind() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let eligible = [watch::Sender::new(true), watch::Sender::new(true)];
+    let latches = [latch(&one, &eligible[0]), latch(&two, &eligible[1])];
+    let mut tokens = Vec::new();
+    for round in 0..100 {
+        let who = round % 2;
+        eligible[who].send_replace(false);
+        // Sometimes before it has noticed, sometimes while it leaves or enters.
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        if round % 10 == 0 {
+            becomes(&latches[who], LeaderRole::Ineligible).await;
+            let leadership = within(latches[1 - who].await_leadership()).await.unwrap();
+            assert!(!latches[who].has_leadership());
+            tokens.push(leadership.fencing_token());
+        }
+        eligible[who].send_replace(true);
+        assert!(!(latches[0].has_leadership() && latches[1].has_leadership()), "two lead in round {round}");
+    }
+    assert!(tokens.is_sorted(), "{tokens:?}");
+    queue_of(&zookeeper, PATH, 2).await;
+    for eligible in &eligible {
+        eligible.send_replace(false);
+    }
+    assert_nothing_left(&server, &zookeeper, PATH).await;
+    for latch in &latches {
+        latch.close(CloseMode::Silent).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_last_value_of_a_dropped_sender_stays() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    for last in [true, false] {
+        let eligible = watch::Sender::new(!last);
+        let latch = latch(&client, &eligible);
+        becomes(&latch, if last { LeaderRole::Ineligible } else { LeaderRole::Leader }).await;
+        eligible.send_replace(last);
+        drop(eligible);
+        becomes(&latch, if last { LeaderRole::Leader } else { LeaderRole::Ineligible }).await;
+        if last {
+            // It also stands again.
+            let term = latch.leadership().unwrap();
+            term.resign().await.unwrap();
+            let next = within(latch.await_leadership()).await.unwrap();
+            assert!(next.fencing_token() > term.fencing_token());
+        }
+        within(latch.close(CloseMode::Silent)).await.unwrap();
+    }
+}
+
+/// While it is not eligible, its session ends; then it stands on another one.
+#[tokio::test]
+async fn a_session_that_ends_meanwhile_changes_nothing() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let eligible = watch::Sender::new(false);
+    let latch = latch(&client, &eligible);
+    let session = session_id(&client).await;
+    server.kill_session(session).await.unwrap();
+    let mut connection = client.watch_connection();
+    within(connection.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
+    assert_ne!(session_id(&client).await, session);
+    assert_eq!(latch.health().role, LeaderRole::Ineligible);
+    eligible.send_replace(true);
+    within(latch.await_leadership()).await.unwrap();
+
+    // And a closed client is closed, whatever comes.
+    eligible.send_replace(false);
+    becomes(&latch, LeaderRole::Ineligible).await;
+    within(client.close()).await;
+    eligible.send_replace(true);
+    assert_eq!(within(latch.await_leadership()).await.unwrap_err(), Error::Closed);
+}
+
+#[tokio::test]
+async fn probes_see_the_connection() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let health = client.health();
+    assert!(health.is_connected() && health.connection.is_connected(), "{health:?}");
+    assert_eq!((health.disconnected_since, health.valid_for), (None, None));
+
+    let latch = LeaderLatch::start(&client, PATH, LeaderOptions::new()).unwrap();
+    within(latch.await_leadership()).await.unwrap();
+    let leads = latch.health();
+    assert_eq!(leads.role, LeaderRole::Leader);
+    let left = client.health().valid_for.expect("it holds something");
+    assert!(Duration::ZERO < left && left <= Duration::from_secs(10), "{left:?}");
+
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let cut = eventually("it is cut", || async {
+        let health = client.health();
+        (!health.is_connected()).then_some(health)
+    })
+    .await;
+    assert_eq!(cut.connection, ConnectionState::Suspended);
+    assert!(cut.disconnected_since.unwrap() >= leads.since);
+    eventually("it does not lead", || async { (latch.health().role != LeaderRole::Leader).then_some(()) })
+        .await;
+    let lapsed = client.health();
+    assert_eq!(lapsed.disconnected_since, cut.disconnected_since, "it is stuck since then");
+    assert!(latch.health().since >= cut.disconnected_since.unwrap());
+
+    proxy.refuse_connections(false).unwrap();
+    eventually("it is connected", || async { client.health().is_connected().then_some(()) }).await;
+    within(latch.await_leadership()).await.unwrap();
+    client.close().await;
+    assert!(!client.health().is_connected());
+    assert_eq!(client.health().connection, ConnectionState::Closed);
+}

@@ -1,0 +1,143 @@
+//! What becomes of a candidate whose work fails again and again, or in unusual ways.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::support::*;
+use tokio::sync::watch;
+use zk_recipes::{Error, LeaderOptions, LeaderRole, LeaderSelector, operate};
+
+const PATH: &str = "/leaders/a";
+
+#[tokio::test]
+async fn it_has_failed_since_the_first_of_its_consecutive_failures() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    // Fails but for the fourth time; so each failure can be seen before the next term.
+    let terms = Arc::new(AtomicUsize::new(0));
+    let counted = terms.clone();
+    let selector = LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |leadership| {
+        let is_good = counted.fetch_add(1, SeqCst) == 3;
+        async move {
+            if is_good {
+                leadership.resign_requested().await;
+                return Ok(());
+            }
+            Err("no disk")
+        }
+    })
+    .unwrap();
+    let mut since = Vec::new();
+    for term in 1..=5 {
+        let wanted = if term == 4 { LeaderRole::Leader } else { LeaderRole::Failed };
+        let health = eventually("the next term", || async {
+            let health = selector.health();
+            (terms.load(SeqCst) == term && health.role == wanted).then_some(health)
+        })
+        .await;
+        if term == 4 {
+            selector.interrupt_leadership();
+        } else {
+            since.push(health.since);
+        }
+    }
+    assert_eq!((since[0], since[0]), (since[1], since[2]));
+    assert!(since[3] > since[2], "there was a term without a failure before");
+}
+
+#[tokio::test]
+async fn who_fails_and_is_not_eligible_shows_that() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let eligible = watch::Sender::new(true);
+    let options = LeaderOptions::new().eligible_while(eligible.subscribe());
+    // Nobody may enter: the pauses grow.
+    let zookeeper = bystander(&server).await;
+    let persistent = zookeeper_client::CreateMode::Persistent;
+    zookeeper.mkdir("/leaders", &persistent.with_acls(zookeeper_client::Acls::anyone_all())).await.unwrap();
+    zookeeper.create(PATH, b"", &persistent.with_acls(zookeeper_client::Acls::anyone_read())).await.unwrap();
+    let latch = zk_recipes::LeaderLatch::start(&client, PATH, options).unwrap();
+    let role_is = async |role| {
+        eventually(&format!("{role:?}"), || async { (latch.health().role == role).then_some(()) }).await;
+    };
+    for _ in 0..3 {
+        role_is(LeaderRole::Failed).await;
+        eligible.send_replace(false);
+        role_is(LeaderRole::Ineligible).await;
+        eligible.send_replace(true);
+    }
+    role_is(LeaderRole::Failed).await;
+}
+
+/// What a panic throws may panic as well when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("the payload");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_within_a_panic_ends_no_selector() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let terms = Arc::new(AtomicUsize::new(0));
+    let counted = terms.clone();
+    let _selector = LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |_| {
+        counted.fetch_add(1, SeqCst);
+        async {
+            if true {
+                std::panic::panic_any(Bomb);
+            }
+            Ok::<(), Error>(())
+        }
+    })
+    .unwrap();
+    eventually("it leads again", || async { (terms.load(SeqCst) > 1).then_some(()) }).await;
+}
+
+/// A term that is lost while it is being resigned, and whose work cannot be stopped.
+#[tokio::test]
+async fn since_when_a_leader_that_was_to_resign_does_not_lead() {
+    let server = empty_server().await;
+    let (client, near) = (connect(&server).await, connect(&server).await);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (over, busy) = (is_over.clone(), Arc::new(AtomicBool::new(false)));
+    let begun = busy.clone();
+    let worker = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let selector = {
+        let _inside = worker.enter();
+        let options = LeaderOptions::new().grace(Duration::from_millis(50));
+        LeaderSelector::start(&client, PATH, options, move |_| {
+            let (over, begun) = (over.clone(), begun.clone());
+            async move {
+                begun.store(true, SeqCst);
+                while !over.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Ok::<(), Error>(())
+            }
+        })
+        .unwrap()
+    };
+    eventually("it works", || async { busy.load(SeqCst).then_some(()) }).await;
+    selector.interrupt_leadership();
+    let role_is = async |role| {
+        eventually(&format!("{role:?}"), || async { (selector.health().role == role).then_some(()) }).await;
+    };
+    role_is(LeaderRole::Resigning).await;
+    operate::force_release(&near, PATH).await.unwrap();
+    role_is(LeaderRole::Candidate).await;
+    // The candidate itself may notice a moment later.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let since = selector.health().since;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let health = selector.health();
+    is_over.store(true, SeqCst);
+    assert_eq!((health.role, health.since), (LeaderRole::Candidate, since));
+    worker.shutdown_background();
+}
