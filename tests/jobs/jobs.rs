@@ -1,0 +1,302 @@
+//! What a job does if all goes well.
+
+use std::time::Duration;
+
+use crate::fleet::*;
+use crate::support::*;
+use zk_recipes::job::{JobOptions, JobRun, JobState, MissedRuns, RunOutcome, ScheduledJob, UnfinishedRun};
+use zk_recipes::testing::{FaultProxy, ManualClock, Request};
+use zk_recipes::{Client, Error, LeaderOptions, LeaderRole};
+
+#[tokio::test]
+async fn one_of_five_runs_it_once_per_period() {
+    let server = empty_server().await;
+    let clients: [Client; 5] = connect_many(&server).await;
+    let (clock, log) = (ManualClock::new(noon()), Log::default());
+    let job = |by: usize| quick(&clients[by], &clock, JobOptions::new(), by, &log);
+    let jobs: Vec<ScheduledJob> = (0..5).map(job).collect();
+    for number in 1..=20 {
+        let leader = leader(&jobs).await;
+        assert_eq!(log.runs().len(), number - 1);
+        clock.advance(PERIOD);
+        let record = has_run(&jobs[leader], number as u64).await;
+        assert_eq!(record.next_run, Some(due(number as u32 + 1)));
+        match number % 3 {
+            0 => jobs[leader].interrupt_leadership(),
+            // The others have looked at the clock, too.
+            1 => clock.advance(Duration::from_secs(1)),
+            _ => clock.set(due(number as u32)),
+        }
+        if number % 3 == 0 {
+            eventually("it stands down", || async {
+                (jobs[leader].health().state == JobState::Standby).then_some(())
+            })
+            .await;
+        }
+    }
+    let expected: Vec<_> = (1..=20).map(|number| (number, number as u32, 1)).collect();
+    assert_eq!(log.runs(), expected);
+    let begun = log.begun();
+    assert!(begun.is_sorted_by_key(|it| it.token));
+    let by: std::collections::HashSet<usize> = begun.iter().map(|it| it.by).collect();
+    assert_eq!(by.len(), 5, "each has led: {begun:?}");
+
+    let record = jobs[0].record().await.unwrap().unwrap();
+    let last = record.last_run.unwrap();
+    assert_eq!((last.number, last.outcome, last.attempt), (20, RunOutcome::Done, 1));
+    assert_eq!((last.scheduled_at, record.next_run), (due(20), Some(due(21))));
+    assert_eq!((record.unfinished, record.since, &*record.schedule), (0, noon(), "every 60s"));
+    assert!(last.begun_at.is_some() && last.took.is_some());
+    for job in &jobs {
+        job.close().await.unwrap();
+        assert_eq!(job.health().leader.role, LeaderRole::Closed);
+    }
+    let zookeeper = bystander(&server).await;
+    assert_eq!(children(&zookeeper, PATH).await.len(), 2, "the election and the record");
+    queue_of(&zookeeper, ELECTION, 0).await;
+}
+
+#[tokio::test]
+async fn a_run_takes_two_requests() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let (clock, log) = (ManualClock::new(noon()), Log::default());
+    let job = quick(&client, &clock, JobOptions::new(), 0, &log);
+    waits(&job).await;
+    clock.advance(PERIOD);
+    has_run(&job, 1).await;
+    proxy.take_requests();
+    for number in 2..=5 {
+        clock.advance(PERIOD);
+        has_run(&job, number).await;
+    }
+    let mut requests = proxy.take_requests();
+    // What keeps the session is not for the job.
+    requests.retain(|request| *request != Request::Confirm);
+    assert_eq!(requests, [Request::Multi; 8]);
+}
+
+/// The first run of all is one in the future; and a run is made up for by the policy.
+#[tokio::test]
+async fn missed_runs_are_made_up_for_as_told() {
+    let policies =
+        [(MissedRuns::Skip, vec![]), (MissedRuns::RunOnce, vec![7]), (MissedRuns::RunAll(3), vec![5, 6, 7])];
+    for (missed, made_up) in policies {
+        let server = empty_server().await;
+        let client = connect(&server).await;
+        let (clock, log) = (ManualClock::new(noon()), Log::default());
+        let options = || JobOptions::new().missed_runs(missed);
+        let job = quick(&client, &clock, options(), 0, &log);
+        waits(&job).await;
+        assert_eq!(log.runs(), []);
+        clock.advance(PERIOD);
+        has_run(&job, 1).await;
+        job.close().await.unwrap();
+
+        // All processes are down for six periods.
+        clock.advance(6 * PERIOD);
+        let job = quick(&client, &clock, options(), 0, &log);
+        let next = waits_for(&job, |record| {
+            record.last_run.as_ref().is_some_and(|run| run.number == 1 + made_up.len() as u64)
+        })
+        .await;
+        assert_eq!(log.runs()[1..].iter().map(|run| run.1).collect::<Vec<_>>(), made_up, "{missed:?}");
+        let numbers: Vec<u64> = log.runs().iter().map(|run| run.0).collect();
+        assert_eq!(numbers, (1..=1 + made_up.len() as u64).collect::<Vec<_>>());
+        drop(next);
+        // And the next one comes in any case.
+        clock.advance(PERIOD);
+        has_run(&job, 2 + made_up.len() as u64).await;
+        assert_eq!(log.runs().last().unwrap().1, 8);
+        client.close().await;
+    }
+}
+
+/// A run that takes longer than a period: what becomes due meanwhile is missed.
+#[tokio::test]
+async fn runs_never_overlap() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    for missed in [MissedRuns::Skip, MissedRuns::RunOnce] {
+        let (clock, log) = (ManualClock::new(noon()), Log::default());
+        let (job, end) = slow(&client, &clock, JobOptions::new().missed_runs(missed), 0, &log);
+        waits(&job).await;
+        clock.advance(PERIOD);
+        let record = runs(&job).await;
+        assert_eq!(
+            record.last_run.as_ref().map(|run| (run.number, run.outcome)),
+            Some((1, RunOutcome::Unfinished))
+        );
+        clock.advance(3 * PERIOD);
+        end.send(Ok(())).unwrap();
+        if missed == MissedRuns::Skip {
+            has_run(&job, 1).await;
+            clock.advance(PERIOD);
+            end.send(Ok(())).unwrap();
+            has_run(&job, 2).await;
+            assert_eq!(log.runs(), [(1, 1, 1), (2, 5, 1)]);
+        } else {
+            end.send(Ok(())).unwrap();
+            has_run(&job, 2).await;
+            assert_eq!(log.runs(), [(1, 1, 1), (2, 4, 1)]);
+        }
+        job.close().await.unwrap();
+        let zookeeper = bystander(&server).await;
+        zookeeper.delete(RECORD, None).await.unwrap();
+    }
+}
+
+/// The next run is that of another process.
+#[tokio::test]
+async fn a_run_that_fails_or_panics_has_ended() {
+    let server = empty_server().await;
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (clock, log) = (ManualClock::new(noon()), Log::default());
+    let repeating = || JobOptions::new().unfinished_run(UnfinishedRun::Repeat(5));
+    let noted = log.clone();
+    let bad = ScheduledJob::every(&one, PATH, PERIOD, repeating().clock(&clock), move |run: JobRun| {
+        let noted = noted.clone();
+        let _busy = noted.begin(0, &run);
+        if run.number() == 3 {
+            panic!("before it returns a future");
+        }
+        async move {
+            assert_ne!(run.number(), 2, "while it works");
+            Err("the disk is full")
+        }
+    })
+    .unwrap();
+    let good = quick(&two, &clock, repeating(), 1, &log);
+    let jobs = [bad, good];
+    let messages = ["the disk is full", "it panicked: assertion", "it panicked: before it returns a future"];
+    for (run, message) in (1..).zip(messages) {
+        while leader(&jobs).await != 0 {
+            jobs[1].interrupt_leadership();
+            eventually("it stands down", || async {
+                (jobs[1].health().state == JobState::Standby).then_some(())
+            })
+            .await;
+        }
+        let mut election = jobs[0].watch_leader();
+        clock.advance(PERIOD);
+        let failed = election.wait_for(|state| matches!(state, zk_recipes::LeaderState::Failed(_)));
+        let failed = format!("{:?}", *within(failed).await.unwrap());
+        assert!(failed.contains(message), "{failed}");
+        let record = jobs[0].record().await.unwrap().unwrap();
+        let last = record.last_run.unwrap();
+        assert_eq!((last.number, last.outcome, record.unfinished), (run, RunOutcome::Failed, 0));
+        assert_eq!(leader(&jobs).await, 1, "after a failure another process leads");
+    }
+    clock.advance(PERIOD);
+    has_run(&jobs[1], 4).await;
+    assert_eq!(log.runs(), [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 4, 1)]);
+}
+
+/// No process begins a run sooner than that after another one, whatever its clock says.
+#[tokio::test]
+async fn clocks_that_differ_do_not_run_it_twice() {
+    const AT_LEAST: Duration = Duration::from_secs(2);
+    let server = empty_server().await;
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let log = Log::default();
+    // By the second clock the next run is due just when the first has run the one before.
+    let (right, ahead) = (ManualClock::new(noon()), ManualClock::new(noon() + PERIOD));
+    let options = || JobOptions::new().at_least_for(AT_LEAST);
+    let first = quick(&one, &right, options(), 0, &log);
+    waits(&first).await;
+    let second = quick(&two, &ahead, options(), 1, &log);
+    right.set(due(1));
+    has_run(&first, 1).await;
+    ahead.set(due(1));
+    // Only now can the second one begin to count; so it has to know how much of the time has passed.
+    let begun = tokio::time::Instant::now();
+    first.close().await.unwrap();
+    // The same run is due by both clocks.
+    waits(&second).await;
+    assert_eq!(log.runs(), [(1, 1, 1)]);
+    ahead.set(due(2));
+    let record = has_run(&second, 2).await;
+    let passed = begun.elapsed();
+    assert_eq!(log.runs(), [(1, 1, 1), (2, 2, 1)]);
+    let begun_at = record.last_run.unwrap().begun_at.expect("it is over");
+    assert!(passed + Duration::from_millis(500) >= AT_LEAST, "{passed:?}, at {begun_at:?}");
+
+    // A clock that is behind does not repeat what is done.
+    let late = ManualClock::new(noon());
+    let third = quick(&one, &late, options(), 2, &log);
+    second.close().await.unwrap();
+    let waiting = waits(&third).await;
+    assert_eq!(waiting.last_run.map(|run| run.number), Some(2));
+    late.set(due(2));
+    third.interrupt_leadership();
+    waits_for(&third, |record| record.leader > waiting.leader).await;
+    assert_eq!(log.runs().len(), 2);
+    late.set(due(3));
+    has_run(&third, 3).await;
+}
+
+#[tokio::test]
+async fn who_is_not_eligible_runs_nothing() {
+    let server = empty_server().await;
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (clock, log) = (ManualClock::new(noon()), Log::default());
+    let eligible = tokio::sync::watch::Sender::new(true);
+    let leader = LeaderOptions::new().eligible_while(eligible.subscribe());
+    let first = quick(&one, &clock, JobOptions::new().leader(leader), 0, &log);
+    waits(&first).await;
+    let second = quick(&two, &clock, JobOptions::new(), 1, &log);
+    eligible.send_replace(false);
+    waits(&second).await;
+    clock.advance(PERIOD);
+    has_run(&second, 1).await;
+    assert_eq!(first.health().leader.role, LeaderRole::Ineligible);
+    assert_eq!(log.begun()[0].by, 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_scheduled_is_refused() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let start = |path: &str, period, options| {
+        ScheduledJob::every(&client, path, period, options, |_| async { Ok::<(), Error>(()) }).map(drop)
+    };
+    let refused = |outcome, name| match outcome {
+        Err(Error::InvalidArgument { argument, .. }) => assert_eq!(argument, name),
+        other => panic!("{other:?}"),
+    };
+    refused(start(PATH, Duration::ZERO, JobOptions::new()), "period");
+    for most in [0, 10_001] {
+        let missed = JobOptions::new().missed_runs(MissedRuns::RunAll(most));
+        refused(start(PATH, PERIOD, missed), "missed_runs");
+    }
+    assert!(matches!(start("jobs", PERIOD, JobOptions::new()), Err(Error::InvalidPath { .. })));
+    let cron = |expression: &str| {
+        let work = |_| async { Ok::<(), Error>(()) };
+        ScheduledJob::by_cron(&client, PATH, expression, JobOptions::new(), work).map(drop)
+    };
+    refused(cron("every day"), "expression");
+}
+
+/// At half past two in the night, in UTC.
+#[tokio::test]
+async fn a_cron_expression_is_a_schedule() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let midnight = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(20_000 * 86_400);
+    let clock = ManualClock::new(midnight);
+    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+    let options = JobOptions::new().clock(&clock);
+    let job = ScheduledJob::by_cron(&client, PATH, "30 2 * * *", options, move |run: JobRun| {
+        let told = told.clone();
+        async move { told.send(run.scheduled_at()) }
+    })
+    .unwrap();
+    let due = midnight + Duration::from_secs(9_000);
+    let record = waits(&job).await;
+    assert_eq!((record.next_run, &*record.schedule), (Some(due), "cron 30 2 * * *"));
+    clock.set(due);
+    assert_eq!(within(tells.recv()).await, Some(due));
+    let record = has_run(&job, 1).await;
+    assert_eq!(record.next_run, Some(due + Duration::from_secs(86_400)));
+}

@@ -1,0 +1,10 @@
+//! Scheduled jobs.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod clocks;
+mod fleet;
+mod jobs;
+mod probes;
+mod trouble;

@@ -1,0 +1,121 @@
+//! What watchers and probes see of a job, and do to it.
+
+use std::time::Duration;
+
+use crate::fleet::*;
+use crate::support::*;
+use tokio::time::Instant;
+use zk_recipes::job::{JobOptions, JobState, ScheduledJob};
+use zk_recipes::testing::{FaultProxy, ManualClock, Traffic};
+use zk_recipes::{Error, LeaderRole, LeaderState};
+
+/// What `match` borrows lives to its end, here on the only thread of the job.
+#[test]
+fn a_borrow_of_its_state_stops_no_job() {
+    let (told, tells) = std::sync::mpsc::channel();
+    // Not joined: it may never end.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = empty_server().await;
+            let client = connect(&server).await;
+            let (clock, log) = (ManualClock::new(noon()), Log::default());
+            let job = quick(&client, &clock, JobOptions::new(), 0, &log);
+            waits(&job).await;
+            match &*job.watch_state().borrow_and_update() {
+                JobState::Waiting(_) => {
+                    clock.advance(PERIOD);
+                    eventually("it runs", || async { (!log.begun().is_empty()).then_some(()) }).await;
+                    job.close().await.unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+            told.send(()).unwrap();
+        });
+    });
+    assert_eq!(tells.recv_timeout(BOUND), Ok(()), "the runtime stands still");
+}
+
+/// The task of the job has had no chance to notice, as after a pause of the process.
+#[tokio::test]
+async fn a_job_leads_only_while_its_candidate_does() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let (clock, log) = (ManualClock::new(noon()), Log::of_evicted());
+    let (job, _end) = slow(&client, &clock, JobOptions::new(), 0, &log);
+    waits(&job).await;
+    clock.advance(PERIOD);
+    runs(&job).await;
+    assert_eq!(job.health().leader.role, LeaderRole::Leader);
+    assert!(matches!(job.health().state, JobState::Running(_)));
+    server.kill_session(session_id(&client).await).await.unwrap();
+    let begun = Instant::now();
+    let health = loop {
+        let health = job.health();
+        if health.leader.role != LeaderRole::Leader {
+            break health;
+        }
+        assert!(begun.elapsed() < BOUND, "it leads for ever");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert_eq!(health.state, JobState::Standby, "{:?}", health.leader);
+}
+
+/// Each of its failures comes after runs that were done.
+#[tokio::test]
+async fn failures_between_good_runs_do_not_add_up() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let clock = ManualClock::new(noon());
+    let job = ScheduledJob::every(&client, PATH, PERIOD, JobOptions::new().clock(&clock), |run| async move {
+        if run.number() % 2 == 0 { Err("this one fails") } else { Ok(()) }
+    })
+    .unwrap();
+    let mut leader = job.watch_leader();
+    waits(&job).await;
+    let mut first = None;
+    for number in 1..=16_u64 {
+        clock.advance(PERIOD);
+        if number % 2 == 0 {
+            let failed = Instant::now();
+            within(leader.wait_for(|state| matches!(state, LeaderState::Failed(_)))).await.unwrap();
+            let since = job.health().leader.since;
+            assert_ne!(first.replace(since), Some(since), "each is the first of its kind");
+            within(leader.wait_for(LeaderState::is_leading)).await.unwrap();
+            // The first pause is no longer than 0.2 s.
+            assert!(failed.elapsed() < Duration::from_millis(1500), "{number}: {:?}", failed.elapsed());
+        }
+        has_run(&job, number).await;
+    }
+}
+
+#[tokio::test]
+async fn to_read_the_record_takes_one_round_trip() {
+    const ONE_WAY: Duration = Duration::from_millis(300);
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let (clock, log) = (ManualClock::new(noon()), Log::default());
+    let job = quick(&client, &clock, JobOptions::new(), 0, &log);
+    waits(&job).await;
+    proxy.set_traffic(Traffic::pass().delay(ONE_WAY));
+    let begun = Instant::now();
+    job.record().await.unwrap().unwrap();
+    let took = begun.elapsed();
+    assert!(took < ONE_WAY * 7 / 2, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_record_without_a_next_number_is_refused() {
+    let server = empty_server().await;
+    let (zookeeper, client) = (bystander(&server).await, connect(&server).await);
+    let (clock, log) = (ManualClock::new(noon()), Log::default());
+    let job = quick(&client, &clock, JobOptions::new(), 0, &log);
+    waits(&job).await;
+    clock.advance(PERIOD);
+    has_run(&job, 1).await;
+    let (data, _) = zookeeper.get_data(RECORD).await.unwrap();
+    let text = String::from_utf8(data).unwrap().replace("run 1\n", &format!("run {}\n", u64::MAX));
+    zookeeper.set_data(RECORD, text.as_bytes(), None).await.unwrap();
+    assert!(matches!(job.record().await, Err(Error::NotAJobRecord { .. })));
+}
