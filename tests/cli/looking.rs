@@ -54,9 +54,15 @@ async fn a_path_that_does_not_exist_is_no_free_lock() {
     mutex(&client).acquire().await.unwrap().release().await.unwrap();
     let free = done(&server, &["show", "/locks/a"]).await;
     assert_eq!((free.code, &*free.output), (Some(0), "/locks/a: nobody holds it or waits\n"));
-    for arguments in
-        [&["show", "/locks/b"][..], &["ls", "/locks/b"], &["ask", "/locks/b"], &["kick", "--yes", "/locks/b"]]
-    {
+    for arguments in [
+        &["show", "/locks/b"][..],
+        &["ls", "/locks/b"],
+        &["ask", "/locks/b"],
+        &["kick", "--yes", "/locks/b"],
+        &["deadlocks", "/locks/a", "/locks/b"],
+        &["watch", "--json", "/locks/b"],
+        &["top", "--json", "/locks/b"],
+    ] {
         let ended = done(&server, arguments).await;
         assert_eq!((ended.code, &*ended.output), (Some(123), ""), "{arguments:?}: {ended:?}");
         assert!(ended.errors.contains("/locks/b"), "{ended:?}");
@@ -130,6 +136,40 @@ async fn all_recipes_are_found() {
     assert_eq!(paths, ["/mutex", "/mutex/below"]);
     let text = done(&server, &["ls"]).await;
     assert_eq!(text.output.lines().count(), 1 + expected.len(), "{text:?}");
+}
+
+/// As the servers do after a minute in which no one has waited.
+#[tokio::test]
+async fn a_semaphore_without_its_gate_is_found() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let _permit = Semaphore::new(&client, "/permits", 2).unwrap().acquire().await.unwrap();
+    // Not every folder of this name is that of a semaphore.
+    let _other = InterProcessMutex::new(&client, "/app/leases/a").unwrap().acquire().await.unwrap();
+    queue_of(&zookeeper, "/permits/locks", 0).await;
+    zookeeper.delete("/permits/locks", None).await.unwrap();
+    let found = json(&server, &["ls", "--json", "/"]).await;
+    let found: Vec<_> = found["locks"].as_array().unwrap().iter().collect();
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert_eq!((&found[0]["path"], &found[0]["kind"]), (&json!("/app/leases/a"), &json!("mutex")));
+    assert_eq!((&found[1]["path"], &found[1]["kind"]), (&json!("/permits"), &json!("semaphore")));
+    let text = done(&server, &["show", "/permits"]).await;
+    assert!(text.output.starts_with("/permits: semaphore, 1 holder, 0 waiters"), "{text:?}");
+}
+
+/// Whoever asks overwrites what the holder has written.
+#[tokio::test]
+async fn a_holder_that_was_asked_is_named_so() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let _guard = mutex(&client).acquire().await.unwrap();
+    done(&server, &["ask", "/locks/a"]).await;
+    for command in ["ls", "show"] {
+        let text = done(&server, &[command, "/locks/a"]).await;
+        assert!(text.output.contains("(asked to give it back)"), "{text:?}");
+        assert!(!text.output.contains("REVOKE"), "{text:?}");
+    }
 }
 
 #[tokio::test]

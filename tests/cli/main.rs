@@ -7,7 +7,12 @@ mod peer;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod completions;
+mod deadlocks;
+mod doctor;
 mod election;
+mod help;
+mod live;
 mod looking;
 mod operating;
 mod others;

@@ -53,3 +53,20 @@ async fn passwords_are_in_no_command_line_and_not_passed_on() {
     assert_eq!(ended.code, Some(122), "{ended:?}");
     assert!(!ended.errors.contains("a-secret-word"), "{ended:?}");
 }
+
+/// Nothing is sent in the clear that was to be encrypted.
+#[cfg(not(feature = "tls"))]
+#[tokio::test]
+async fn what_cannot_encrypt_says_so() {
+    let server = empty_server().await;
+    for (options, hint) in [
+        (&["--tls-ca", "/dev/null", "ls"][..], "--features cli,tls"),
+        (&["--tls-cert", "/dev/null", "--tls-key", "/dev/null", "ls"], "--features cli,tls"),
+        (&["--tls-ca", "/dev/null", "doctor"], "--features cli,tls"),
+        (&["--tls-cert", "/dev/null", "ls"], "--tls-key"),
+    ] {
+        let ended = done(&server, options).await;
+        assert_eq!((ended.code, &*ended.output), (Some(122), ""), "{options:?}: {ended:?}");
+        assert!(ended.errors.contains(hint), "{ended:?}");
+    }
+}

@@ -21,6 +21,9 @@ async fn no_server_is_unreachable() {
         &["ls"],
         &["ask", "/locks/a"],
         &["kick", "--yes", "/locks/a"],
+        &["deadlocks"],
+        &["watch", "--json", "/locks/a"],
+        &["top", "--json"],
         &["elect", "/locks/a", "--", "true"],
     ] {
         let command = zklock(&nowhere, &[&IMPATIENT[..], arguments].concat());

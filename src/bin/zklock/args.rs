@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit::TABLE;
 use crate::time::parse_duration;
@@ -18,6 +18,10 @@ Examples:
   zklock run --permits 4 /licences/cad -- ./render  at most four
   zklock show /locks/backup                         who holds it, and who waits
   zklock ls /locks                                  all locks below a path
+  zklock watch /locks/backup                        the same, live
+  zklock top /locks                                 the longest waits and holds, live
+  zklock deadlocks /locks                           sessions that wait for one another
+  zklock doctor /locks                              whether the servers are fit for locks
   zklock ask /locks/backup                          asks the holder to give it back
   zklock kick /locks/backup                         takes it away";
 
@@ -43,6 +47,15 @@ pub(crate) struct Connection {
     /// A file with user:password for digest authentication; by default, what is in ZKLOCK_AUTH
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
+    /// Encrypts, and trusts the certificates in this PEM file only
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// The certificate of this client, as PEM
+    #[arg(long, global = true, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its private key, as PEM
+    #[arg(long, global = true, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Only clients with the same authentication may use the nodes that are created
     #[arg(long, global = true)]
     pub(crate) creator_only: bool,
@@ -54,26 +67,26 @@ pub(crate) struct Connection {
     pub(crate) connect_timeout: Duration,
 }
 
+// Each is described where its arguments are: a description here would replace it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs a command under a lock
     Run(Run),
-    /// Runs a command for as long as this process is the elected leader, each time it is
     Elect(Elect),
-    /// Shows who holds a lock and who waits for it
     Show(Show),
-    /// Lists the locks and elections below a path
     Ls(Ls),
-    /// Asks the holders of a lock to give it back
+    Watch(Watch),
+    Top(Top),
+    Deadlocks(Deadlocks),
+    Doctor(Doctor),
     Ask(Ask),
-    /// Takes a lock away from its holders
     Kick(Kick),
+    Completions(Completions),
 }
 
-/// Runs a command under a lock. Its exit status is that of zklock.
+/// Runs a command under a lock
 ///
-/// The command finds its fencing token in ZKLOCK_TOKEN and the path of the lock in ZKLOCK_PATH. It is run without a
-/// shell. All signals that can be caught are forwarded to it; while zklock waits for the lock, SIGHUP, SIGINT,
+/// Exits with the status of the command. The command finds its fencing token in ZKLOCK_TOKEN and the path of the
+/// lock in ZKLOCK_PATH. It is run without a shell. All signals that can be caught are forwarded to it; while zklock waits for the lock, SIGHUP, SIGINT,
 /// SIGQUIT and SIGTERM end the wait, and others are ignored.
 ///
 /// Without a controlling terminal, the command has a process group of its own, and signals are sent to the whole
@@ -94,17 +107,26 @@ pub(crate) struct Run {
     /// Takes one of N permits; N must be the same everywhere
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) permits: Option<u32>,
-    /// How long the command has after SIGTERM when the lock is lost
+    #[command(flatten)]
+    pub(crate) supervised: Supervised,
+}
+
+// A command, and the path under which it runs. A description would replace that of what contains it.
+#[derive(Debug, Args)]
+pub(crate) struct Supervised {
+    /// How long the command has after SIGTERM when the lock is lost or the leadership ends
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) grace: Duration,
-    /// The path of the lock
+    /// The path of the lock or election
     pub(crate) path: String,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// Stands for election at a path, with the latch of Curator and zk-recipes, and runs a command while it leads.
+/// Runs a command for as long as this process is the elected leader, each time it is
+///
+/// Stands for election at a path, with the latch of Curator and zk-recipes.
 ///
 /// When the leadership ends, the command gets SIGTERM, and SIGKILL after --grace; then zklock stands for election
 /// again. When the command ends by itself, zklock resigns and ends with its exit status. Signals and the environment of
@@ -112,18 +134,13 @@ pub(crate) struct Run {
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct Elect {
-    /// How long the command has after SIGTERM when the leadership ends
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
-    pub(crate) grace: Duration,
-    /// The path of the election
-    pub(crate) path: String,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) supervised: Supervised,
 }
 
-/// Shows who holds a lock and who waits for it, in the order of the queue.
+/// Shows who holds a lock and who waits for it
 ///
+/// They are in the order of the queue.
 /// A path that does not exist is an error. Servers remove the path of a lock that has been unused for a while.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
@@ -134,7 +151,9 @@ pub(crate) struct Show {
     pub(crate) path: String,
 }
 
-/// Lists the locks, semaphores and elections below a path that somebody holds or waits for.
+/// Lists the locks, semaphores and elections below a path
+///
+/// Those that somebody holds or waits for.
 #[derive(Debug, Args)]
 pub(crate) struct Ls {
     /// Prints JSON
@@ -148,16 +167,107 @@ pub(crate) struct Ls {
     pub(crate) path: String,
 }
 
-/// Asks the holders of a lock to give it back. They decide: leaders resign, others must have been written for it.
+/// Shows who holds a lock and who waits for it, live
+///
+/// Press q, Esc or Ctrl-C to end.
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    #[command(flatten)]
+    pub(crate) live: Live,
+    /// The path of a lock, semaphore or election
+    pub(crate) path: String,
+}
+
+/// Shows the longest waits and holds below a path, live
+///
+/// The longest waits come first, then the longest holds. Press q, Esc or Ctrl-C to end.
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) live: Live,
+    /// Lists at most this many nodes each time
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
+    pub(crate) limit: usize,
+    /// Where to begin
+    #[arg(default_value = "/")]
+    pub(crate) path: String,
+}
+
+// What is shown again and again. A description would replace that of what contains it.
+#[derive(Debug, Args)]
+pub(crate) struct Live {
+    /// How long to wait before reading again
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub(crate) every: Duration,
+    /// Prints a line of JSON now and at each change, also without a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Finds sessions that wait for one another
+///
+/// Reads the locks and semaphores below the paths twice, and prints each cycle that it finds both times, with its
+/// holders and waiters. A session counts as one task, since nodes do not tell which task created them; in a
+/// program with independent tasks, a cycle may be no deadlock. Leader latches are left out, as candidates wait in
+/// several elections at once; leader selectors cannot be told from mutexes. Exits with 119 if there is a cycle.
+#[derive(Debug, Args)]
+pub(crate) struct Deadlocks {
+    /// Prints JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Stops after having listed this many nodes below each path
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = limit)]
+    pub(crate) limit: usize,
+    /// How long to wait between the two reads
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(crate) confirm_after: Duration,
+    /// Where to look
+    #[arg(default_value = "/")]
+    pub(crate) paths: Vec<String>,
+}
+
+/// Checks whether the servers are fit for locks
+///
+/// Looks at versions, settings and load, as far as the servers tell; the session timeout; a lock on a throwaway path;
+/// clocks; and who may change the given paths. Exits with 118 if there is a problem.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Prints JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Whose ACLs to check
+    pub(crate) paths: Vec<String>,
+}
+
+/// Prints a script by which a shell completes commands and options
+///
+/// For example: zklock completions bash > ~/.local/share/bash-completion/completions/zklock
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// Which one
+    pub(crate) shell: Shell,
+}
+
+/// Shells that can complete.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Asks the holders of a lock to give it back
+///
+/// They decide: leaders resign, others must have been written for it.
 #[derive(Debug, Args)]
 pub(crate) struct Ask {
     /// The path of a lock, semaphore or election
     pub(crate) path: String,
 }
 
-/// Takes a lock away from its holders, or from one participant, by deleting the node.
+/// Takes a lock away from its holders, or from one participant
 ///
-/// A holder that still works may not notice at once, while the next one begins. Without a terminal, --yes is needed.
+/// Deletes the node. A holder that still works may not notice at once, while the next one begins. Without a terminal, --yes is needed.
 #[derive(Debug, Args)]
 pub(crate) struct Kick {
     /// Only this one, a holder or a waiter: the name of its node, as `zklock show` prints it
@@ -168,6 +278,15 @@ pub(crate) struct Kick {
     pub(crate) yes: bool,
     /// The path of a lock, semaphore or election
     pub(crate) path: String,
+}
+
+/// No look follows another one at once.
+fn interval(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(100);
+    parse_duration(text).and_then(|time| match time >= LEAST {
+        true => Ok(time),
+        false => Err("give at least 100ms".into()),
+    })
 }
 
 fn limit(text: &str) -> Result<usize, String> {

@@ -6,7 +6,7 @@ use zk_recipes::operate;
 
 use crate::args::{Ask, Connection};
 use crate::exit::{Failure, print};
-use crate::queue::printable;
+use crate::queue::{identity, printable};
 
 pub(crate) async fn ask(connection: &Connection, args: &Ask) -> Result<ExitCode, Failure> {
     let client = connection.connect().await?;
@@ -15,10 +15,10 @@ pub(crate) async fn ask(connection: &Connection, args: &Ask) -> Result<ExitCode,
     let asked = asked?;
     let mut text = String::new();
     for holder in &asked {
-        text += &format!("asked {}, {}\n", printable(holder.node_path()), printable(&holder.id()));
+        text += &format!("asked {}, {}\n", printable(holder.node_path()), identity(holder));
     }
     if asked.is_empty() {
-        text = format!("{}: nobody holds it, so nobody was asked\n", printable(&args.path));
+        text = format!("{}: nobody holds it\n", printable(&args.path));
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,7 @@
 //! The client, as the options of the command line have it.
 
+#[cfg(feature = "tls")]
+use std::path::PathBuf;
 use std::time::Duration;
 
 use zk_recipes::{Client, ClientBuilder, zookeeper_client as zk};
@@ -29,7 +31,7 @@ impl Connection {
         self.session_timeout.saturating_add(self.connect_timeout.saturating_mul(TRIES))
     }
 
-    fn servers(&self) -> Result<&str, Failure> {
+    pub(crate) fn servers(&self) -> Result<&str, Failure> {
         self.connect.as_deref().filter(|servers| !servers.is_empty()).ok_or_else(|| {
             Failure::usage("which servers? Give --connect host:port[,host:port...], or set ZK_CONNECT")
         })
@@ -46,7 +48,46 @@ impl Connection {
         if self.creator_only {
             builder = builder.creator_only();
         }
+        if self.is_encrypted() {
+            builder = self.encrypted(builder)?;
+        }
         Ok(builder)
+    }
+
+    /// Whether the options of the command line ask for encryption.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls_ca.is_some() || self.tls_cert.is_some()
+    }
+
+    #[cfg(feature = "tls")]
+    fn encrypted(&self, builder: ClientBuilder) -> Result<ClientBuilder, Failure> {
+        let read = |file: &PathBuf| {
+            std::fs::read_to_string(file)
+                .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))
+        };
+        let mut options = zk::TlsOptions::new();
+        if let Some(file) = &self.tls_ca {
+            options = options
+                .with_pem_ca(&read(file)?)
+                .map_err(|error| Failure::usage(format!("no certificates in {}: {error}", file.display())))?;
+        }
+        if let Some((cert, key)) = self.tls_cert.as_ref().zip(self.tls_key.as_ref()) {
+            options = options.with_pem_identity(&read(cert)?, &read(key)?).map_err(|error| {
+                Failure::usage(format!(
+                    "{} and {} are not a certificate and its key: {error}",
+                    cert.display(),
+                    key.display()
+                ))
+            })?;
+        }
+        Ok(builder.tls(options))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn encrypted(&self, _: ClientBuilder) -> Result<ClientBuilder, Failure> {
+        Err(Failure::usage(
+            "this zklock cannot encrypt: install it with `cargo install zk-recipes --features cli,tls`",
+        ))
     }
 
     /// From a file or the environment only: everyone can read the command lines of others.
@@ -86,7 +127,7 @@ pub(crate) async fn children(client: &Client, path: &str) -> Result<Option<Vec<S
                 return Err(Failure::new(
                     OTHER,
                     format!(
-                        "cannot list {path}: no permission; authenticate with --auth-file or {AUTH} as one who has it"
+                        "cannot list {path}: no permission; authenticate with --auth-file or {AUTH} as a user who may read it"
                     ),
                 ));
             }

@@ -17,7 +17,7 @@ const MARGIN: Duration = Duration::from_secs(5);
 pub(crate) async fn elect(connection: &Connection, args: &Elect) -> Result<ExitCode, Failure> {
     // First of all, so that no signal can end this process while it has a node.
     let mut signals = Signals::listen()?;
-    let what = format!("the leadership {}", args.path);
+    let what = format!("the leadership {}", args.supervised.path);
     let client = signals.unless_told_to_end(&what, connection.connect()).await??;
     let done = lead(&client, args, &mut signals).await;
     client.close().await;
@@ -25,9 +25,9 @@ pub(crate) async fn elect(connection: &Connection, args: &Elect) -> Result<ExitC
 }
 
 async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<ExitCode, Failure> {
-    let path = &args.path;
+    let path = &args.supervised.path;
     // The node stays until the command has ended; it is killed before this grace is over.
-    let options = LeaderOptions::new().grace(args.grace.saturating_add(MARGIN));
+    let options = LeaderOptions::new().grace(args.supervised.grace.saturating_add(MARGIN));
     let latch = LeaderLatch::start(client, path, options)?;
     loop {
         let what = format!("the leadership {path}");
@@ -53,8 +53,9 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
 
 /// Runs the command for as long as the leadership lasts.
 async fn term(args: &Elect, leadership: &Leadership, signals: &mut Signals) -> Result<Ended<()>, Failure> {
-    let path = &args.path;
-    let running = Running::start(&args.command, &Held { path, token: leadership.fencing_token() })?;
+    let path = &args.supervised.path;
+    let running =
+        Running::start(&args.supervised.command, &Held { path, token: leadership.fencing_token() })?;
     let (running_until, ends) = oneshot::channel::<()>();
     // While this runs, a resignation waits. It is not the command itself, which must not be dropped but stopped.
     let work = leadership.run(ends);
@@ -66,7 +67,7 @@ async fn term(args: &Elect, leadership: &Leadership, signals: &mut Signals) -> R
         let stop = async {
             leadership.until_resigning(std::future::pending::<()>()).await;
         };
-        let ended = running.supervise(signals, stop, args.grace, announce).await;
+        let ended = running.supervise(signals, stop, args.supervised.grace, announce).await;
         drop(running_until);
         ended
     };

@@ -1,9 +1,16 @@
 //! The exit codes, and the failures that have them.
 
+use std::fmt;
+use std::io::{ErrorKind, Write};
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use zk_recipes::Error;
 
+/// `doctor` found a problem.
+pub(crate) const UNHEALTHY: u8 = 118;
+/// `deadlocks` found one.
+pub(crate) const DEADLOCK: u8 = 119;
 /// The lock was lost while the command ran.
 pub(crate) const LOST: u8 = 120;
 /// The servers cannot be reached.
@@ -24,6 +31,8 @@ pub(crate) const NOT_FOUND: u8 = 127;
 pub(crate) const TABLE: &str = "\
 Exit codes:
   the command's   it ran, and its lock was held to the end; 128 + n if signal n ended it
+  118  doctor found a problem
+  119  deadlocks found one
   120  the lock was lost while the command ran; the command was stopped
   121  the servers cannot be reached
   122  wrong arguments
@@ -32,7 +41,7 @@ Exit codes:
   125  any other failure, such as a missing permission
   126  the command cannot be executed
   127  the command was not found
-  128 + n  signal n ended the wait for the lock: 130 for SIGINT, 143 for SIGTERM";
+  128 + n  signal n ended the wait for the lock, or the display: 130 for SIGINT, 143 for SIGTERM";
 
 /// Why nothing came of it.
 #[derive(Debug)]
@@ -65,6 +74,12 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match &error {
@@ -80,7 +95,6 @@ impl From<Error> for Failure {
 
 /// Writes a line to the standard error, which the command under the lock shares: so it says from whom it is.
 pub(crate) fn say(message: &str) {
-    use std::io::Write;
     // Not `eprintln`, which panics where the other end is gone.
     let _ = writeln!(std::io::stderr(), "zklock: {message}");
 }
@@ -90,12 +104,15 @@ pub(crate) fn say(message: &str) {
 /// # Errors
 /// It cannot be written to. That its reader has seen enough, as in `zklock ls | head`, is none.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    use std::io::Write;
+    print_while_read(text).map(drop)
+}
+
+/// Does the same, and breaks once nobody reads any more.
+pub(crate) fn print_while_read(text: &str) -> Result<ControlFlow<()>, Failure> {
     let mut output = std::io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::other(format!("cannot write to the standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(error) => Err(Failure::other(format!("cannot write to the standard output: {error}"))),
     }
 }

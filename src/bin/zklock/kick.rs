@@ -7,7 +7,7 @@ use zk_recipes::{Client, Participant, operate};
 
 use crate::args::{Connection, Kick};
 use crate::exit::{ABSENT, Failure, OTHER, print, say};
-use crate::queue::{Queue, printable, state};
+use crate::queue::{Queue, identity, printable, state};
 use crate::time;
 
 pub(crate) async fn kick(connection: &Connection, args: &Kick) -> Result<ExitCode, Failure> {
@@ -35,7 +35,7 @@ async fn carry_out(client: &Client, args: &Kick) -> Result<(), Failure> {
                     "cannot find {name} in the queue of {path}: it may have left; `zklock show {path}` prints who is there"
                 ),
             )),
-            None => print(&format!("{path}: nobody holds it, so it was taken from nobody\n")),
+            None => print(&format!("{path}: nobody holds it\n")),
         };
     }
     if !args.yes {
@@ -48,7 +48,7 @@ async fn carry_out(client: &Client, args: &Kick) -> Result<(), Failure> {
             true => "taken from",
             false => "left by itself:",
         };
-        print(&format!("{path}: {outcome} {name}, {}\n", printable(&participant.id())))?;
+        print(&format!("{path}: {outcome} {name}, {}\n", identity(participant)))?;
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn confirm(queue: &Queue, concerned: &[&Participant]) -> Result<(), Failure> {
             printable(queue.name(participant)),
             state(participant),
             time::age(participant.age()),
-            printable(&participant.id()),
+            identity(participant),
         ));
     }
     say("take it away? If they still work, they may not notice at once. Type yes:");

@@ -7,11 +7,15 @@
 mod args;
 mod ask;
 mod child;
+mod completions;
 mod connect;
+mod deadlocks;
+mod doctor;
 mod elect;
 mod exit;
 mod json;
 mod kick;
+mod live;
 mod ls;
 mod queue;
 mod recipe;
@@ -20,6 +24,7 @@ mod show;
 mod signals;
 mod table;
 mod time;
+mod tree;
 
 use std::process::ExitCode;
 
@@ -54,6 +59,11 @@ async fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Elect(args) => elect::elect(connection, args).await,
         Command::Show(args) => show::show(connection, args).await,
         Command::Ls(args) => ls::ls(connection, args).await,
+        Command::Watch(args) => live::watch(connection, args).await,
+        Command::Top(args) => live::top(connection, args).await,
+        Command::Deadlocks(args) => deadlocks::deadlocks_below(connection, args).await,
+        Command::Doctor(args) => doctor::doctor(connection, args).await,
+        Command::Completions(args) => completions::completions(args),
         Command::Ask(args) => ask::ask(connection, args).await,
         Command::Kick(args) => kick::kick(connection, args).await,
     }

@@ -6,7 +6,7 @@ use zk_recipes::{Client, InterProcessMutex, LeaderObserver, Participant, ReadWri
 
 use crate::connect::{catch_up, children};
 use crate::exit::{ABSENT, Failure};
-use crate::recipe::{self, Recipe};
+use crate::recipe::{self, Recipe, Role};
 
 /// Who takes part at a path.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Queue {
         let Some(children) = children(client, &full_path).await? else {
             return Err(absent(&full_path));
         };
-        let recipe = Recipe::of(&children);
+        let recipe = recipe_of(client, &full_path, &children).await?;
         let participants = match recipe {
             None => Vec::new(),
             Some(recipe) => participants(client, path, recipe).await?,
@@ -50,6 +50,31 @@ impl Queue {
     pub(crate) fn name<'a>(&self, participant: &'a Participant) -> &'a str {
         let node = participant.node_path();
         node.strip_prefix(&self.full_path).map_or(node, |name| name.trim_start_matches('/'))
+    }
+}
+
+/// Finds out what a path is used for. While no one waits for permits, the servers remove the gate of a semaphore; then its
+/// leases tell.
+pub(crate) async fn recipe_of(
+    client: &Client,
+    full_path: &str,
+    names: &[String],
+) -> Result<Option<Recipe>, Failure> {
+    let recipe = Recipe::of(names);
+    if recipe.is_some() || !names.iter().any(|name| name == "leases") {
+        return Ok(recipe);
+    }
+    let leases = children(client, &format!("{full_path}/leases")).await?.unwrap_or_default();
+    let is_lease = |name: &String| matches!(recipe::participant(name), Some((Role::Lease, _)));
+    Ok(leases.iter().any(is_lease).then_some(Recipe::Semaphore))
+}
+
+/// How a participant is called. Who asks for a lock overwrites the name of the holder.
+pub(crate) fn identity(participant: &Participant) -> String {
+    match &*participant.id() {
+        "__REVOKE__" => "(asked to give it back)".into(),
+        "" => "-".into(),
+        id => printable(id),
     }
 }
 

@@ -117,6 +117,11 @@ mod tests {
             (&["latch-0000000001"], Some(Recipe::Latch)),
             (&["leases", "locks"], Some(Recipe::Semaphore)),
             (&["locks", "orders"], None),
+            // A group, a double barrier of this library and of Curator, and numbered kept nodes.
+            (&["web-1", "web-2"], None),
+            (&["_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-member-0000000000", "ready"], None),
+            (&["3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f", "ready"], None),
+            (&["_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-web-0000000003"], None),
             (&[], None),
         ] {
             let children: Vec<_> = children.iter().map(|name| (*name).to_owned()).collect();

@@ -17,7 +17,7 @@ use crate::signals::Signals;
 pub(crate) async fn run(connection: &Connection, args: &Run) -> Result<ExitCode, Failure> {
     // First of all, so that no signal can end this process while it has a node.
     let mut signals = Signals::listen()?;
-    let path = &args.path;
+    let path = &args.supervised.path;
     let client = match args.timeout {
         // One limit for all: it counts from now.
         Some(limit) if !limit.is_zero() => connection.connect_lazily()?,
@@ -35,7 +35,7 @@ async fn under_lock(
     patience: Duration,
     signals: &mut Signals,
 ) -> Result<ExitCode, Failure> {
-    let path = &args.path;
+    let path = &args.supervised.path;
     let lock = lock(client, args)?;
     let acquiring = async {
         tokio::select! {
@@ -63,7 +63,7 @@ async fn under_lock(
             ),
         ));
     };
-    let running = Running::start(&args.command, &Held { path, token: guard.fencing_token() });
+    let running = Running::start(&args.supervised.command, &Held { path, token: guard.fencing_token() });
     let running = match running {
         Ok(running) => running,
         Err(failure) => {
@@ -75,7 +75,7 @@ async fn under_lock(
     let announce = |reason: &LossReason| {
         say(&format!("the lock {path} was lost: {reason}; the command is told to end"));
     };
-    let ended = running.supervise(signals, guard.lost(), args.grace, announce).await?;
+    let ended = running.supervise(signals, guard.lost(), args.supervised.grace, announce).await?;
     let code = child::code(ended.status);
     if ended.stopped.is_some() {
         return Err(Failure::new(LOST, format!("the command was stopped ({})", ended.status)));
@@ -129,9 +129,9 @@ async fn release(guard: LockGuard) -> Result<(), Released> {
 
 fn lock(client: &Client, args: &Run) -> Result<Arc<dyn InterProcessLock>, Failure> {
     Ok(match args.permits {
-        Some(permits) => Arc::new(Semaphore::new(client, &args.path, permits)?),
-        None if args.shared => Arc::new(ReadWriteLock::new(client, &args.path)?.read().clone()),
-        None => Arc::new(InterProcessMutex::new(client, &args.path)?),
+        Some(permits) => Arc::new(Semaphore::new(client, &args.supervised.path, permits)?),
+        None if args.shared => Arc::new(ReadWriteLock::new(client, &args.supervised.path)?.read().clone()),
+        None => Arc::new(InterProcessMutex::new(client, &args.supervised.path)?),
     })
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::args::{Connection, Show};
 use crate::exit::{Failure, print};
 use crate::json;
-use crate::queue::{Queue, printable, role, state};
+use crate::queue::{Queue, identity, printable, role, state};
 use crate::table::{count, table};
 use crate::time;
 
@@ -57,7 +57,7 @@ fn as_text(queue: &Queue) -> String {
             format!("{:#x}", participant.session_id()),
             participant.fencing_token().to_string(),
             printable(queue.name(participant)),
-            printable(&participant.id()),
+            identity(participant),
         ]
     });
     let columns = ["PLACE", "STATE", "KIND", "AGE", "SINCE", "SESSION", "TOKEN", "NODE", "IDENTITY"];

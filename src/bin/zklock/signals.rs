@@ -56,6 +56,16 @@ impl Signals {
         }
     }
 
+    /// Waits for a signal that asks this process to end.
+    pub(crate) async fn ending(&mut self) -> i32 {
+        loop {
+            let signal = self.next().await;
+            if ENDING.contains(&signal.number) {
+                return signal.number;
+            }
+        }
+    }
+
     /// Waits for something before there is a command.
     ///
     /// # Errors
@@ -65,17 +75,9 @@ impl Signals {
         what: &str,
         future: impl Future<Output = T>,
     ) -> Result<T, Failure> {
-        let told = async {
-            loop {
-                let signal = self.next().await;
-                if ENDING.contains(&signal.number) {
-                    return signal.number;
-                }
-            }
-        };
         tokio::select! {
             biased;
-            number = told => {
+            number = self.ending() => {
                 let name = signal_hook::low_level::signal_name(number).unwrap_or("a signal");
                 Err(Failure::new(code_of(number), format!("{name} ended the wait for {what}; nothing was run")))
             }

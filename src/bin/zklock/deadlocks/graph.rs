@@ -1,0 +1,182 @@
+//! The wait-for graph over several queues. No I/O, no clock.
+//!
+//! An edge leads from each node to those that must be gone, or get on, before it can: from a waiter to those that its
+//! queue puts before it, and from a holder to what its session waits for elsewhere, since it is released by a program
+//! that may be blocked there.
+
+use std::collections::{HashMap, HashSet};
+
+/// What a participant's node is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Excludes all others of its queue.
+    Exclusive,
+    /// Excludes those that are exclusive.
+    Shared,
+    /// One permit of a semaphore.
+    Lease,
+    /// Waits at the gate of a semaphore: the first one there for a permit, others for the one before.
+    Gate,
+}
+
+/// One participant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The full path of its node.
+    pub(crate) node: String,
+    /// The transaction that created it. Together with the path it names one node, which never comes again.
+    pub(crate) czxid: i64,
+    pub(crate) session: i64,
+    pub(crate) part: Part,
+    pub(crate) is_holder: bool,
+}
+
+/// The participants of one queue: the holders, and the waiters in order.
+pub(crate) type Line = Vec<Entry>;
+
+/// What a node waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Waits {
+    /// For all of these.
+    All(Vec<usize>),
+    /// For any one of these.
+    Any(Vec<usize>),
+}
+
+/// The graph.
+#[derive(Debug)]
+pub(crate) struct Graph<'a> {
+    entries: Vec<&'a Entry>,
+    waits: Vec<Waits>,
+}
+
+impl<'a> Graph<'a> {
+    pub(crate) fn new(lines: &'a [Line]) -> Self {
+        let mut graph = Self { entries: Vec::new(), waits: Vec::new() };
+        let mut queues = Vec::new();
+        for (queue, line) in lines.iter().enumerate() {
+            let first = graph.entries.len();
+            for place in 0..line.len() {
+                graph.entries.push(&line[place]);
+                graph.waits.push(in_queue(line, place, first));
+                queues.push(queue);
+            }
+        }
+        graph.add_sessions(&queues);
+        graph
+    }
+
+    /// What remains of this graph if only those nodes count that were in the same state in an earlier one. All of them
+    /// were there at every moment in between; so a cycle of them is one that existed, and was not put together from
+    /// queues that were read one after the other.
+    pub(crate) fn since(mut self, earlier: &Self) -> Self {
+        let before: HashMap<_, _> =
+            earlier.entries.iter().zip(&earlier.waits).map(|(e, w)| (key(e), (e, w))).collect();
+        let keys = |graph: &Self, nodes: &[usize]| -> HashSet<_> {
+            nodes
+                .iter()
+                .map(|node| key(graph.entries[*node]))
+                .map(|(node, czxid)| (node.to_owned(), czxid))
+                .collect()
+        };
+        let is_same: Vec<bool> = (0..self.entries.len())
+            .map(|node| {
+                let entry = self.entries[node];
+                let Some((was, waited)) = before.get(&key(entry)) else { return false };
+                let has_moved = match (&self.waits[node], waited) {
+                    // One of them is gone, so a permit was free.
+                    (Waits::Any(now), Waits::Any(then)) => keys(&self, now) != keys(earlier, then),
+                    (Waits::All(_), Waits::All(_)) => false,
+                    _ => true,
+                };
+                was.is_holder == entry.is_holder && !has_moved
+            })
+            .collect();
+        for node in 0..self.entries.len() {
+            match &mut self.waits[node] {
+                waits if !is_same[node] => *waits = Waits::All(Vec::new()),
+                Waits::All(nodes) => nodes.retain(|node| is_same[*node]),
+                // The new one may leave at once.
+                Waits::Any(nodes) if nodes.iter().any(|node| !is_same[*node]) => nodes.clear(),
+                Waits::Any(_) => {}
+            }
+        }
+        self
+    }
+
+    pub(crate) fn entry(&self, node: usize) -> &'a Entry {
+        self.entries[node]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Those that a node waits for, and whether one of them is enough.
+    pub(crate) fn waits(&self, node: usize) -> (&[usize], bool) {
+        match &self.waits[node] {
+            Waits::All(nodes) => (nodes, false),
+            Waits::Any(nodes) => (nodes, true),
+        }
+    }
+
+    /// In how many places a session waits.
+    pub(crate) fn waiting_places(&self, session: i64) -> usize {
+        self.entries.iter().filter(|entry| entry.session == session && !entry.is_holder).count()
+    }
+
+    /// Leads from each holder to what its session waits for.
+    fn add_sessions(&mut self, queues: &[usize]) {
+        let mut waiting: HashMap<i64, Vec<usize>> = HashMap::new();
+        for (node, entry) in self.entries.iter().enumerate() {
+            // A node without a session is nobody's.
+            if !entry.is_holder && entry.session != 0 {
+                waiting.entry(entry.session).or_default().push(node);
+            }
+        }
+        for (node, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.is_holder) {
+            let Some(waiting) = waiting.get(&entry.session) else { continue };
+            let is_only_wait = waiting.len() == 1;
+            let elsewhere = waiting.iter().copied().filter(|other| {
+                queues[*other] != queues[node]
+                    || is_only_wait && may_wait_again(entry.part, self.entries[*other].part)
+            });
+            self.waits[node] = Waits::All(elsewhere.collect());
+        }
+    }
+}
+
+fn key(entry: &Entry) -> (&str, i64) {
+    (&entry.node, entry.czxid)
+}
+
+/// What a participant waits for in its queue, which is only the nearest of those that wait for one another.
+fn in_queue(line: &Line, place: usize, first: usize) -> Waits {
+    let entry = &line[place];
+    let before = |part| line[..place].iter().rposition(move |other| other.part == part);
+    let index = |place: usize| first + place;
+    let nearest = |part| before(part).map(index).into_iter().collect();
+    if entry.is_holder {
+        return Waits::All(Vec::new());
+    }
+    match entry.part {
+        Part::Shared => Waits::All(nearest(Part::Exclusive)),
+        Part::Exclusive => {
+            let from = before(Part::Exclusive).unwrap_or(0);
+            Waits::All((from..place).map(index).collect())
+        }
+        Part::Gate if before(Part::Gate).is_some() => Waits::All(nearest(Part::Gate)),
+        Part::Gate => {
+            Waits::Any((0..line.len()).filter(|place| line[*place].part == Part::Lease).map(index).collect())
+        }
+        Part::Lease => Waits::All(Vec::new()),
+    }
+}
+
+/// Whether the program that holds one node may itself have created another one in the same queue, and wait by it.
+///
+/// Re-entrant locks do not let it: then the other one is of an independent task. A reader that wants to write does, and
+/// who wants another permit.
+fn may_wait_again(held: Part, wanted: Part) -> bool {
+    matches!((held, wanted), (Part::Shared, Part::Exclusive) | (Part::Lease, Part::Gate))
+}

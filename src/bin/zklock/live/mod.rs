@@ -1,0 +1,146 @@
+//! `zklock watch` and `zklock top`: what is read again and again, until the user has seen enough.
+
+mod ages;
+mod screen;
+mod top;
+mod view;
+mod watch;
+
+use std::io::IsTerminal;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::sleep;
+use zk_recipes::Client;
+
+use crate::args::{self, Connection, Live};
+use crate::exit::{Failure, print_while_read, say};
+use crate::signals::{Signals, code_of};
+use crate::time::rfc3339;
+
+use self::screen::{Key, Screen};
+use self::view::View;
+
+pub(crate) async fn watch(connection: &Connection, args: &args::Watch) -> Result<ExitCode, Failure> {
+    live(connection, &args.live, async |client| watch::read(client, &args.path).await).await
+}
+
+pub(crate) async fn top(connection: &Connection, args: &args::Top) -> Result<ExitCode, Failure> {
+    let mut top = top::Top::new(args);
+    live(connection, &args.live, async |client| top.read(client).await).await
+}
+
+/// Reads and shows until the user or a signal ends it.
+async fn live(
+    connection: &Connection,
+    args: &Live,
+    read: impl AsyncFnMut(&Client) -> Result<View, Failure>,
+) -> Result<ExitCode, Failure> {
+    let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !args.json && !has_terminal {
+        return Err(Failure::usage(
+            "there is no terminal to show this on: give --json for a line at each change",
+        ));
+    }
+    // So that a signal leaves the terminal as it was.
+    let mut signals = Signals::listen()?;
+    let shown = async {
+        let client = connection.connect().await?;
+        let shown = match args.json {
+            true => print_changes(&client, args.every, read).await,
+            false => show(&client, args.every, read).await,
+        };
+        client.close().await;
+        shown
+    };
+    tokio::select! {
+        biased;
+        number = signals.ending() => Ok(code_of(number).into()),
+        shown = shown => shown.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// How long to wait before a view is read again.
+fn pause(every: Duration, view: &View) -> Duration {
+    every.saturating_mul(view.weight)
+}
+
+async fn print_changes(
+    client: &Client,
+    every: Duration,
+    mut read: impl AsyncFnMut(&Client) -> Result<View, Failure>,
+) -> Result<(), Failure> {
+    let mut last = None;
+    let mut has_failed = false;
+    loop {
+        let view = match read(client).await {
+            Ok(view) => view,
+            // The first look tells a path that was mistyped from one that is gone.
+            Err(failure) if last.is_none() => return Err(failure),
+            Err(failure) => {
+                if !std::mem::replace(&mut has_failed, true) {
+                    say(&failure.to_string());
+                }
+                sleep(every).await;
+                continue;
+            }
+        };
+        has_failed = false;
+        let pause = pause(every, &view);
+        if last.as_ref() != Some(&view.state) {
+            let mut line = view.json;
+            line["at"] = rfc3339(SystemTime::now()).into();
+            if print_while_read(&format!("{line}\n"))?.is_break() {
+                return Ok(());
+            }
+            last = Some(view.state);
+        }
+        sleep(pause).await;
+    }
+}
+
+async fn show(
+    client: &Client,
+    every: Duration,
+    mut read: impl AsyncFnMut(&Client) -> Result<View, Failure>,
+) -> Result<(), Failure> {
+    // What fails here is told on the terminal as it was.
+    let mut view = read(client).await?;
+    let mut screen = Screen::open()?;
+    loop {
+        screen.draw(&view)?;
+        let again = sleep(pause(every, &view));
+        if heed_keys_until(again, &mut screen, &view).await?.is_none() {
+            return Ok(());
+        }
+        let Some(looked) = heed_keys_until(read(client), &mut screen, &view).await? else {
+            return Ok(());
+        };
+        match looked {
+            Ok(fresh) => view = fresh,
+            Err(failure) => view.failure = Some(failure.to_string()),
+        }
+    }
+}
+
+/// Does what the keys say until `until` is ready. `None` if the user has seen enough.
+async fn heed_keys_until<T>(
+    until: impl Future<Output = T>,
+    screen: &mut Screen,
+    view: &View,
+) -> Result<Option<T>, Failure> {
+    let mut until = pin!(until);
+    loop {
+        tokio::select! {
+            biased;
+            key = screen.key() => match key {
+                Key::End => return Ok(None),
+                Key::Scroll(rows) => screen.scroll(rows, view),
+                Key::Redraw => {}
+            },
+            output = &mut until => return Ok(Some(output)),
+        }
+        screen.draw(view)?;
+    }
+}

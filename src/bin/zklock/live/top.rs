@@ -1,0 +1,135 @@
+//! The locks below a path, live.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::json;
+use zk_recipes::Client;
+
+use super::ages::Ages;
+use super::view::View;
+use crate::args;
+use crate::exit::Failure;
+use crate::ls;
+use crate::queue::{identity, printable};
+use crate::table::count;
+use crate::time;
+use crate::tree::{Place, Tree};
+
+/// Of how many locks the holder is named. No terminal shows more at once.
+const NAMED: usize = 100;
+
+/// What is known of the last look.
+#[derive(Debug)]
+pub(super) struct Top<'a> {
+    args: &'a args::Top,
+    ages: Ages,
+    /// The identities of holders, by their nodes.
+    names: HashMap<String, String>,
+}
+
+impl<'a> Top<'a> {
+    pub(super) fn new(args: &'a args::Top) -> Self {
+        Self { args, ages: Ages::default(), names: HashMap::new() }
+    }
+
+    pub(super) async fn read(&mut self, client: &Client) -> Result<View, Failure> {
+        let mut tree = Tree::read(client, &self.args.path, self.args.limit).await?;
+        let ends = tree.places.iter().flat_map(|place| [&place.first_holder, &place.first_waiter]).flatten();
+        self.ages.update(client, &ends.collect::<Vec<_>>()).await?;
+        // By dates, since ages grow while they are compared. The oldest come first, those without a date last.
+        tree.places.sort_by_key(|place| {
+            let since = |node: &Option<String>| Reverse(self.ages.since(node.as_ref()).map(Reverse));
+            (since(&place.first_waiter), since(&place.first_holder))
+        });
+        self.name_holders(client, &tree.places[..tree.places.len().min(NAMED)]).await?;
+        Ok(self.view(&tree))
+    }
+
+    async fn name_holders(&mut self, client: &Client, places: &[Place]) -> Result<(), Failure> {
+        let mut known = std::mem::take(&mut self.names);
+        let mut unnamed = Vec::new();
+        for place in places {
+            match place.first_holder.as_ref().and_then(|node| known.remove_entry(node)) {
+                Some((node, name)) => _ = self.names.insert(node, name),
+                None => unnamed.push(place),
+            }
+        }
+        for holder in ls::holders(client, &unnamed).await?.into_iter().flatten() {
+            self.names.insert(holder.node_path().to_owned(), identity(&holder));
+        }
+        Ok(())
+    }
+
+    fn view(&self, tree: &Tree) -> View {
+        let line = |place: &Place| {
+            let waited = self.ages.of(place.first_waiter.as_ref());
+            let held = self.ages.of(place.first_holder.as_ref());
+            (waited, held, place.first_holder.as_ref().and_then(|node| self.names.get(node)))
+        };
+        let rows = tree.places.iter().map(|place| {
+            let (waited, held, name) = line(place);
+            let age = |age: Option<Duration>| age.map_or("-".to_owned(), time::age);
+            vec![
+                printable(&place.path),
+                place.recipe.name().to_owned(),
+                age(waited),
+                age(held),
+                place.holders.to_string(),
+                place.waiters.to_string(),
+                name.cloned().unwrap_or_else(|| "-".into()),
+            ]
+        });
+        let millis = |age: Option<Duration>| age.and_then(|age| u64::try_from(age.as_millis()).ok());
+        let locks = tree.places.iter().map(|place| {
+            let (waited, held, name) = line(place);
+            json!({
+                "path": place.path,
+                "kind": place.recipe.name(),
+                "holders": place.holders,
+                "waiters": place.waiters,
+                "waited_ms": millis(waited),
+                "held_ms": millis(held),
+                "holder": name,
+            })
+        });
+        let waiters: usize = tree.places.iter().map(|place| place.waiters).sum();
+        let mut left_out = Vec::new();
+        if tree.is_truncated {
+            left_out.push(format!("all after {} nodes (--limit)", self.args.limit));
+        }
+        if !tree.unreadable.is_empty() {
+            left_out.push(format!("{} without permission", count(tree.unreadable.len(), "node")));
+        }
+        let mut state: Vec<_> = tree
+            .places
+            .iter()
+            .map(|place| {
+                let Place { path, holders, waiters, first_holder, first_waiter, .. } = place;
+                format!("{path} {holders} {waiters} {first_holder:?} {first_waiter:?}")
+            })
+            .collect();
+        // Not by age.
+        state.sort_unstable();
+        View {
+            title: format!(
+                "{}: {} in use, {}",
+                printable(&self.args.path),
+                count(tree.places.len(), "lock"),
+                count(waiters, "waiter")
+            ),
+            head: &["PATH", "KIND", "WAITED", "HELD", "HOLDERS", "WAITERS", "HOLDER"],
+            rows: rows.collect(),
+            note: Some(left_out.join(", ")).filter(|left_out| !left_out.is_empty()),
+            failure: None,
+            json: json!({
+                "locks": locks.collect::<Vec<_>>(),
+                "unreadable": tree.unreadable,
+                "is_truncated": tree.is_truncated,
+            }),
+            state,
+            weight: 1,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! `zklock watch` and `zklock top`.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use serde_json::Value;
+use tokio::process::Child;
+use zk_recipes::testing::TestingServer;
+
+use crate::support::{
+    acquire_in_task, bystander, connect, connect_many, empty_server, eventually, mutex, queue_of, within,
+};
+use crate::zklock::{Running, done, zklock};
+
+const OFTEN: [&str; 2] = ["--every", "100ms"];
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
+#[tokio::test]
+async fn without_a_terminal_it_refuses() {
+    let server = empty_server().await;
+    for command in [&["watch", "/locks/a"][..], &["top"]] {
+        let ended = done(&server, command).await;
+        assert_eq!((ended.code, &*ended.output), (Some(122), ""), "{ended:?}");
+        assert!(ended.errors.contains("--json"), "{ended:?}");
+    }
+    let absent = done(&server, &["watch", "--json", "/locks/a"]).await;
+    assert_eq!(absent.code, Some(123), "{absent:?}");
+}
+
+#[tokio::test]
+async fn each_change_is_a_line_of_json() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let [first, second] = connect_many(&server).await;
+    let guard = mutex(&first).acquire().await.unwrap();
+    let start = |arguments: &[&str]| {
+        Running::start(zklock(&server.connect_string(), &[arguments, &OFTEN, &["--json"]].concat()))
+    };
+    let mut watch = start(&["watch", "/locks/a"]);
+    let mut top = start(&["top", "/locks"]);
+    let states = |line: &str| {
+        let line = json(line);
+        let participants = line["participants"].as_array().unwrap().iter();
+        participants.map(|participant| participant["state"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let counts = |line: &str| {
+        let lock = &json(line)["locks"][0];
+        ["path", "holders", "waiters"].map(|key| lock[key].to_string())
+    };
+    assert_eq!(states(&watch.line().await), ["holder"]);
+    assert_eq!(counts(&top.line().await), ["\"/locks/a\"", "1", "0"]);
+    let waiting = acquire_in_task(&mutex(&second));
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    assert_eq!(states(&watch.line().await), ["holder", "waiting"]);
+    let line = top.line().await;
+    assert_eq!(counts(&line), ["\"/locks/a\"", "1", "1"]);
+    let lock = &json(&line)["locks"][0];
+    assert!(lock["held_ms"].as_u64() >= lock["waited_ms"].as_u64() && lock["waited_ms"].is_u64(), "{lock}");
+    guard.release().await.unwrap();
+    let _held = within(waiting).await.unwrap().unwrap();
+    assert_eq!(states(&watch.line().await), ["holder"]);
+    watch.send(Signal::TERM);
+    top.send(Signal::INT);
+    let (watch, top) = (watch.ended().await, top.ended().await);
+    assert_eq!((watch.code, &*watch.output), (Some(143), ""), "{watch:?}");
+    assert_eq!(top.code, Some(130), "{top:?}");
+}
+
+/// It must not go on for nobody.
+#[tokio::test]
+async fn it_ends_with_its_reader() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let mut command =
+        zklock(&server.connect_string(), &[&["watch", "--json", "/locks/a"][..], &OFTEN].concat());
+    let mut process = command.spawn().unwrap();
+    let mut output = tokio::io::BufReader::new(process.stdout.take().unwrap());
+    let mut line = String::new();
+    within(tokio::io::AsyncBufReadExt::read_line(&mut output, &mut line)).await.unwrap();
+    drop(output);
+    guard.release().await.unwrap();
+    assert_eq!(within(process.wait()).await.unwrap().code(), Some(0));
+}
+
+/// A terminal with the command in it.
+struct Shown {
+    process: Child,
+    /// The end of a terminal emulator.
+    keyboard: File,
+    /// The end of the command, to see the modes.
+    slave: File,
+    screen: Arc<Mutex<String>>,
+}
+
+impl Shown {
+    fn start(server: &TestingServer, arguments: &[&str]) -> Self {
+        let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let slave = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let slave = File::options().read(true).write(true).open(slave).unwrap();
+        tcsetwinsize(&slave, Winsize { ws_row: 20, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let mut command = zklock(&server.connect_string(), arguments);
+        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap());
+        let process = command.env("TERM", "xterm").spawn().unwrap();
+        let screen = Arc::<Mutex<String>>::default();
+        let keyboard = File::from(master);
+        let (mut output, seen) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count) = output.read(&mut bytes) {
+                seen.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        Self { process, keyboard, slave, screen }
+    }
+
+    async fn shows(&self, text: &str) {
+        eventually(text, || async { self.screen.lock().unwrap().contains(text).then_some(()) }).await;
+    }
+
+    fn is_raw(&self) -> bool {
+        !tcgetattr(&self.slave).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON)
+    }
+
+    /// Its exit code, with the terminal as it was.
+    async fn ended(mut self) -> Option<i32> {
+        let status = within(self.process.wait()).await.unwrap();
+        self.shows("\u{1b}[?1049l").await;
+        assert!(!self.is_raw(), "{:?}", self.screen);
+        status.code()
+    }
+}
+
+#[tokio::test]
+async fn it_is_shown_until_the_user_ends_it() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let _guard = mutex(&client).acquire().await.unwrap();
+    for (arguments, shown) in
+        [(&["watch", "/locks/a"][..], "/locks/a: mutex, 1 holder, 0 waiters"), (&["top"], "/: 1 lock in use")]
+    {
+        for key in [&b"q"[..], b"\x03", b"\x1b"] {
+            let mut terminal = Shown::start(&server, arguments);
+            terminal.shows(shown).await;
+            assert!(terminal.is_raw());
+            terminal.keyboard.write_all(key).unwrap();
+            assert_eq!(terminal.ended().await, Some(0), "{key:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_terminal_is_restored_after_signals_and_outages() {
+    let mut server = empty_server().await;
+    let client = connect(&server).await;
+    let _guard = mutex(&client).acquire().await.unwrap();
+    let terminal = Shown::start(&server, &["watch", "/locks/a"]);
+    terminal.shows("mutex").await;
+    let pid = Pid::from_raw(terminal.process.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(terminal.ended().await, Some(143));
+
+    let impatient = ["--session-timeout=2s", "--connect-timeout=300ms", "watch", "/locks/a"];
+    let mut terminal = Shown::start(&server, &[&impatient[..], &OFTEN].concat());
+    terminal.shows("mutex").await;
+    server.kill().await.unwrap();
+    terminal.shows("old: ").await;
+    terminal.keyboard.write_all(b"q").unwrap();
+    assert_eq!(terminal.ended().await, Some(0));
+}
