@@ -1,0 +1,7 @@
+//! Metrics, spans and warnings.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod metered;
+mod traced;
