@@ -1,0 +1,199 @@
+//! Watches a group in the background.
+
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt, join_all};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use zookeeper_client::{self as zk, EventType};
+
+use super::super::keeping::OwnSessions;
+use super::members::{Member, Members};
+use super::view::View;
+use crate::client::{Board, Client, Failures, RetryPolicy, Session, Watcher};
+use crate::error::Error;
+
+/// How many members are read at a time.
+const AT_ONCE: usize = 100;
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// The events of the members that are watched.
+type Events = FuturesUnordered<BoxFuture<'static, (String, EventType)>>;
+
+/// Follows the members until it is dropped.
+pub(super) async fn observe(client: &Client, path: &str, board: &Board<Members>) {
+    let policy = RetryPolicy::bounded_exponential_backoff(MIN_PAUSE, MAX_PAUSE, u32::MAX);
+    let mut failures = Failures::default();
+    loop {
+        let error = match client.session().await {
+            Ok(session) => {
+                let ended = tokio::select! {
+                    ended = follow(client, &session, path, board, &mut failures) => ended.err(),
+                    // A watch would report it only at the end of the session.
+                    () = client.disconnected() => None,
+                };
+                let path = path.to_owned();
+                ended.map(|source| Error::ZooKeeper { operation: "watch the group", path, source })
+            }
+            Err(error) => Some(error),
+        };
+        let last = board.get();
+        if last.is_current() {
+            board.show(last.stale());
+        }
+        if let Some(error) = error {
+            // This policy never gives up.
+            let _ = failures.pause_or(error, &policy).await;
+        }
+    }
+}
+
+/// Follows the members for as long as the connection lasts.
+async fn follow(
+    client: &Client,
+    session: &Session,
+    path: &str,
+    board: &Board<Members>,
+    failures: &mut Failures,
+) -> Result<(), zk::Error> {
+    let mut view = View::default();
+    let mut events = Events::new();
+    loop {
+        let (names, mut change) = list(session, path).await?;
+        // What they have reported has happened before the list, which may show the same name again.
+        while let Some(Some((name, event))) = events.next().now_or_never() {
+            if event == EventType::Session {
+                return Ok(());
+            }
+            // If only its payload has changed, it is read like a new one.
+            view.left(&name);
+        }
+        let names = view.listed(&names);
+        read_and_watch(client, session, path, names, &mut view, &mut events).await?;
+        failures.reset();
+        board.show(members(client, session, &view));
+        loop {
+            let (name, event) = tokio::select! {
+                biased;
+                event = change.changed() => match event {
+                    EventType::Session => return Ok(()),
+                    _ => break,
+                },
+                Some(event) = events.next() => event,
+            };
+            match event {
+                EventType::Session => return Ok(()),
+                EventType::NodeDeleted => view.left(&name),
+                _ => read_and_watch(client, session, path, vec![name], &mut view, &mut events).await?,
+            }
+            board.show(members(client, session, &view));
+        }
+    }
+}
+
+/// Lists the group, or waits for it to exist.
+async fn list(session: &Session, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
+    loop {
+        match session.watch_list(path).await {
+            Err(zk::Error::NoNode) => {}
+            listed => return listed,
+        }
+        let (exists, change) = session.watch_existence(path).await?;
+        if !exists {
+            return Ok((Vec::new(), change));
+        }
+    }
+}
+
+async fn read_and_watch(
+    client: &Client,
+    session: &Session,
+    path: &str,
+    names: Vec<String>,
+    view: &mut View,
+    events: &mut Events,
+) -> Result<(), zk::Error> {
+    for names in names.chunks(AT_ONCE) {
+        let reading = names.iter().map(|name| {
+            let path = format!("{path}/{name}");
+            async move {
+                match session.watch_data(&path).await {
+                    Ok((data, stat, watcher)) => {
+                        Ok(Some((Member::read(client.user_data(data), &stat), Some(watcher))))
+                    }
+                    Err(zk::Error::NoNode) => Ok(None),
+                    // Its events would not be seen either. It is read again with each list.
+                    Err(zk::Error::NoAuth) => Ok(hidden(session, &path).await?.map(|member| (member, None))),
+                    Err(error) => Err(error),
+                }
+            }
+        });
+        for (name, read) in names.iter().zip(join_all(reading).await) {
+            let member = read?.map(|(member, watcher)| {
+                if let Some(mut watcher) = watcher {
+                    let of = name.clone();
+                    events.push(async move { (of, watcher.changed().await) }.boxed());
+                }
+                member
+            });
+            view.read(name.clone(), member);
+        }
+    }
+    Ok(())
+}
+
+/// Reads members without watching them.
+pub(super) async fn read_all(
+    client: &Client,
+    session: &Session,
+    path: &str,
+    names: Vec<String>,
+) -> Result<Vec<(String, Option<Member>)>, zk::Error> {
+    let mut members = Vec::new();
+    for names in names.chunks(AT_ONCE) {
+        let reading = names.iter().map(|name| {
+            let path = format!("{path}/{name}");
+            async move {
+                match session.data(&path).await {
+                    Ok((data, stat)) => Ok(Some(Member::read(client.user_data(data), &stat))),
+                    Err(zk::Error::NoNode) => Ok(None),
+                    Err(zk::Error::NoAuth) => hidden(session, &path).await,
+                    Err(error) => Err(error),
+                }
+            }
+        });
+        for (name, read) in names.iter().zip(join_all(reading).await) {
+            members.push((name.clone(), read?));
+        }
+    }
+    Ok(members)
+}
+
+/// Looks at a member that may not be read.
+async fn hidden(session: &Session, path: &str) -> Result<Option<Member>, zk::Error> {
+    match session.stat(path).await {
+        Err(zk::Error::NoAuth) => Ok(Some(Member::UNSEEN)),
+        stat => Ok(stat?.map(|stat| Member::hidden(&stat))),
+    }
+}
+
+impl Member {
+    /// One of which the servers tell nothing but the name.
+    const UNSEEN: Self = Self { payload: None, czxid: 0, session: 0 };
+
+    fn read(payload: Vec<u8>, stat: &zk::Stat) -> Self {
+        Self { payload: Some(payload.into()), ..Self::hidden(stat) }
+    }
+
+    /// One that may not be read.
+    fn hidden(stat: &zk::Stat) -> Self {
+        Self { payload: None, czxid: stat.czxid, session: stat.ephemeral_owner }
+    }
+}
+
+/// Returns the members. What is left over from an earlier session of this client is none: the client is a member again when
+/// its present session is.
+pub(super) fn members(client: &Client, session: &Session, view: &View) -> Members {
+    let own = client.extension::<OwnSessions>();
+    Members::current(view.members(|member| !own.has_ended(member.session, session)))
+}

@@ -1,0 +1,380 @@
+//! The task that keeps a node.
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use zookeeper_client::EventType;
+
+use super::super::options::{NodeMode, PersistentNodeOptions};
+use super::super::state::NodeState;
+use super::decision::{self, Known, Sight};
+use super::paths::Claim;
+use super::progress::{Progress, Publisher, Wanted};
+use super::repairs;
+use super::requests::{Found, Trouble};
+use super::sessions::OwnSessions;
+use crate::client::{Board, Client, EphemeralNode, Failures, RetryPolicy, Session, Watcher, parent};
+use crate::error::{Error, Result};
+
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// How often a node is looked at while nothing is done about it.
+const GLANCE: Duration = Duration::from_secs(1);
+/// How often a node is looked at of which the servers may tell nothing, and a random part of it more.
+const LOOK_AGAIN: Duration = Duration::from_secs(4);
+
+/// Keeps a node until it is told to close.
+#[derive(Debug)]
+pub(in crate::nodes) struct Keeper {
+    /// For background work.
+    pub(super) client: Client,
+    pub(super) mode: NodeMode,
+    pub(super) creates_parents: bool,
+    /// As it was given, in full.
+    pub(super) given_path: Arc<str>,
+    /// The path of the node; `None` for one that is still to be numbered.
+    pub(super) path: Option<Arc<str>>,
+    pub(super) wanted: watch::Receiver<Wanted>,
+    pub(super) publisher: Publisher,
+    pub(super) sessions: Arc<OwnSessions>,
+    pub(super) closing: CancellationToken,
+    claim: Option<Claim>,
+    /// The session to which the rest refers.
+    pub(super) session: Option<Arc<Session>>,
+    pub(super) known: Option<Known>,
+    /// The latest watch on the path. It is kept until there is another: to remove it could cost that one its place.
+    pub(super) watch: Option<Watcher>,
+    /// A numbered node whose create has an unknown outcome.
+    pub(super) unnamed: Option<EphemeralNode>,
+    /// Whether a create in this session was sent.
+    pub(super) may_exist: bool,
+    /// Whether a create in this session has an unknown outcome.
+    pub(super) is_in_doubt: bool,
+    /// Whether someone else's node was there at the latest look.
+    pub(super) is_taken: bool,
+    /// The node of an earlier session that the latest look has shown.
+    pub(super) left_over: Option<i64>,
+    /// The node that is known to be readable. The servers may tell nothing of one that is not.
+    pub(super) readable: Option<i64>,
+    is_to_be_read: bool,
+}
+
+/// What the handle has of a keeper.
+#[derive(Debug)]
+pub(in crate::nodes) struct Kept {
+    pub(in crate::nodes) progress: watch::Receiver<Progress>,
+    pub(in crate::nodes) board: Board<NodeState>,
+}
+
+/// Why the node is left to itself.
+enum Rest {
+    /// It is there, or someone else's is; the watch shows when that changes.
+    Watched,
+    /// Others have changed it each time that it was looked at.
+    Restless,
+}
+
+impl Keeper {
+    /// Starts a keeper in the background.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`]: this client keeps a node at this path already.
+    pub(in crate::nodes) fn start(
+        client: &Client,
+        path: &Arc<str>,
+        options: &PersistentNodeOptions,
+        wanted: watch::Receiver<Wanted>,
+        closing: CancellationToken,
+    ) -> Result<Kept> {
+        let is_numbered = options.mode == NodeMode::EphemeralSequential;
+        let claim = (!is_numbered).then(|| Claim::new(client, path, &closing)).transpose()?;
+        let keeper = Self {
+            client: client.detached(),
+            mode: options.mode,
+            creates_parents: options.creates_parents,
+            given_path: path.clone(),
+            path: (!is_numbered).then(|| path.clone()),
+            wanted,
+            publisher: Publisher::new(client),
+            sessions: client.extension(),
+            closing,
+            claim,
+            session: None,
+            known: None,
+            watch: None,
+            unnamed: None,
+            may_exist: false,
+            is_in_doubt: false,
+            is_taken: false,
+            left_over: None,
+            readable: None,
+            is_to_be_read: false,
+        };
+        let kept = Kept { progress: keeper.publisher.progress(), board: keeper.publisher.board().clone() };
+        // The end of a session takes an ephemeral node along. One that belongs to no session is deleted before that.
+        let stay = (options.mode == NodeMode::Persistent).then(|| client.stay(Duration::ZERO));
+        client.spawn(async move {
+            keeper.run().await;
+            drop(stay);
+        });
+        Ok(kept)
+    }
+
+    async fn run(mut self) {
+        let over = self.client.closing();
+        let claim = self.claim.take();
+        let turn = async {
+            match &claim {
+                Some(claim) => claim.turn().await,
+                None => None,
+            }
+        };
+        let Some(_turn) = over.run_until_cancelled(turn).await else {
+            return self.publisher.ended(Err(Error::Closed));
+        };
+        let keeping = async {
+            self.keep().await;
+            self.remove().await
+        };
+        match over.run_until_cancelled(keeping).await {
+            Some(outcome) => self.publisher.ended(outcome),
+            None => {
+                self.publisher.ended(Err(Error::Closed));
+                self.outlive_client().await;
+            }
+        }
+    }
+
+    /// Keeps the node until it is to be closed.
+    async fn keep(&mut self) {
+        let mut failures = Failures::default();
+        let mut last_repair: (Option<Instant>, Duration) = (None, Duration::ZERO);
+        loop {
+            let session = match self.next_session().await {
+                None => return,
+                Some(Ok(session)) => session,
+                Some(Err(error)) => {
+                    if !error.is_retryable() {
+                        let generation = self.wanted.borrow_and_update().generation;
+                        self.fails(generation, error.clone());
+                    }
+                    self.pause_after(error, &mut failures).await;
+                    continue;
+                }
+            };
+            // It is not interrupted: what it has begun would have to be found out. Its requests end with the connection.
+            match self.settle(&session).await {
+                Ok(rest) => {
+                    failures.reset();
+                    let is_disturbed = match rest {
+                        Rest::Watched => self.rest(&session).await,
+                        Rest::Restless => true,
+                    };
+                    if is_disturbed {
+                        let (at, last) = last_repair;
+                        let pause = repairs::pause(last, at.map(|at| at.elapsed()));
+                        self.pause(sleep(pause)).await;
+                        last_repair = (Some(Instant::now()), pause);
+                    }
+                }
+                Err(Trouble::Passing(error)) if error.ends_session() => {}
+                Err(Trouble::Passing(error)) => self.pause_after(error, &mut failures).await,
+                Err(Trouble::Refused(error)) => {
+                    self.pause_after(error, &mut failures).await;
+                }
+            }
+        }
+    }
+
+    /// Waits for a session that accepts requests. Returns `None` if the node is to be closed.
+    async fn next_session(&mut self) -> Option<Result<Arc<Session>>> {
+        loop {
+            let last = self.session.clone().filter(|_| self.publisher.is_present());
+            let is_over = async {
+                match &last {
+                    Some(last) => last.ended().await,
+                    None => pending().await,
+                }
+            };
+            let session = tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return None,
+                () = is_over => {
+                    self.session_ended();
+                    continue;
+                }
+                session = self.client.session() => session,
+            };
+            if let Ok(session) = &session {
+                let is_same = self.session.as_ref().is_some_and(|last| last.epoch() == session.epoch());
+                if !is_same {
+                    self.session_ended();
+                    self.sessions.began(session);
+                    self.session = Some(session.clone());
+                }
+            }
+            return Some(session);
+        }
+    }
+
+    /// The session to which the node belonged is over.
+    fn session_ended(&mut self) {
+        self.session = None;
+        self.watch = None;
+        self.unnamed = None;
+        if self.mode != NodeMode::Persistent {
+            self.may_exist = false;
+            self.is_in_doubt = false;
+            self.known = None;
+            if self.publisher.is_present() {
+                self.publisher.show(NodeState::Absent);
+            }
+        }
+    }
+
+    /// Has the node there with the newest data, or someone else's.
+    async fn settle(&mut self, session: &Arc<Session>) -> Result<Rest, Trouble> {
+        /// More than it takes if no one interferes.
+        const MOST_STEPS: usize = 16;
+        self.left_over = None;
+        let mut next = None;
+        for _ in 0..MOST_STEPS {
+            let wanted = self.wanted.borrow_and_update().clone();
+            let is_to_be_read = std::mem::take(&mut self.is_to_be_read);
+            let step = next.unwrap_or_else(|| decision::first(self.known, self.is_taken, is_to_be_read));
+            let found = self.perform(session, step, &wanted).await.inspect_err(|trouble| {
+                if let Trouble::Refused(error) = trouble {
+                    self.fails(wanted.generation, error.clone());
+                }
+            })?;
+            match found {
+                Found::Next(step) => next = Some(step),
+                Found::Own { path, czxid } => {
+                    self.publisher.is_kept(&path, czxid, wanted.generation);
+                    return Ok(Rest::Watched);
+                }
+                Found::Strangers { path, owner } => {
+                    let session = owner.filter(|owner| *owner != 0);
+                    self.fails(wanted.generation, Error::NodeTaken { path: path.to_string(), session });
+                    return Ok(Rest::Watched);
+                }
+            }
+        }
+        Ok(Rest::Restless)
+    }
+
+    /// Waits until there is something to do. Returns whether others have changed the node.
+    async fn rest(&mut self, session: &Session) -> bool {
+        let is_told = !self.is_taken && self.readable.is_some_and(|czxid| self.publisher.shows(czxid));
+        let event = async {
+            match &mut self.watch {
+                Some(watch) => watch.changed().await,
+                None => pending().await,
+            }
+        };
+        let event = tokio::select! {
+            biased;
+            () = self.closing.cancelled() => return false,
+            event = event => event,
+            () = sleep(LOOK_AGAIN.mul_f64(1.0 + fastrand::f64() / 2.0)), if !is_told => {
+                self.is_to_be_read = true;
+                return false;
+            }
+            () = session.ended() => return false,
+            // The watch would report it only at the end of the session.
+            () = self.client.disconnected() => return false,
+            // The sender lives as long as the node is not to be closed.
+            Ok(()) = self.wanted.changed() => return false,
+        };
+        let was_own = self.publisher.is_present();
+        if event == EventType::NodeDeleted {
+            self.known = None;
+            if was_own {
+                self.publisher.show(NodeState::Absent);
+            }
+        }
+        // As soon as someone else's node is gone, it is our turn.
+        match event {
+            EventType::Session => false,
+            EventType::NodeDeleted => was_own,
+            _ => true,
+        }
+    }
+
+    /// Reports an error that waiting alone is not likely to change.
+    fn fails(&self, generation: u64, error: Error) {
+        self.publisher.refuses(generation, error.clone());
+        let state = match (&self.path, self.known) {
+            // Only its data could not be written.
+            (Some(path), Some(known)) => NodeState::Present { path: path.to_string(), czxid: known.czxid },
+            _ => NodeState::Blocked(error.clone()),
+        };
+        if self.publisher.show(state) {
+            tracing::warn!(path = &*self.given_path, %error, "cannot keep a node");
+        } else {
+            tracing::debug!(path = &*self.given_path, %error, "still cannot keep a node");
+        }
+    }
+
+    /// Pauses, longer with each consecutive failure. New data are tried at once.
+    async fn pause_after(&mut self, error: Error, failures: &mut Failures) {
+        let policy = RetryPolicy::bounded_exponential_backoff(MIN_PAUSE, MAX_PAUSE, u32::MAX);
+        // This policy never gives up.
+        self.pause(async { drop(failures.pause_or(error, &policy).await) }).await;
+    }
+
+    /// Pauses, and looks meanwhile whether what is shown is still right. Ends early if there is something to do.
+    async fn pause(&mut self, pause: impl Future<Output = ()>) {
+        let mut pause = pin!(pause);
+        let closing = self.closing.clone();
+        loop {
+            let session = self.session.clone();
+            let is_present = self.publisher.is_present();
+            let glance = async {
+                let (Some(session), Some(path)) = (&session, &self.path) else { return pending().await };
+                if !is_present && !self.is_taken {
+                    return pending().await;
+                }
+                sleep(GLANCE).await;
+                let looked = self.client.attempt_one(session, session.stat(path)).await;
+                Sight::of(looked).ok()
+            };
+            let is_over = async {
+                match &session {
+                    Some(session) if is_present => session.ended().await,
+                    _ => pending().await,
+                }
+            };
+            let sight = tokio::select! {
+                biased;
+                () = closing.cancelled() => return,
+                () = &mut pause => return,
+                () = is_over => return,
+                Ok(()) = self.wanted.changed() => return,
+                sight = glance => sight,
+            };
+            let is_gone = match sight {
+                Some(Sight::Nothing) => true,
+                Some(Sight::Node(seen)) => is_present && !self.publisher.shows(seen.czxid),
+                Some(Sight::Hidden) | None => false,
+            };
+            if is_gone && self.is_taken {
+                return;
+            }
+            if is_gone {
+                self.known = None;
+                self.publisher.show(NodeState::Absent);
+            }
+        }
+    }
+
+    /// The path of the parent; `None` for a node below the root.
+    pub(super) fn parent(&self) -> Option<&str> {
+        parent(&self.given_path)
+    }
+}

@@ -1,0 +1,14 @@
+//! What keeps a node: a task for each, on the client's runtime.
+
+mod decision;
+mod keeper;
+mod paths;
+mod progress;
+mod removal;
+mod repairs;
+mod requests;
+mod sessions;
+
+pub(super) use self::keeper::{Keeper, Kept};
+pub(super) use self::progress::{Progress, Wanted};
+pub(super) use self::sessions::OwnSessions;

@@ -1,0 +1,354 @@
+//! The requests about a kept node.
+
+use std::sync::Arc;
+
+use futures_util::future::join;
+use zookeeper_client::{self as zk, CreateMode};
+
+use super::super::options::NodeMode;
+use super::decision::{self, Data, Known, Seen, Sight, Step};
+use super::keeper::Keeper;
+use super::progress::Wanted;
+use crate::client::{CreateOutcome, EphemeralNode, NewNode, NodeForm, Session, Watcher, Write};
+use crate::error::Error;
+use crate::failure::Failure;
+
+/// What came of a step.
+pub(super) enum Found {
+    /// Another step is to be made.
+    Next(Step),
+    /// The own node is there with the wanted data.
+    Own { path: Arc<str>, czxid: i64 },
+    Strangers {
+        path: Arc<str>,
+        /// `None` if it may not be read.
+        owner: Option<i64>,
+    },
+}
+
+/// Why a step could not be made.
+pub(super) enum Trouble {
+    /// It is tried again when there is a connection.
+    Passing(Error),
+    Refused(Error),
+}
+
+impl Seen {
+    fn of(stat: &zk::Stat) -> Self {
+        Self { owner: stat.ephemeral_owner, czxid: stat.czxid, version: stat.version }
+    }
+}
+
+impl Sight {
+    /// # Errors
+    /// It is not known what is there.
+    pub(super) fn of(looked: Result<Option<zk::Stat>, zk::Error>) -> Result<Self, zk::Error> {
+        match looked {
+            Ok(stat) => Ok(stat.map_or(Self::Nothing, |stat| Self::Node(Seen::of(&stat)))),
+            Err(zk::Error::NoAuth) => Ok(Self::Hidden),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a look that sets a watch has given.
+type Looked = Result<(Option<zk::Stat>, Watcher), zk::Error>;
+
+impl Keeper {
+    /// Makes a step, and watches the node in the same round trip.
+    pub(super) async fn perform(
+        &mut self,
+        session: &Arc<Session>,
+        step: Step,
+        wanted: &Wanted,
+    ) -> Result<Found, Trouble> {
+        let Some(path) = self.path.clone() else { return self.number(session, wanted).await };
+        let looking = session.watch_stat(&path);
+        let looked = match step {
+            // Not steps to be made: they are what the last one has found.
+            Step::Look | Step::Rest | Step::Yield => self.client.attempt_one(session, looking).await,
+            Step::Create => {
+                self.may_exist = true;
+                let creating = self.create(session, &path, wanted);
+                let (created, looked) = self.both(session, creating, looking).await;
+                match created {
+                    Ok(made) => self.known = made,
+                    Err(zk::Error::NodeExists) => {}
+                    Err(zk::Error::NoNode) if self.creates_parents => {
+                        return self.make_parents(session).await;
+                    }
+                    Err(error) => return Err(self.create_failed("create", error)),
+                }
+                looked
+            }
+            Step::Replace { version } => {
+                self.may_exist = true;
+                let replacing = self.replace(session, &path, version, wanted);
+                let (replaced, looked) = self.both(session, replacing, looking).await;
+                if let Err(error) = replaced {
+                    return Err(self.create_failed("replace", error));
+                }
+                // If it was replaced, no one else can have made a node of this session.
+                let stat = looked.as_ref().ok().and_then(|(stat, _)| stat.as_ref());
+                let made = stat.filter(|stat| stat.ephemeral_owner == session.id());
+                let made = made.filter(|stat| replaced == Ok(true) && stat.version == 0);
+                self.known = made.map(|stat| Known {
+                    czxid: stat.czxid,
+                    version: 0,
+                    data: Data::Of(wanted.generation),
+                });
+                looked
+            }
+            Step::Compare => {
+                let comparing = self.compare(session, &path, wanted);
+                let (compared, looked) = self.both(session, comparing, looking).await;
+                match compared {
+                    Ok(known) => {
+                        self.known = Some(known);
+                        self.readable = Some(known.czxid);
+                    }
+                    Err(zk::Error::NoNode) => self.known = None,
+                    Err(zk::Error::NoAuth) => {
+                        if let Ok((Some(stat), _)) = &looked
+                            && !self.known.is_some_and(|known| known.is_of(&Seen::of(stat)))
+                        {
+                            // It is written to without having been read.
+                            let (czxid, version) = (stat.czxid, stat.version);
+                            self.known = Some(Known { czxid, version, data: Data::Other });
+                        }
+                    }
+                    Err(error) => return Err(self.trouble("read", error)),
+                }
+                looked
+            }
+            Step::Write { version } => {
+                let data = self.client.node_data(&wanted.data);
+                let writing = session.set_data(&path, &data, Some(version));
+                let (written, looked) = self.both(session, writing, looking).await;
+                let known = self.known.take();
+                match written {
+                    Ok(stat) => {
+                        self.known = known.map(|known| Known {
+                            version: stat.version,
+                            data: Data::Of(wanted.generation),
+                            ..known
+                        });
+                    }
+                    Err(zk::Error::NoNode | zk::Error::BadVersion) => {}
+                    Err(error) => {
+                        // What it has is not known any more if the reply was lost. Its version shows whether it was written.
+                        let is_refused = Failure::of(&error) == Failure::Refused;
+                        self.known =
+                            known.map(|known| if is_refused { known } else { known.of_unknown_data() });
+                        return Err(self.trouble("write to", error));
+                    }
+                }
+                looked
+            }
+        };
+        let sight = self.saw(looked).map_err(|error| self.trouble("look for", error))?;
+        Ok(self.decide(session, path, sight, wanted))
+    }
+
+    /// Keeps the watch of a look.
+    fn saw(&mut self, looked: Looked) -> Result<Sight, zk::Error> {
+        Sight::of(looked.map(|(stat, watcher)| {
+            self.watch = Some(watcher);
+            stat
+        }))
+        .inspect(|sight| {
+            if *sight == Sight::Hidden {
+                self.watch = None;
+            }
+        })
+    }
+
+    fn decide(&mut self, session: &Session, path: Arc<str>, sight: Sight, wanted: &Wanted) -> Found {
+        let has_ended = |id| self.sessions.has_ended(id, session);
+        let (known, left_over) = (self.known, self.left_over.take());
+        let generation = wanted.generation;
+        let step = decision::next(self.mode, sight, known, left_over, session.id(), has_ended, generation);
+        self.is_taken = step == Step::Yield;
+        match (step, sight, self.known) {
+            (Step::Rest, _, Some(known)) => Found::Own { path, czxid: known.czxid },
+            (Step::Yield, Sight::Node(seen), _) => {
+                self.known = None;
+                Found::Strangers { path, owner: Some(seen.owner) }
+            }
+            (Step::Yield, ..) => {
+                self.known = None;
+                Found::Strangers { path, owner: None }
+            }
+            (step, Sight::Node(seen), _) => {
+                self.left_over = Some(seen.czxid);
+                Found::Next(step)
+            }
+            (step, Sight::Nothing, _) => {
+                self.known = None;
+                Found::Next(step)
+            }
+            (step, Sight::Hidden, _) => Found::Next(step),
+        }
+    }
+
+    /// Makes two requests at once, in this order.
+    async fn both<A, B>(
+        &self,
+        session: &Session,
+        first: impl Future<Output = Result<A, zk::Error>>,
+        second: impl Future<Output = Result<B, zk::Error>>,
+    ) -> (Result<A, zk::Error>, Result<B, zk::Error>) {
+        let lost = || (Err(zk::Error::ConnectionLoss), Err(zk::Error::ConnectionLoss));
+        self.client.attempt(session, join(first, second)).await.unwrap_or_else(lost)
+    }
+
+    /// Returns what is known of the node that was created.
+    fn create(
+        &self,
+        session: &Arc<Session>,
+        path: &str,
+        wanted: &Wanted,
+    ) -> impl Future<Output = Result<Option<Known>, zk::Error>> + use<> {
+        let (session, client, path) = (session.clone(), self.client.clone(), path.to_owned());
+        let (is_persistent, wanted) = (self.mode == NodeMode::Persistent, wanted.clone());
+        async move {
+            let (data, acl) = (client.node_data(&wanted.data), client.acl_of(&path));
+            let czxid = if is_persistent {
+                Some(session.create_persistent(&path, &data, &acl).await?.czxid)
+            } else {
+                let node = NewNode { path: path.clone(), numbered: false, data, acl };
+                session.create(&node).await?.czxid
+            };
+            let data = Data::Of(wanted.generation);
+            Ok(czxid.map(|czxid| Known { czxid, version: 0, data }))
+        }
+    }
+
+    /// Replaces the node of an earlier session in one transaction. Returns false if the node has changed meanwhile.
+    fn replace(
+        &self,
+        session: &Arc<Session>,
+        path: &str,
+        version: i32,
+        wanted: &Wanted,
+    ) -> impl Future<Output = Result<bool, zk::Error>> + use<> {
+        let (session, client, path) = (session.clone(), self.client.clone(), path.to_owned());
+        let wanted = wanted.clone();
+        async move {
+            let (data, acl) = (client.node_data(&wanted.data), client.acl_of(&path));
+            let delete = Write::Delete { path: &path, version: Some(version) };
+            let create = Write::Create { path: &path, data: &data, mode: CreateMode::Ephemeral, acl: &acl };
+            match session.commit(&[delete, create]).await {
+                Ok(_) => Ok(true),
+                Err(zk::MultiWriteError::OperationFailed {
+                    source: zk::Error::NoNode | zk::Error::BadVersion | zk::Error::NodeExists,
+                    ..
+                }) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        }
+    }
+
+    fn compare(
+        &self,
+        session: &Arc<Session>,
+        path: &str,
+        wanted: &Wanted,
+    ) -> impl Future<Output = Result<Known, zk::Error>> + use<> {
+        let (session, client, path) = (session.clone(), self.client.clone(), path.to_owned());
+        let wanted = wanted.clone();
+        async move {
+            let (data, stat) = session.data(&path).await?;
+            // The same data may be compressed in another way.
+            let is_wanted = data == *client.node_data(&wanted.data) || client.user_data(data) == *wanted.data;
+            let data = if is_wanted { Data::Of(wanted.generation) } else { Data::Other };
+            Ok(Known { czxid: stat.czxid, version: stat.version, data })
+        }
+    }
+
+    /// Creates the node under protection, so that the server numbers it. It keeps the name for good.
+    async fn number(&mut self, session: &Arc<Session>, wanted: &Wanted) -> Result<Found, Trouble> {
+        let mut node = match self.unnamed.take() {
+            Some(mut node) => {
+                let settled = self.client.attempt_one(session, node.settle()).await;
+                if let Err(error) = settled {
+                    self.unnamed = Some(node);
+                    return Err(self.trouble("find", error));
+                }
+                if node.name().is_some() {
+                    return Ok(self.named(node, None));
+                }
+                self.new_node(session, wanted)
+            }
+            None => self.new_node(session, wanted),
+        };
+        self.may_exist = true;
+        let created = self.client.attempt_one(session, node.create()).await;
+        match created {
+            Ok(CreateOutcome::Created) => Ok(self.named(node, Some(wanted.generation))),
+            Ok(CreateOutcome::ParentMissing) if self.creates_parents => self.make_parents(session).await,
+            Ok(CreateOutcome::ParentMissing | CreateOutcome::GuardMissing) => {
+                Err(self.trouble("create", zk::Error::NoNode))
+            }
+            Ok(CreateOutcome::TooLarge) => {
+                let path = self.given_path.to_string();
+                Err(Trouble::Refused(Error::RequestTooLarge { operation: "create", path }))
+            }
+            Ok(CreateOutcome::Unknown(error)) => {
+                self.unnamed = Some(node);
+                Err(self.trouble("create", error))
+            }
+            Err(error) => {
+                if !node.is_unsent() {
+                    self.unnamed = Some(node).filter(|_| Failure::of(&error) != Failure::Refused);
+                }
+                Err(self.trouble("create", error))
+            }
+        }
+    }
+
+    fn new_node(&self, session: &Arc<Session>, wanted: &Wanted) -> EphemeralNode {
+        let (parent, name) = self.given_path.rsplit_once('/').unwrap_or_default();
+        let form = NodeForm { marker: name.to_owned().into(), number: None, data: Some(wanted.data.clone()) };
+        EphemeralNode::new(&self.client, session.clone(), &parent.into(), form)
+    }
+
+    /// Keeps the node at its path from now on.
+    fn named(&mut self, node: EphemeralNode, generation: Option<u64>) -> Found {
+        self.path = Some(node.path().into());
+        self.known = node.czxid().zip(generation).map(|(czxid, generation)| Known {
+            czxid,
+            version: 0,
+            data: Data::Of(generation),
+        });
+        node.forget();
+        Found::Next(Step::Look)
+    }
+
+    async fn make_parents(&self, session: &Arc<Session>) -> Result<Found, Trouble> {
+        let Some(parent) = self.parent() else { return Err(self.trouble("create", zk::Error::NoNode)) };
+        let making = self.client.attempt(session, self.client.make_parents(session, parent)).await;
+        match making.unwrap_or_else(|| Err((parent.to_owned(), zk::Error::ConnectionLoss))) {
+            Ok(()) => Ok(Found::Next(Step::Create)),
+            Err((path, source)) => Err(Trouble::of(Error::ZooKeeper { operation: "create", path, source })),
+        }
+    }
+
+    fn create_failed(&mut self, operation: &'static str, source: zk::Error) -> Trouble {
+        if Failure::of(&source) == Failure::Unknown {
+            self.is_in_doubt = true;
+        }
+        self.trouble(operation, source)
+    }
+
+    fn trouble(&self, operation: &'static str, source: zk::Error) -> Trouble {
+        let path = self.path.as_ref().unwrap_or(&self.given_path).to_string();
+        Trouble::of(Error::ZooKeeper { operation, path, source })
+    }
+}
+
+impl Trouble {
+    fn of(error: Error) -> Self {
+        if error.is_retryable() || error.ends_session() { Self::Passing(error) } else { Self::Refused(error) }
+    }
+}

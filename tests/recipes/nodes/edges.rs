@@ -1,0 +1,245 @@
+//! Rare uses of kept nodes and groups.
+
+use std::time::Duration;
+
+use zk_recipes::nodes::{Group, NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::{Client, Error, RetryPolicy};
+use zookeeper_client as zk;
+
+use super::{PATH, anyone, start};
+use crate::support::*;
+
+// "[`Error::NotConnected`]: the servers cannot be reached under the retry policy."
+#[tokio::test]
+async fn join_fails_when_the_servers_are_gone() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    zookeeper.mkdir("/g", &anyone(zk::CreateMode::Container)).await.unwrap();
+    let builder = Client::builder().session_timeout(Duration::from_secs(4)).drop_timeout(Duration::ZERO);
+    let builder = builder
+        .connection_timeout(Duration::from_secs(1))
+        .retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
+    let client = connected(builder, &proxy.connect_string()).await;
+    let lost = proxy.intercept(Request::Create, Fate::LoseRequest);
+    let group = Group::new(&client, "/g").unwrap();
+    let joining = tokio::spawn(async move { group.join("a", "1").await });
+    within(lost.happened()).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let error = tokio::time::timeout(BOUND, joining).await.expect("it waits for ever").unwrap();
+    assert!(error.is_err(), "{error:?}");
+}
+
+// "The session whose ephemeral node it is; `None` if it is no ephemeral node."
+#[tokio::test]
+async fn a_container_belongs_to_no_session() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    zookeeper.mkdir(PATH, &anyone(zk::CreateMode::Container)).await.unwrap();
+    let node = start(&client, NodeMode::Ephemeral);
+    let error = within(node.wait_present()).await.unwrap_err();
+    assert_eq!(error, Error::NodeTaken { path: PATH.into(), session: None });
+}
+
+/// Whether a second view of a group, started when the first one ends, sees what happens later.
+async fn replaced_view(held: Request) {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (watcher, other) = (connect_through(&proxy).await, connect(&server).await);
+    let group = Group::new(&watcher, "/g").unwrap();
+    let others = Group::new(&other, "/g").unwrap();
+    let a = within(others.join("a", "1")).await.unwrap();
+    let mut first = group.watch_members();
+    within(first.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap();
+    let held = proxy.intercept(held, Fate::HoldReply);
+    let mut second = group.watch_members();
+    within(held.happened()).await;
+    drop(first);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    held.release();
+    within(second.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    within(a.set_payload("2")).await.unwrap();
+    let changed = tokio::time::timeout(
+        Duration::from_secs(20),
+        second.wait_for(|members| members.get("a").unwrap().payload() == Some(b"2")),
+    );
+    assert!(changed.await.is_ok(), "the payload: {:?}", second.borrow());
+    let _b = within(others.join("b", "1")).await.unwrap();
+    let joined = tokio::time::timeout(Duration::from_secs(20), second.wait_for(|members| members.len() == 2));
+    assert!(joined.await.is_ok(), "who joins: {:?}", second.borrow());
+}
+
+// "Returns a receiver that always shows the latest members."
+#[tokio::test]
+async fn a_view_that_replaces_another_sees_who_joins() {
+    replaced_view(Request::GetChildren).await;
+}
+
+#[tokio::test]
+async fn a_view_that_replaces_another_sees_changes() {
+    replaced_view(Request::GetData).await;
+}
+
+// "Returns the payload; `None` if this client may not read it."
+#[tokio::test]
+async fn a_payload_arrives_as_it_was_given() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let gzip = {
+        // gzip of "x", as in the tests of the library.
+        let hex = "1f8b08000000000000ffab00008316dc8c01000000";
+        (0..hex.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+            .collect::<Vec<u8>>()
+    };
+    let group = Group::new(&client, "/g").unwrap();
+    let _member = within(group.join("a", gzip.clone())).await.unwrap();
+    let members = within(group.members()).await.unwrap();
+    assert_eq!(members.get("a").unwrap().payload(), Some(&gzip[..]));
+}
+
+// "[`Error::InvalidArgument`]: the data are larger than the servers accept": what is accepted can be created.
+#[tokio::test]
+async fn the_largest_data_are_kept() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent] {
+        let options = || PersistentNodeOptions::new().mode(mode);
+        let (mut fits, mut too_large) = (0, 2 << 20);
+        while too_large - fits > 1 {
+            let middle = (fits + too_large) / 2;
+            // On another path each time: a client keeps one node at a path.
+            match PersistentNode::start(
+                &Client::connect_lazily("127.0.0.1:1").unwrap(),
+                PATH,
+                vec![7; middle],
+                options(),
+            ) {
+                Ok(_) => fits = middle,
+                Err(_) => too_large = middle,
+            }
+        }
+        let node = PersistentNode::start(&client, PATH, vec![7; fits], options()).unwrap();
+        let path = within(node.wait_present()).await.unwrap();
+        assert_eq!(zookeeper.get_data(&path).await.unwrap().0.len(), fits);
+        within(node.set_data(vec![8; fits])).await.unwrap();
+        within(node.close()).await.unwrap();
+    }
+}
+
+// A numbered node below the root.
+#[tokio::test]
+async fn numbered_below_the_root() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let options = PersistentNodeOptions::new().mode(NodeMode::EphemeralSequential);
+    let node = PersistentNode::start(&client, "/m-", "ours", options).unwrap();
+    let path = within(node.wait_present()).await.unwrap();
+    assert!(path.starts_with("/_c_"), "{path}");
+    within(node.close()).await.unwrap();
+}
+
+// "While there is no connection, it is taken to exist until its session is known to have ended".
+#[tokio::test]
+async fn what_is_shown_ends_with_the_session() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let builder = Client::builder().session_timeout(Duration::from_secs(6)).drop_timeout(Duration::ZERO);
+    let client = connected(builder, &proxy.connect_string()).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    let mut state = node.watch_state();
+    within(state.wait_for(NodeState::is_present)).await.unwrap();
+    let session = session_id(&client).await;
+    let _ = zookeeper;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    within(client.watch_connection().wait_for(|state| *state == zk_recipes::ConnectionState::Lost))
+        .await
+        .unwrap();
+    let lost = std::time::Instant::now();
+    within(state.wait_for(|state| *state == NodeState::Absent)).await.unwrap();
+    assert!(lost.elapsed() < Duration::from_secs(1), "{:?} after {session:x} was over", lost.elapsed());
+}
+
+// Nothing waits for a borrow of a user: "Neither reads nor the writer wait for a borrow of a watcher."
+#[tokio::test(flavor = "multi_thread")]
+async fn borrows_hold_up_nothing() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let group = Group::new(&client, "/g").unwrap();
+    let member = within(group.join("a", "1")).await.unwrap();
+    let (state, mut members) = (member.watch_state(), group.watch_members());
+    within(members.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap();
+    tokio::task::block_in_place(|| {
+        let (_state, _members) = (state.borrow(), members.borrow());
+        let all = async {
+            for _ in 0..3 {
+                zookeeper.delete("/g/a", None).await.unwrap();
+                eventually("it is made again", async || {
+                    zookeeper.check_stat("/g/a").await.unwrap().map(drop)
+                })
+                .await;
+                within(member.set_payload("2")).await.unwrap();
+                assert_eq!(within(group.members()).await.unwrap().len(), 1);
+            }
+            zk_recipes::testing::kill_session(&client).await.unwrap();
+            eventually("it is made again", async || member.is_member().then_some(())).await;
+            within(member.leave()).await.unwrap();
+            let again = within(group.join("a", "3")).await.unwrap();
+            drop(again);
+            within(client.close()).await;
+        };
+        tokio::runtime::Handle::current().block_on(within(all));
+    });
+}
+
+// "Set whether missing parents are created": on a chroot, below a namespace.
+#[tokio::test]
+async fn below_a_chroot_and_a_namespace() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    zookeeper.mkdir("/ch/root", &anyone(zk::CreateMode::Persistent)).await.unwrap();
+    let client =
+        builder().namespace("n/s").connect(&format!("{}/ch/root", server.connect_string())).await.unwrap();
+    let group = Group::new(&client, "/g").unwrap();
+    let member = within(group.join("a", "1")).await.unwrap();
+    assert!(zookeeper.check_stat("/ch/root/n/s/g/a").await.unwrap().is_some());
+    assert_eq!(within(group.members()).await.unwrap().len(), 1);
+    let options = PersistentNodeOptions::new().mode(NodeMode::EphemeralSequential);
+    let node = PersistentNode::start(&client, "/s/m-", "ours", options).unwrap();
+    let path = within(node.wait_present()).await.unwrap();
+    zookeeper.delete(&format!("/ch/root{path}"), None).await.unwrap();
+    eventually("it is made again", async || {
+        zookeeper.check_stat(&format!("/ch/root{path}")).await.unwrap().map(drop)
+    })
+    .await;
+    zk_recipes::testing::kill_session(&client).await.unwrap();
+    within(node.set_data("newer")).await.unwrap();
+    within(node.close()).await.unwrap();
+    within(member.leave()).await.unwrap();
+    assert!(children(&zookeeper, "/ch/root/n/s/s").await.is_empty());
+}
+
+// "The client does not stay a member", wherever the join is dropped.
+#[tokio::test]
+async fn a_join_that_is_dropped_anywhere_leaves_nothing() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let group = Group::new(&client, "/g").unwrap();
+    for times in 1..30 {
+        let joined = poll_times(Box::pin(group.join("a", "1")), times).await;
+        drop(joined);
+        queue_of(&zookeeper, "/g", 0).await;
+        let joined = poll_times(Box::pin(group.join_within("a", "1", BOUND)), times).await;
+        drop(joined);
+        let member = within(group.join("a", "1")).await.unwrap();
+        drop(poll_times(Box::pin(member.set_payload("2")), times).await);
+        drop(poll_times(Box::pin(member.leave()), times).await);
+        queue_of(&zookeeper, "/g", 0).await;
+    }
+    drop(group);
+    assert_nothing_left(&server, &zookeeper, "/g").await;
+}

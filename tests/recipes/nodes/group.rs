@@ -1,0 +1,278 @@
+//! `Group` and `GroupMember`.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use zk_recipes::nodes::{Group, MemberChange, Members, NodeState};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::{Acl, AuthId, Client, Error, Permission};
+use zookeeper_client as zk;
+
+use crate::support::*;
+
+const PATH: &str = "/groups/g";
+
+fn group(client: &Client) -> Group {
+    Group::new(client, PATH).unwrap()
+}
+
+fn text(members: &Members) -> String {
+    let members = members
+        .iter()
+        .map(|(id, member)| format!("{id}={}", String::from_utf8_lossy(member.payload().unwrap_or(b"?"))));
+    members.collect::<Vec<_>>().join(" ")
+}
+
+async fn shows(members: &mut watch::Receiver<Members>, wanted: &str) -> Members {
+    let shown = |members: &Members| members.is_current() && text(members) == wanted;
+    let waiting = async { members.wait_for(shown).await.unwrap().clone() };
+    match tokio::time::timeout(BOUND, waiting).await {
+        Ok(shown) => shown,
+        Err(_) => panic!("{wanted:?} is not shown, but {:?}", members.borrow()),
+    }
+}
+
+#[tokio::test]
+async fn members_see_each_other_come_change_and_go() {
+    let server = empty_server().await;
+    let [one, two] = connect_many(&server).await;
+    let mut seen = group(&one).watch_members();
+    assert!(!seen.borrow_and_update().is_current(), "nothing is known yet");
+    // Before there is a group.
+    shows(&mut seen, "").await;
+    assert_eq!(text(&within(group(&one).members()).await.unwrap()), "");
+
+    let a = within(group(&one).join("a", "1")).await.unwrap();
+    let mut before = shows(&mut seen, "a=1").await;
+    let b = within(group(&two).join("b", "2")).await.unwrap();
+    assert_eq!(text(&within(group(&one).members()).await.unwrap()), "a=1 b=2", "at once");
+    let now = shows(&mut seen, "a=1 b=2").await;
+    let member = now.get("b").unwrap().clone();
+    assert_eq!(member.session_id(), session_id(&two).await);
+    assert_eq!(now.changes_since(&before), [MemberChange::Joined { id: "b".into(), member }]);
+    within(b.set_payload("3")).await.unwrap();
+    assert_eq!((b.payload(), b.is_member()), (b"3".to_vec(), true));
+    before = now;
+    let now = shows(&mut seen, "a=1 b=3").await;
+    assert!(matches!(&now.changes_since(&before)[..], [MemberChange::Changed { id, .. }] if id == "b"));
+    within(b.leave()).await.unwrap();
+    before = now;
+    let now = shows(&mut seen, "a=1").await;
+    assert!(matches!(&now.changes_since(&before)[..], [MemberChange::Left { id, .. }] if id == "b"));
+    drop(a);
+    shows(&mut seen, "").await;
+    drop(seen);
+    queue_of(&bystander(&server).await, PATH, 0).await;
+    all_watches(&server, 0).await;
+}
+
+#[tokio::test]
+async fn an_id_has_one_member() {
+    let server = empty_server().await;
+    let [one, two] = connect_many(&server).await;
+    let first = within(group(&one).join("a", "1")).await.unwrap();
+    let taken = Error::NodeTaken { path: format!("{PATH}/a"), session: Some(session_id(&one).await) };
+    assert_eq!(within(group(&two).join("a", "2")).await.unwrap_err(), taken);
+    let brief = Duration::from_millis(300);
+    assert_eq!(within(group(&two).join_within("a", "2", brief)).await.unwrap_err(), taken);
+    let again = within(group(&one).join("a", "2")).await.unwrap_err();
+    assert!(matches!(again, Error::InvalidArgument { .. }), "{again}");
+    for id in ["", "a/b"] {
+        let error = within(group(&one).join(id, "")).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { argument: "id", .. }), "{error}");
+    }
+    assert!(matches!(within(group(&one).join("..", "")).await, Err(Error::InvalidPath { .. })));
+    assert_eq!(text(&within(group(&two).members()).await.unwrap()), "a=1", "it was left alone");
+
+    // It waits for the end of the other session.
+    let waiting = group(&two);
+    let waiting = tokio::spawn(async move { waiting.join_within("a", "2", BOUND).await });
+    let path = format!("{PATH}/a");
+    watches_with_holders_on(&server, &path).await;
+    drop(first);
+    let second = within(waiting).await.unwrap().unwrap();
+    assert_eq!(text(&within(group(&two).members()).await.unwrap()), "a=2");
+    drop(second);
+    // Who gives up joining is no member.
+    let group = group(&two);
+    poll_times(Box::pin(group.join("b", "2")), 1).await;
+    queue_of(&bystander(&server).await, PATH, 0).await;
+}
+
+/// Waits until someone besides its owner watches the node.
+async fn watches_with_holders_on(server: &zk_recipes::testing::TestingServer, path: &str) {
+    eventually("both watch the node", async || {
+        let watches = server.four_letter_word("wchp").await.unwrap();
+        let watchers = watches.split(path).nth(1)?.lines().skip(1);
+        let watchers = watchers.take_while(|line| line.trim_start().starts_with("0x")).count();
+        (watchers >= 2).then_some(())
+    })
+    .await;
+}
+
+// Curator lists itself while its session is over, and shows the others as if it knew.
+#[tokio::test]
+async fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let builder = || Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
+    let cut_off = builder().connect(&proxy.connect_string()).await.unwrap();
+    let other = connect(&server).await;
+    let a = within(group(&cut_off).join("a", "1")).await.unwrap();
+    let b = within(group(&other).join("b", "2")).await.unwrap();
+    let (mut seen, mut seen_by_other) = (group(&cut_off).watch_members(), group(&other).watch_members());
+    let before = shows(&mut seen, "a=1 b=2").await;
+    let before_by_other = shows(&mut seen_by_other, "a=1 b=2").await;
+
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let stale = within(seen.wait_for(|members| !members.is_current())).await.unwrap().clone();
+    assert_eq!(text(&stale), "a=1 b=2");
+    within(a.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
+    assert!(!a.is_member());
+    shows(&mut seen_by_other, "b=2").await;
+    within(b.set_payload("3")).await.unwrap();
+    proxy.refuse_connections(false).unwrap();
+    let now = shows(&mut seen, "a=1 b=3").await;
+    let changes = now.changes_since(&before);
+    assert!(
+        matches!(
+            &changes[..],
+            [MemberChange::Left { id: left, .. }, MemberChange::Joined { id: joined, .. }, MemberChange::Changed { .. }]
+                if left == "a" && joined == "a"
+        ),
+        "{changes:?}"
+    );
+    let now = shows(&mut seen_by_other, "a=1 b=3").await;
+    assert_eq!(now.changes_since(&before_by_other).len(), 3);
+}
+
+#[tokio::test]
+async fn the_view_is_right_after_any_loss() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let watcher = connect_through(&proxy).await;
+    let client = connect(&server).await;
+    let mut seen = group(&watcher).watch_members();
+    shows(&mut seen, "").await;
+    let members = futures_util::future::join_all((0..5).map(|i| {
+        let group = group(&client);
+        async move { within(group.join(&i.to_string(), "x")).await.unwrap() }
+    }));
+    let mut members = members.await;
+    shows(&mut seen, "0=x 1=x 2=x 3=x 4=x").await;
+    for round in 0..4 {
+        match round {
+            0 => proxy.cut(),
+            1 => kill_session(&watcher).await.unwrap(),
+            2 => kill_session(&client).await.unwrap(),
+            _ => {
+                let lost = proxy.intercept(Request::GetChildren, Fate::LoseReply);
+                drop(members.pop());
+                within(lost.happened()).await;
+                shows(&mut seen, "0=0 1=1 2=2 3=3").await;
+                continue;
+            }
+        }
+        // While the watcher is away, or just back.
+        for (i, member) in members.iter().enumerate() {
+            within(member.set_payload(i.to_string())).await.unwrap();
+        }
+        shows(&mut seen, "0=0 1=1 2=2 3=3 4=4").await;
+    }
+    drop(members);
+    shows(&mut seen, "").await;
+    drop(seen);
+    queue_of(&bystander(&server).await, PATH, 0).await;
+    all_watches(&server, 0).await;
+}
+
+#[tokio::test]
+async fn members_that_may_not_be_read_are_members() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let own = vec![Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+    let secretive = builder().auth("digest", "secretive:secret");
+    let secretive = secretive.acl_for_path(move |path| path.ends_with("/s").then(|| own.clone()));
+    let secretive = secretive.connect(&server.connect_string()).await.unwrap();
+    let member = within(group(&secretive).join("s", "secret")).await.unwrap();
+    let mut seen = group(&client).watch_members();
+    let members = shows(&mut seen, "s=?").await;
+    // Newer servers do not tell whose it is.
+    let is_told = bystander(&server).await.check_stat(&format!("{PATH}/s")).await.is_ok();
+    let session = if is_told { session_id(&secretive).await } else { 0 };
+    assert_eq!(members.get("s").unwrap().session_id(), session);
+    assert_eq!(text(&within(group(&client).members()).await.unwrap()), "s=?");
+    drop(member);
+    shows(&mut seen, "").await;
+}
+
+#[tokio::test]
+async fn it_takes_few_requests() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (watcher, client) = (connect_through(&proxy).await, connect(&server).await);
+    let members = futures_util::future::join_all((0..20).map(|i| {
+        let group = group(&client);
+        async move { within(group.join(&i.to_string(), "x")).await.unwrap() }
+    }));
+    let members = members.await;
+    proxy.take_requests();
+    let mut seen = group(&watcher).watch_members();
+    within(seen.wait_for(|members| members.len() == 20)).await.unwrap();
+    let requests = proxy.take_requests();
+    assert_eq!(requests.len(), 21, "{requests:?}");
+    let another = within(group(&client).join("another", "x")).await.unwrap();
+    within(seen.wait_for(|members| members.len() == 21)).await.unwrap();
+    assert_eq!(proxy.take_requests(), [Request::GetChildren, Request::GetData]);
+    within(members[7].set_payload("y")).await.unwrap();
+    within(seen.wait_for(|members| members.get("7").unwrap().payload() == Some(b"y"))).await.unwrap();
+    assert_eq!(proxy.take_requests(), [Request::GetData]);
+    within(another.leave()).await.unwrap();
+    within(seen.wait_for(|members| members.len() == 20)).await.unwrap();
+    let requests = proxy.take_requests();
+    assert!(requests.iter().all(|request| *request == Request::GetChildren), "{requests:?}");
+}
+
+#[tokio::test]
+async fn a_group_that_may_not_be_listed_is_tried_again() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let acl = [Acl::new(Permission::CREATE | Permission::ADMIN, AuthId::anyone())];
+    let container = zk::CreateMode::Container;
+    zookeeper.create("/groups", b"", &container.with_acls(zk::Acls::anyone_all())).await.unwrap();
+    zookeeper.create(PATH, b"", &container.with_acls(zk::Acls::new(&acl))).await.unwrap();
+    let member = within(group(&client).join("a", "1")).await.unwrap();
+    let mut seen = group(&client).watch_members();
+    let error = within(group(&client).members()).await.unwrap_err();
+    assert!(matches!(error, Error::ZooKeeper { source: zk::Error::NoAuth, .. }), "{error}");
+    assert!(!seen.borrow_and_update().is_current());
+    zookeeper.set_acl(PATH, &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    shows(&mut seen, "a=1").await;
+    within(client.close()).await;
+    within(seen.wait_for(|members| !members.is_current())).await.unwrap();
+    assert!(within(seen.changed()).await.is_err(), "it ends with the client");
+    assert_eq!(within(member.leave()).await, Err(Error::Closed));
+}
+
+#[tokio::test]
+async fn threads_have_the_same() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    tokio::task::spawn_blocking(move || {
+        use zk_recipes::blocking;
+        let group = blocking::nodes::Group::new(&blocking::Client::from(client), PATH).unwrap();
+        let a = group.join("a", "1").unwrap();
+        let b = group.join_within("b", "2", BOUND).unwrap();
+        assert_eq!(text(&group.members().unwrap()), "a=1 b=2");
+        b.set_payload("3").unwrap();
+        let mut seen = group.watch_members();
+        while text(&seen.next_within(BOUND).unwrap().expect("it comes")) != "a=1 b=3" {}
+        assert_eq!((a.id(), a.payload(), a.is_member(), group.path()), ("a", b"1".to_vec(), true, PATH));
+        assert!(a.state().is_present());
+        a.leave().unwrap();
+        b.leave().unwrap();
+    })
+    .await
+    .unwrap();
+}

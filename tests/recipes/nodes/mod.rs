@@ -1,0 +1,40 @@
+//! Nodes that are there as long as a value lives.
+
+mod disturbed;
+mod edges;
+mod group;
+mod persistent_node;
+mod removal;
+mod takeovers;
+mod unreadable;
+
+use zk_recipes::Client;
+use zk_recipes::nodes::{NodeMode, PersistentNode, PersistentNodeOptions};
+use zookeeper_client as zk;
+
+const PATH: &str = "/kept/a";
+
+fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
+    mode.with_acls(zk::Acls::anyone_all())
+}
+
+fn start(client: &Client, mode: NodeMode) -> PersistentNode {
+    PersistentNode::start(client, PATH, "ours", PersistentNodeOptions::new().mode(mode)).unwrap()
+}
+
+async fn data(zookeeper: &zk::Client, path: &str) -> Option<String> {
+    match zookeeper.get_data(path).await {
+        Err(zk::Error::NoNode) => None,
+        data => Some(String::from_utf8(data.unwrap().0).unwrap()),
+    }
+}
+
+async fn make_parent(zookeeper: &zk::Client) {
+    zookeeper.mkdir("/kept", &anyone(zk::CreateMode::Container)).await.unwrap();
+}
+
+/// Puts a node of its own in the place of the kept one.
+async fn take_over(zookeeper: &zk::Client) {
+    zookeeper.delete(PATH, None).await.unwrap();
+    zookeeper.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+}

@@ -1,0 +1,457 @@
+//! `PersistentNode`.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use zk_recipes::nodes::{NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::{Acl, AuthId, Client, Error, Permission};
+use zookeeper_client as zk;
+
+use crate::support::*;
+
+const PATH: &str = "/kept/a";
+
+fn ephemeral(client: &Client, data: &str) -> PersistentNode {
+    PersistentNode::start(client, PATH, data, PersistentNodeOptions::new()).unwrap()
+}
+
+fn with(client: &Client, options: PersistentNodeOptions) -> PersistentNode {
+    PersistentNode::start(client, PATH, "ours", options).unwrap()
+}
+
+async fn data(zookeeper: &zk::Client, path: &str) -> String {
+    String::from_utf8(zookeeper.get_data(path).await.unwrap().0).unwrap()
+}
+
+async fn stat(zookeeper: &zk::Client, path: &str) -> Option<zk::Stat> {
+    zookeeper.check_stat(path).await.unwrap()
+}
+
+async fn czxid(state: &mut watch::Receiver<NodeState>) -> i64 {
+    match &*within(state.wait_for(NodeState::is_present)).await.unwrap() {
+        NodeState::Present { czxid, .. } => *czxid,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until the node is there, and is another one than before.
+async fn made_again(state: &mut watch::Receiver<NodeState>, before: i64) -> i64 {
+    let is_new = |state: &NodeState| matches!(state, NodeState::Present { czxid, .. } if *czxid != before);
+    match &*within(state.wait_for(is_new)).await.unwrap() {
+        NodeState::Present { czxid, .. } => *czxid,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn blocked(state: &mut watch::Receiver<NodeState>) -> Error {
+    let is_blocked = |state: &NodeState| matches!(state, NodeState::Blocked(_));
+    match &*within(state.wait_for(is_blocked)).await.unwrap() {
+        NodeState::Blocked(error) => error.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Makes a node of someone else's at the path, which everybody may change.
+async fn make(zookeeper: &zk::Client, mode: zk::CreateMode) {
+    let containers = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
+    zookeeper.mkdir("/kept", &containers).await.unwrap();
+    zookeeper.create(PATH, b"theirs", &mode.with_acls(zk::Acls::anyone_all())).await.unwrap();
+}
+
+#[tokio::test]
+async fn it_is_there_as_long_as_its_value_lives() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let node = ephemeral(&client, "one");
+    assert_eq!(within(node.wait_present()).await.unwrap(), PATH);
+    assert_eq!(data(&zookeeper, PATH).await, "one");
+    let stat_before = stat(&zookeeper, PATH).await.unwrap();
+    assert_eq!(stat_before.ephemeral_owner, session_id(&client).await);
+    assert_eq!(node.state(), NodeState::Present { path: PATH.into(), czxid: stat_before.czxid });
+
+    within(node.set_data("two")).await.unwrap();
+    assert_eq!((data(&zookeeper, PATH).await.as_str(), node.data()), ("two", b"two".to_vec()));
+    let mut state = node.watch_state();
+    within(node.close()).await.unwrap();
+    assert_eq!(stat(&zookeeper, PATH).await, None);
+    within(state.wait_for(|state| *state == NodeState::Closed)).await.unwrap();
+
+    // Dropped: the same in the background. The next one at the path waits for that.
+    let node = ephemeral(&client, "three");
+    within(node.wait_present()).await.unwrap();
+    drop(node);
+    let again = ephemeral(&client, "four");
+    within(again.wait_present()).await.unwrap();
+    assert_eq!(data(&zookeeper, PATH).await, "four");
+    drop(again);
+    queue_of(&zookeeper, "/kept", 0).await;
+    all_watches(&server, 0).await;
+}
+
+#[tokio::test]
+async fn it_takes_few_requests() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    make(&bystander(&server).await, zk::CreateMode::Persistent).await;
+    bystander(&server).await.delete(PATH, None).await.unwrap();
+    proxy.take_requests();
+    let node = ephemeral(&client, "one");
+    within(node.wait_present()).await.unwrap();
+    assert_eq!(proxy.take_requests(), [Request::Create, Request::Exists]);
+    within(node.set_data("two")).await.unwrap();
+    assert_eq!(proxy.take_requests(), [Request::Exists, Request::SetData, Request::Exists]);
+    // One that is closed before it was ever there sends nothing at all.
+    within(node.close()).await.unwrap();
+    assert_eq!(proxy.take_requests(), [Request::Exists, Request::Delete]);
+}
+
+// Curator rewrites the data at each reconnect, which wakes all watchers of all kept nodes.
+#[tokio::test]
+async fn a_reconnect_in_the_session_writes_nothing() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let node = ephemeral(&client, "one");
+    within(node.wait_present()).await.unwrap();
+    let before = stat(&zookeeper, PATH).await;
+    for _ in 0..3 {
+        proxy.take_requests();
+        proxy.cut();
+        let mut requests = Vec::new();
+        eventually("it looks at the node again", || {
+            requests.extend(proxy.take_requests());
+            let has_looked = requests.contains(&Request::Exists);
+            async move { has_looked.then_some(()) }
+        })
+        .await;
+        assert!(
+            !requests.contains(&Request::Create) && !requests.contains(&Request::SetData),
+            "{requests:?}"
+        );
+    }
+    assert_eq!(stat(&zookeeper, PATH).await, before);
+    assert!(node.state().is_present());
+    // What was changed during the interruption is noticed.
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    zookeeper.delete(PATH, None).await.unwrap();
+    proxy.refuse_connections(false).unwrap();
+    made_again(&mut node.watch_state(), before.unwrap().czxid).await;
+}
+
+#[tokio::test]
+async fn it_is_made_again_when_others_delete_it_or_write_to_it() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let node = ephemeral(&client, "ours");
+    let mut state = node.watch_state();
+    let mut last = czxid(&mut state).await;
+    for _ in 0..3 {
+        zookeeper.delete(PATH, None).await.unwrap();
+        last = made_again(&mut state, last).await;
+        zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
+        eventually("the data are back", async || (data(&zookeeper, PATH).await == "ours").then_some(()))
+            .await;
+    }
+    within(node.close()).await.unwrap();
+    queue_of(&zookeeper, "/kept", 0).await;
+    all_watches(&server, 0).await;
+}
+
+#[tokio::test]
+async fn it_outlasts_its_session() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let node = ephemeral(&client, "ours");
+    let mut state = node.watch_state();
+    let mut last = czxid(&mut state).await;
+    for _ in 0..3 {
+        kill_session(&client).await.unwrap();
+        last = made_again(&mut state, last).await;
+        let stat = stat(&zookeeper, PATH).await.unwrap();
+        assert_eq!((stat.czxid, stat.ephemeral_owner), (last, session_id(&client).await));
+    }
+}
+
+// Curator takes the node of the ended session for its own, and is without one when that goes.
+#[tokio::test]
+async fn the_node_of_an_ended_session_of_ours_is_replaced_in_one_transaction() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    // The client gives its session up long before the servers do: they count from the last time that they heard of it, but a
+    // lasting connection keeps it alive there.
+    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
+    let node = ephemeral(&client, "ours");
+    let mut state = node.watch_state();
+    let first = czxid(&mut state).await;
+    let session = session_id(&client).await;
+    let alive = client.zookeeper().await.unwrap().into_session();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    // Someone keeps the session alive.
+    let keeper = zk::Client::connector().with_session(alive).connect(&server.connect_string()).await.unwrap();
+    within(state.wait_for(|state| *state == NodeState::Absent)).await.unwrap();
+    assert_eq!(stat(&zookeeper, PATH).await.unwrap().ephemeral_owner, session);
+    let (_, watch) = zookeeper.list_and_watch_children("/kept").await.unwrap();
+    proxy.take_requests();
+    proxy.refuse_connections(false).unwrap();
+    let second = made_again(&mut state, first).await;
+    let requests = proxy.take_requests();
+    assert!(requests.contains(&Request::Multi), "{requests:?}");
+    let stat = stat(&zookeeper, PATH).await.unwrap();
+    assert_eq!((stat.czxid, stat.ephemeral_owner), (second, session_id(&client).await));
+    assert_eq!(within(watch.changed()).await.event_type, zk::EventType::NodeChildrenChanged);
+    assert_eq!(children(&zookeeper, "/kept").await, ["a"], "it is there whenever someone looks");
+    drop((node, keeper));
+}
+
+#[tokio::test]
+async fn someone_elses_node_is_left_alone() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    for mode in [zk::CreateMode::Ephemeral, zk::CreateMode::Persistent] {
+        make(&zookeeper, mode).await;
+        let theirs = stat(&zookeeper, PATH).await.unwrap();
+        let failing = with(&client, PersistentNodeOptions::new());
+        let error = within(failing.wait_present()).await.unwrap_err();
+        let session = (theirs.ephemeral_owner != 0).then_some(theirs.ephemeral_owner);
+        assert_eq!(error, Error::NodeTaken { path: PATH.into(), session });
+        assert_eq!(blocked(&mut failing.watch_state()).await, error);
+        // A close deletes nothing that is not ours.
+        within(failing.close()).await.unwrap();
+        assert_eq!(stat(&zookeeper, PATH).await, Some(theirs));
+
+        let waiting = with(&client, PersistentNodeOptions::new().on_stranger(OnStranger::Wait));
+        blocked(&mut waiting.watch_state()).await;
+        let mut present = Box::pin(waiting.wait_present());
+        assert!(poll_once(&mut present).is_pending());
+        zookeeper.delete(PATH, None).await.unwrap();
+        within(present).await.unwrap();
+        assert_eq!(data(&zookeeper, PATH).await, "ours");
+        within(waiting.close()).await.unwrap();
+    }
+    queue_of(&zookeeper, "/kept", 0).await;
+    all_watches(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_client_keeps_one_node_at_a_path() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let node = ephemeral(&client, "one");
+    let another = PersistentNode::start(&client, PATH, "two", PersistentNodeOptions::new());
+    assert!(matches!(another, Err(Error::InvalidArgument { argument: "path", .. })));
+    drop(node);
+    within(ephemeral(&client, "two").wait_present()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_one_node() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    make(&zookeeper, zk::CreateMode::Persistent).await;
+    zookeeper.delete(PATH, None).await.unwrap();
+    for fate in [Fate::LoseReply, Fate::LoseRequest] {
+        for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent] {
+            let lost = proxy.intercept(Request::Create, fate);
+            let node = with(&client, PersistentNodeOptions::new().mode(mode));
+            within(lost.happened()).await;
+            let path = within(node.wait_present()).await.unwrap();
+            let name = path.strip_prefix("/kept/").unwrap();
+            assert_eq!(children(&zookeeper, "/kept").await, [name], "{mode:?}");
+            assert_eq!(data(&zookeeper, &path).await, "ours");
+
+            let lost = proxy.intercept(Request::SetData, fate);
+            within(node.set_data("newer")).await.unwrap();
+            within(lost.happened()).await;
+            assert_eq!(data(&zookeeper, &path).await, "newer");
+
+            let lost = proxy.intercept(Request::Delete, fate);
+            within(node.close()).await.unwrap();
+            within(lost.happened()).await;
+            assert_eq!(children(&zookeeper, "/kept").await, [""; 0], "{mode:?}");
+        }
+    }
+    // Closed before it is known whether it is there.
+    for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential] {
+        let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+        let node = with(&client, PersistentNodeOptions::new().mode(mode));
+        within(lost.happened()).await;
+        within(node.close()).await.unwrap();
+        queue_of(&zookeeper, "/kept", 0).await;
+    }
+}
+
+// CURATOR-154, -241: data that are set while a create is in retry are lost.
+#[tokio::test]
+async fn the_newest_data_win_whatever_is_in_progress() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let held = proxy.intercept(Request::Create, Fate::HoldReply);
+    let node = ephemeral(&client, "0");
+    within(held.happened()).await;
+    let mut setting: Vec<_> = (1..=5).map(|i| Box::pin(node.set_data(i.to_string()))).collect();
+    for set in &mut setting {
+        assert!(poll_once(set).is_pending());
+    }
+    held.release();
+    for set in setting {
+        within(set).await.unwrap();
+    }
+    assert_eq!(data(&zookeeper, PATH).await, "5");
+
+    // Without a connection, and dropped: they are written nevertheless.
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    assert!(poll_once(&mut Box::pin(node.set_data("6"))).is_pending());
+    proxy.refuse_connections(false).unwrap();
+    eventually("the data are written", async || (data(&zookeeper, PATH).await == "6").then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_numbered_node_keeps_its_name() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let options = PersistentNodeOptions::new().mode(NodeMode::EphemeralSequential);
+    let node = PersistentNode::start(&client, "/kept/m-", "ours", options).unwrap();
+    let mut state = node.watch_state();
+    let mut last = czxid(&mut state).await;
+    let path = within(node.wait_present()).await.unwrap();
+    assert!(path.starts_with("/kept/_c_") && path.ends_with("-m-0000000000"), "{path}");
+    for round in 0..3 {
+        match round {
+            0 => kill_session(&client).await.unwrap(),
+            _ => zookeeper.delete(&path, None).await.unwrap(),
+        }
+        last = made_again(&mut state, last).await;
+        assert_eq!(within(node.wait_present()).await.unwrap(), path);
+        assert_eq!(children(&zookeeper, "/kept").await.len(), 1);
+    }
+    within(node.close()).await.unwrap();
+    queue_of(&zookeeper, "/kept", 0).await;
+    all_watches(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_persistent_node_stays_with_its_value() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    make(&zookeeper, zk::CreateMode::Persistent).await;
+    let options = PersistentNodeOptions::new().mode(NodeMode::Persistent);
+    // Taken over, and given the data.
+    let node = with(&client, options.clone());
+    let mut state = node.watch_state();
+    let first = czxid(&mut state).await;
+    assert_eq!(data(&zookeeper, PATH).await, "ours");
+    kill_session(&client).await.unwrap();
+    zookeeper.delete(PATH, None).await.unwrap();
+    made_again(&mut state, first).await;
+    // It goes with the client.
+    within(client.close()).await;
+    assert_eq!(stat(&zookeeper, PATH).await, None);
+
+    let client = connect(&server).await;
+    let node = with(&client, options);
+    let czxid = czxid(&mut node.watch_state()).await;
+    assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, czxid);
+    within(node.close()).await.unwrap();
+    assert_eq!(stat(&zookeeper, PATH).await, None);
+}
+
+// Curator repeats a refused create as fast as the servers answer, and says nothing.
+#[tokio::test]
+async fn what_blocks_it_is_shown_and_it_recovers() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl));
+    zookeeper.create("/kept", b"", &persistent).await.unwrap();
+    let node = ephemeral(&client, "ours");
+    let error = within(node.wait_present()).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::ZooKeeper { source: zk::Error::NoAuth, path, .. } if path == PATH),
+        "{error}"
+    );
+    let error = within(node.set_data("newer")).await.unwrap_err();
+    assert!(matches!(&error, Error::ZooKeeper { source: zk::Error::NoAuth, .. }), "{error}");
+    proxy.take_requests();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let requests = proxy.take_requests();
+    assert!(requests.len() < 60, "it does not try too often: {requests:?}");
+    let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
+    zookeeper.set_acl("/kept", &acl, None).await.unwrap();
+    czxid(&mut node.watch_state()).await;
+    assert_eq!(data(&zookeeper, PATH).await, "newer");
+
+    // Below an ephemeral node.
+    let below = PersistentNode::start(&client, "/kept/a/b", "", PersistentNodeOptions::new()).unwrap();
+    let error = within(below.wait_present()).await.unwrap_err();
+    let is_refused =
+        |error: &Error| matches!(error, Error::ZooKeeper { source: zk::Error::NoChildrenForEphemerals, .. });
+    assert!(is_refused(&error), "{error}");
+    // Without parents.
+    let options = PersistentNodeOptions::new().create_parents(false);
+    let orphan = PersistentNode::start(&client, "/nowhere/a", "", options).unwrap();
+    let error = within(orphan.wait_present()).await.unwrap_err();
+    assert!(matches!(&error, Error::ZooKeeper { source: zk::Error::NoNode, .. }), "{error}");
+    zookeeper
+        .create("/nowhere", b"", &zk::CreateMode::Container.with_acls(zk::Acls::anyone_all()))
+        .await
+        .unwrap();
+    czxid(&mut orphan.watch_state()).await;
+    // Data that no server takes are refused at once.
+    let large = PersistentNode::start(&client, "/kept/b", vec![0; 1 << 20], PersistentNodeOptions::new());
+    assert!(matches!(large, Err(Error::InvalidArgument { argument: "data", .. })));
+    assert!(matches!(orphan.set_data(vec![0; 1 << 20]).await, Err(Error::InvalidArgument { .. })));
+}
+
+#[tokio::test]
+async fn it_comes_back_with_the_servers_and_ends_with_the_client() {
+    let mut server = empty_server().await;
+    let client = connect(&server).await;
+    let node = ephemeral(&client, "ours");
+    within(node.wait_present()).await.unwrap();
+    server.kill().await.unwrap();
+    server.restart().await.unwrap();
+    within(node.set_data("newer")).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    assert_eq!(data(&zookeeper, PATH).await, "newer");
+    within(client.close()).await;
+    queue_of(&zookeeper, "/kept", 0).await;
+    within(node.watch_state().wait_for(|state| *state == NodeState::Closed)).await.unwrap();
+    for error in [
+        within(node.wait_present()).await.unwrap_err(),
+        within(node.set_data("newest")).await.unwrap_err(),
+        within(node.close()).await.unwrap_err(),
+    ] {
+        assert_eq!(error, Error::Closed);
+    }
+}
+
+#[tokio::test]
+async fn threads_have_the_same() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    tokio::task::spawn_blocking(move || {
+        use zk_recipes::blocking;
+        let client = blocking::Client::from(client);
+        let node =
+            blocking::nodes::PersistentNode::start(&client, PATH, "1", PersistentNodeOptions::new()).unwrap();
+        assert_eq!(node.wait_present_within(BOUND).unwrap().as_deref(), Some(PATH));
+        node.set_data("2").unwrap();
+        assert_eq!((node.data(), node.path()), (b"2".to_vec(), PATH));
+        let mut states = node.watch_state();
+        assert!(states.next().unwrap().unwrap().is_present());
+        node.close().unwrap();
+    })
+    .await
+    .unwrap();
+    queue_of(&zookeeper, "/kept", 0).await;
+}

@@ -1,0 +1,222 @@
+//! The end of a kept node, in bad weather.
+
+use std::time::Duration;
+
+use zk_recipes::nodes::{NodeMode, NodeState};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::{Client, RetryPolicy};
+use zookeeper_client as zk;
+
+use super::{PATH, data, make_parent, start};
+use crate::support::*;
+
+// "Deletes the node, if it is there and ours, and waits until it is gone".
+#[tokio::test]
+async fn close_after_a_lost_write_leaves_nothing() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
+    assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
+    within(lost.happened()).await;
+    within(node.close()).await.unwrap();
+    // The client and its session live on.
+    within(client.zookeeper()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(data(&zookeeper, PATH).await, None);
+}
+
+/// Closes a persistent node while the first reply to such a request is lost.
+async fn close_after_a_lost_reply_to(request: Request) {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let client = connect_through(&proxy).await;
+    let lost = proxy.intercept(request, Fate::LoseReply);
+    let node = start(&client, NodeMode::Persistent);
+    within(lost.happened()).await;
+    within(node.close()).await.unwrap();
+    within(client.zookeeper()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(data(&zookeeper, PATH).await, None);
+}
+
+// "Deletes the node, if it is there and ours, and waits until it is gone".
+#[tokio::test]
+async fn close_after_a_lost_create_leaves_no_persistent_node() {
+    close_after_a_lost_reply_to(Request::Create).await;
+}
+
+// The same where the create was answered, but not the look.
+#[tokio::test]
+async fn close_after_a_lost_look_leaves_no_persistent_node() {
+    close_after_a_lost_reply_to(Request::Exists).await;
+}
+
+// "Deletes the node, if it is there and ours, and waits until it is gone".
+#[tokio::test]
+async fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    let old = session_id(&client).await;
+    let alive = client.zookeeper().await.unwrap().into_session();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let keeper = zk::Client::connector().with_session(alive).connect(&server.connect_string()).await.unwrap();
+    within(node.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
+    let first = proxy.intercept(Request::Exists, Fate::HoldReply);
+    proxy.refuse_connections(false).unwrap();
+    within(first.happened()).await;
+    let second = proxy.intercept(Request::Exists, Fate::HoldReply);
+    first.release();
+    within(second.happened()).await;
+    let third = proxy.intercept(Request::Exists, Fate::LoseReply);
+    second.release();
+    within(third.happened()).await;
+    let stat = zookeeper.check_stat(PATH).await.unwrap().unwrap();
+    assert_ne!(stat.ephemeral_owner, old, "it was replaced");
+    within(node.close()).await.unwrap();
+    within(client.zookeeper()).await.unwrap();
+    let session = session_id(&client).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(session_id(&client).await, session, "the machine was too slow");
+    assert_eq!(data(&zookeeper, PATH).await, None);
+    drop(keeper);
+}
+
+// "Dropping the value does the same in the background": it deletes the node.
+#[tokio::test]
+async fn a_persistent_node_dropped_in_an_outage_is_deleted_after_it() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
+    let builder = builder
+        .connection_timeout(Duration::from_secs(1))
+        .retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
+    let client = connected(builder, &proxy.connect_string()).await;
+    let node = start(&client, NodeMode::Persistent);
+    within(node.wait_present()).await.unwrap();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    // Longer than the session.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    drop(node);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    proxy.refuse_connections(false).unwrap();
+    eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
+}
+
+// "A node that exists as long as this value lives", and the second value lives.
+#[tokio::test]
+async fn what_sweeps_up_after_one_value_spares_the_next() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let builder = Client::builder().session_timeout(Duration::from_secs(3)).drop_timeout(Duration::ZERO);
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    let node = start(&client, NodeMode::Ephemeral);
+    within(lost.happened()).await;
+    within(node.wait_present()).await.unwrap();
+    within(node.close()).await.unwrap();
+    let next = start(&client, NodeMode::Ephemeral);
+    within(next.wait_present()).await.unwrap();
+    let session = session_id(&client).await;
+    let before = zookeeper.check_stat(PATH).await.unwrap().unwrap();
+    assert_eq!(before.ephemeral_owner, session);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(session_id(&client).await, session, "the machine was too slow");
+    let after = zookeeper.check_stat(PATH).await.unwrap();
+    assert_eq!(after.map(|stat| stat.czxid), Some(before.czxid), "no one else has deleted it");
+}
+
+// "Deletes the node, if it is there and ours, and waits until it is gone: a round trip"; "Someone who goes on deleting or
+// writing is not fought".
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn close_is_not_held_up_by_someone_who_writes() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    let mut writing = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let writer = bystander(&server).await;
+        writing.spawn(async move {
+            use futures_util::stream::{FuturesUnordered, StreamExt};
+            let mut writes = FuturesUnordered::new();
+            for _ in 0..64 {
+                writes.push(writer.set_data(PATH, b"theirs", None));
+            }
+            while let Some(Ok(_)) = writes.next().await {
+                writes.push(writer.set_data(PATH, b"theirs", None));
+            }
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    proxy.take_requests();
+    let closed = tokio::time::timeout(Duration::from_secs(30), node.close()).await;
+    let requests = proxy.take_requests().len();
+    writing.abort_all();
+    assert!(closed.is_ok() && requests < 100, "closed: {}, {requests} requests", closed.is_ok());
+}
+
+/// A session of the caller's own, and a client on it.
+async fn adopted(server: &TestingServer) -> (zk::Client, Client) {
+    let zookeeper = bystander(server).await;
+    let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
+    (zookeeper, client)
+}
+
+// "Deletes the node … Dropping the value does the same in the background."; "the client was closed, with whose session an
+// ephemeral node goes"; of `Client::close`: "An adopted session stays open: what guards still hold on it is released when
+// they are dropped."
+#[tokio::test]
+async fn a_node_of_an_adopted_session_goes_with_its_value() {
+    let server = empty_server().await;
+    let (zookeeper, client) = adopted(&server).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    within(client.close()).await;
+    drop((node, client));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(data(&zookeeper, PATH).await, None);
+}
+
+#[tokio::test]
+async fn a_dropped_node_of_an_adopted_session_goes_when_the_client_is_closed() {
+    let server = empty_server().await;
+    let (zookeeper, client) = adopted(&server).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    drop(node);
+    within(client.close()).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(data(&zookeeper, PATH).await, None);
+}
+
+// "Closing the client deletes it as well."
+#[tokio::test]
+async fn a_dropped_persistent_node_goes_before_its_client() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for close in [true, false] {
+        let client = connect(&server).await;
+        let node = start(&client, NodeMode::Persistent);
+        within(node.wait_present()).await.unwrap();
+        drop(node);
+        if close {
+            within(client.close()).await;
+        } else {
+            drop(client);
+        }
+        eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
+    }
+}

@@ -1,0 +1,127 @@
+//! What others put in the place of a kept node.
+
+use std::time::Duration;
+
+use zk_recipes::nodes::{Group, NodeMode, NodeState};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::{Client, Error};
+use zookeeper_client as zk;
+
+use super::{PATH, data, start, take_over};
+use crate::support::*;
+
+// "A node that belongs to another session is never written to or deleted."
+#[tokio::test]
+async fn set_data_after_an_interruption_leaves_a_strangers_node_alone() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    take_over(&zookeeper).await;
+    assert!(poll_once(&mut Box::pin(node.set_data("ours, newer"))).is_pending());
+    proxy.refuse_connections(false).unwrap();
+    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(node.watch_state().wait_for(blocked)).await.unwrap();
+    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
+}
+
+// The same promise, without any interruption: the write and the takeover pass each other.
+#[tokio::test]
+async fn set_data_at_the_time_of_a_takeover_leaves_a_strangers_node_alone() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    // Whatever comes from the server is late.
+    let held = proxy.intercept(Request::GetChildren, Fate::HoldReply);
+    let reader = client.zookeeper().await.unwrap();
+    let listing = tokio::spawn(async move { reader.list_children("/kept").await });
+    within(held.happened()).await;
+    take_over(&zookeeper).await;
+    assert!(poll_once(&mut Box::pin(node.set_data("ours, newer"))).is_pending());
+    eventually("it is looked at or written to", async || {
+        let mut requests = proxy.take_requests().into_iter();
+        requests.any(|request| matches!(request, Request::Exists | Request::SetData)).then_some(())
+    })
+    .await;
+    held.release();
+    let _ = within(listing).await;
+    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(node.watch_state().wait_for(blocked)).await.unwrap();
+    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
+}
+
+// "Deletes the node, if it is there and ours"; "A node that belongs to another session is never written to or deleted."
+#[tokio::test]
+async fn close_leaves_a_strangers_node_alone() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    take_over(&zookeeper).await;
+    let mut closing = Box::pin(node.close());
+    assert!(poll_once(&mut closing).is_pending());
+    proxy.refuse_connections(false).unwrap();
+    within(closing).await.unwrap();
+    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
+}
+
+// The same for a member: another process has taken the id.
+#[tokio::test]
+async fn who_leaves_a_group_does_not_evict_another() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (one, two) = (connect_through(&proxy).await, connect(&server).await);
+    let first = within(Group::new(&one, "/g").unwrap().join("a", "1")).await.unwrap();
+    let group = Group::new(&two, "/g").unwrap();
+    let waiting = tokio::spawn(async move { group.join_within("a", "2", BOUND).await });
+    eventually("it waits", async || {
+        (server.four_letter_word("wchp").await.unwrap().matches("0x").count() >= 2).then_some(())
+    })
+    .await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    // An operator evicts the first.
+    bystander(&server).await.delete("/g/a", None).await.unwrap();
+    let second = within(waiting).await.unwrap().unwrap();
+    let NodeState::Present { czxid, .. } = second.state() else { panic!("{:?}", second.state()) };
+    let mut leaving = Box::pin(first.leave());
+    assert!(poll_once(&mut leaving).is_pending());
+    proxy.refuse_connections(false).unwrap();
+    within(leaving).await.unwrap();
+    let members = within(second.group().members()).await.unwrap();
+    assert_eq!(members.get("a").map(|member| member.czxid()), Some(czxid), "it is still the same");
+}
+
+// "A node that belongs to another session is never written to or deleted."
+#[tokio::test]
+async fn a_replacement_leaves_a_strangers_node_alone() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    let alive = client.zookeeper().await.unwrap().into_session();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let keeper = zk::Client::connector().with_session(alive).connect(&server.connect_string()).await.unwrap();
+    within(node.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
+    let looked = proxy.intercept(Request::Exists, Fate::HoldReply);
+    proxy.refuse_connections(false).unwrap();
+    within(looked.happened()).await;
+    // The old session ends, and another process takes the place.
+    take_over(&zookeeper).await;
+    looked.release();
+    let settled = |state: &NodeState| *state != NodeState::Absent;
+    within(node.watch_state().wait_for(settled)).await.unwrap();
+    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"), "{:?}", node.state());
+    drop(keeper);
+}

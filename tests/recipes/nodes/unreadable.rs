@@ -1,0 +1,107 @@
+//! Nodes that may not be read.
+
+use std::time::Duration;
+
+use zk_recipes::Error;
+use zk_recipes::nodes::{Group, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
+use zookeeper_client as zk;
+
+use super::{PATH, anyone, make_parent, start};
+use crate::support::*;
+
+/// An ACL that lets only its user do anything.
+fn private() -> Vec<zk_recipes::Acl> {
+    vec![zk_recipes::Acl::new(zk_recipes::Permission::ALL, zk_recipes::AuthId::new("auth", ""))]
+}
+
+// "It is tried again, with pauses of up to 5 seconds; and as soon as someone else's node is gone."
+// (Servers since 3.8.4 and 3.9.2 tell no one of a node that he may not read.)
+#[tokio::test]
+async fn an_unreadable_strangers_node_is_noticed_when_it_goes() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    make_parent(&zookeeper).await;
+    zookeeper.auth("digest", b"stranger:secret").await.unwrap();
+    let acl = private();
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::new(&acl));
+    zookeeper.create(PATH, b"theirs", &ephemeral).await.unwrap();
+    let options = PersistentNodeOptions::new().on_stranger(OnStranger::Wait);
+    let node = PersistentNode::start(&client, PATH, "ours", options).unwrap();
+    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(node.watch_state().wait_for(blocked)).await.unwrap();
+    zookeeper.delete(PATH, None).await.unwrap();
+    within(node.wait_present()).await.unwrap();
+}
+
+// The same where the stranger's session ends, as after a crash and a restart: "[`OnStranger::Wait`]: It waits until the
+// other node is gone, such as that of an earlier run of this process, whose session has not expired yet."
+#[tokio::test]
+async fn joins_after_an_unreadable_earlier_run() {
+    let server = empty_server().await;
+    let run = |who: &str| {
+        let builder =
+            builder().session_timeout(Duration::from_secs(10)).auth("digest", format!("{who}:secret"));
+        builder.acl_for_path(|path| path.ends_with("/a").then(private))
+    };
+    let earlier = run("one").connect(&server.connect_string()).await.unwrap();
+    let first = within(Group::new(&earlier, "/g").unwrap().join("a", "1")).await.unwrap();
+    let later = run("two").connect(&server.connect_string()).await.unwrap();
+    let group = Group::new(&later, "/g").unwrap();
+    let joining = tokio::spawn(async move { group.join_within("a", "2", BOUND).await });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    within(earlier.close()).await;
+    drop(first);
+    let joined = within(joining).await.unwrap();
+    assert!(joined.is_ok(), "{joined:?}");
+}
+
+// "A member that has left and joined again meanwhile gives two changes"; "always shows the latest members".
+#[tokio::test]
+async fn an_unreadable_member_that_joins_again_is_a_new_one() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    zookeeper.mkdir("/g", &anyone(zk::CreateMode::Container)).await.unwrap();
+    zookeeper.auth("digest", b"stranger:secret").await.unwrap();
+    let acl = private();
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::new(&acl));
+    zookeeper.create("/g/a", b"1", &ephemeral).await.unwrap();
+    let mut seen = Group::new(&client, "/g").unwrap().watch_members();
+    let before =
+        within(seen.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap().clone();
+    if bystander(&server).await.check_stat("/g/a").await == Err(zk::Error::NoAuth) {
+        // Newer servers tell nothing of it but its name.
+        assert_eq!(before.get("a").map(|member| (member.czxid(), member.session_id())), Some((0, 0)));
+        return;
+    }
+    // As a session of ours replaces the node of the session before.
+    let mut writer = zookeeper.new_multi_writer();
+    writer.add_delete("/g/a", None).unwrap();
+    writer.add_create("/g/a", b"2", &ephemeral).unwrap();
+    writer.commit().await.unwrap();
+    let czxid = zookeeper.check_stat("/g/a").await.unwrap().unwrap().czxid;
+    let again = seen.wait_for(|members| members.get("a").is_some_and(|member| member.czxid() == czxid));
+    let again = tokio::time::timeout(Duration::from_secs(30), again).await.is_ok();
+    assert!(
+        again,
+        "{:?} is still shown as current after {before:?}, but the server has {czxid}",
+        seen.borrow()
+    );
+}
+
+// "If someone deletes the node, it is made again."
+#[tokio::test]
+async fn an_own_node_that_may_not_be_read_is_made_again() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let acl = vec![zk_recipes::Acl::new(
+        zk_recipes::Permission::CREATE | zk_recipes::Permission::WRITE | zk_recipes::Permission::ADMIN,
+        zk_recipes::AuthId::anyone(),
+    )];
+    let builder = builder().session_timeout(Duration::from_secs(10));
+    let builder = builder.acl_for_path(move |path| path.ends_with("/a").then(|| acl.clone()));
+    let client = builder.connect(&server.connect_string()).await.unwrap();
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    zookeeper.delete(PATH, None).await.unwrap();
+    queue_of(&zookeeper, "/kept", 1).await;
+}
