@@ -1,0 +1,204 @@
+//! A barrier that one process sets and removes for all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zookeeper_client::{self as zk, EventType};
+
+use super::decision::Waiting;
+use crate::client::{Client, Failures, Session, Watcher, parent};
+use crate::error::{Error, Result};
+
+/// A barrier at which processes wait while it is set. Whoever sets it and whoever removes it may be different processes.
+///
+/// Without a barrier the way is open: [`wait`](Self::wait) returns at once. So set it before the others come. It stays
+/// set when the process that has set it dies; for one that opens then, keep an ephemeral
+/// [`PersistentNode`](crate::nodes::PersistentNode) at the path instead, at which others wait in the same way.
+///
+/// ```no_run
+/// use zk_recipes::Client;
+/// use zk_recipes::barriers::Barrier;
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+/// let migration = Barrier::new(&client, "/barriers/migration")?;
+/// # async fn migrate() {}
+/// // In one process:
+/// migration.set().await?;
+/// migrate().await;
+/// migration.remove().await?;
+///
+/// // In the others:
+/// migration.wait().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Sources: Curator's `DistributedBarrier`, with the same node. It leaves a watch behind for each wait at a barrier that is
+/// not set, overlooks a barrier that is removed and set again at once, and ends waits when the connection is lost.
+#[derive(Clone, Debug)]
+#[must_use = "a barrier does nothing until it is used"]
+pub struct Barrier {
+    client: Client,
+    path: Arc<str>,
+}
+
+impl Barrier {
+    /// Creates a handle on the barrier at `path`, below the client's namespace. Makes no request.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidPath`]: `path` is not a valid path.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        Ok(Self { client: client.clone(), path: client.full_path(path)? })
+    }
+
+    /// Sets the barrier, unless it is set already. Missing parents are created as containers. One round trip.
+    ///
+    /// # Errors
+    /// - [`Error::ZooKeeper`]: the servers refuse, or cannot be reached under the retry policy. If the connection was lost,
+    ///   the barrier may have been set.
+    /// - [`Error::NotConnected`]: the servers cannot be reached, and nothing could be sent.
+    /// - [`Error::Closed`]: the client is closed.
+    ///
+    /// # Cancel safety
+    /// The barrier may have been set.
+    pub async fn set(&self) -> Result<()> {
+        let setting = self.client.request("set the barrier at", &self.path, |session| async move {
+            let acl = self.client.acl_of(&self.path);
+            let data = self.client.node_data(self.client.identity());
+            loop {
+                match session.create_persistent(&self.path, &data, &acl).await {
+                    Err(zk::Error::NodeExists) => return Ok(()),
+                    Err(zk::Error::NoNode) => match parent(&self.path) {
+                        Some(parent) => {
+                            self.client.make_parents(&session, parent).await.map_err(|(_, source)| source)?;
+                        }
+                        None => return Err(zk::Error::NoNode),
+                    },
+                    set => return set.map(drop),
+                }
+            }
+        });
+        self.client.unless_closed(setting).await
+    }
+
+    /// Removes the barrier, if it is set, which lets all waiters through. One round trip.
+    ///
+    /// # Errors
+    /// Same as [`set`](Self::set).
+    ///
+    /// # Cancel safety
+    /// The barrier may have been removed.
+    pub async fn remove(&self) -> Result<()> {
+        let removing = self.client.request("remove the barrier at", &self.path, |session| async move {
+            match session.delete(&self.path).await {
+                Err(zk::Error::NoNode) => Ok(()),
+                removed => removed,
+            }
+        });
+        self.client.unless_closed(removing).await
+    }
+
+    /// Returns whether the barrier is set. It includes every change made before the call. One round trip.
+    ///
+    /// # Errors
+    /// - [`Error::ZooKeeper`]: the servers refuse or cannot be reached.
+    /// - [`Error::NotConnected`]: the servers cannot be reached, and nothing could be sent.
+    /// - [`Error::Closed`]: the client is closed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn is_set(&self) -> Result<bool> {
+        self.client.exists(&self.path).await
+    }
+
+    /// Waits while the barrier is set. Returns at once if it is not. One round trip, and none when it opens.
+    ///
+    /// The wait outlasts lost connections and ended sessions. If the barrier was removed and set again meanwhile, it has
+    /// been open, and the wait ends.
+    ///
+    /// # Errors
+    /// - [`Error::ZooKeeper`]: the barrier may not be read.
+    /// - [`Error::NotConnected`]: the servers cannot be reached under the retry policy.
+    /// - [`Error::Closed`]: the client is closed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: no watch is left behind.
+    pub async fn wait(&self) -> Result<()> {
+        self.client.unless_closed(self.opened()).await
+    }
+
+    /// Waits as [`wait`](Self::wait) does, for up to `within`. Returns whether the way is open; false if it is known to
+    /// have been closed the whole time. With a time of zero, it waits for nothing but a look at the barrier.
+    ///
+    /// # Errors
+    /// Same as [`wait`](Self::wait); also [`Error::NotConnected`] if the servers have not answered in that time.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: no watch is left behind.
+    pub async fn wait_within(&self, within: Duration) -> Result<bool> {
+        if within.is_zero() {
+            return Ok(!self.is_set().await?);
+        }
+        let mut has_looked = false;
+        let waiting = Box::pin(async {
+            let opened = self.opened_with(|| has_looked = true);
+            timeout(within, self.client.unless_closed(opened)).await
+        });
+        match self.client.at_home(waiting).await {
+            Ok(opened) => opened.map(|()| true),
+            Err(_) if has_looked => Ok(false),
+            Err(_) => Err(self.client.not_connected(within)),
+        }
+    }
+
+    /// Returns the full path of the barrier, including the namespace.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    async fn opened(&self) -> Result<()> {
+        self.opened_with(|| {}).await
+    }
+
+    async fn opened_with(&self, mut has_looked: impl FnMut()) -> Result<()> {
+        let mut waiting = Waiting::default();
+        let mut failures = Failures::default();
+        loop {
+            let session = self.client.session_under_policy().await?;
+            let looking = session.synced(&self.path, self.look(&session));
+            let (czxid, watcher) = match self.client.attempt_one(&session, looking).await {
+                Ok(looked) => looked,
+                Err(source) => {
+                    let path = self.path.to_string();
+                    let error = Error::ZooKeeper { operation: "wait at the barrier", path, source };
+                    if !error.ends_session() {
+                        failures.pause_after(error, self.client.retry_policy()).await?;
+                    }
+                    continue;
+                }
+            };
+            failures.reset();
+            has_looked();
+            if waiting.has_opened(czxid) {
+                return Ok(());
+            }
+            let Some(mut watcher) = watcher else { continue };
+            tokio::select! {
+                event = watcher.changed() => if event == EventType::NodeDeleted { return Ok(()) },
+                // The watch would report it only at the end of the session.
+                () = self.client.disconnected() => {}
+            }
+        }
+    }
+
+    /// Watches the barrier if there is one. A watch on a node that does not exist would have to be removed.
+    async fn look(&self, session: &Session) -> Result<(Option<i64>, Option<Watcher>), zk::Error> {
+        match session.watch_data(&self.path).await {
+            Ok((_, stat, watcher)) => Ok((Some(stat.czxid), Some(watcher))),
+            Err(zk::Error::NoNode) => Ok((None, None)),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A member of a double barrier that has entered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+use zookeeper_client::{self as zk, EventType};
+
+use super::double_barrier::DoubleBarrier;
+use super::leaving::Leaving;
+use crate::client::{Client, EphemeralNode, Session, Watcher};
+use crate::error::{Error, LossReason, Result};
+
+/// A member that has entered a [`DoubleBarrier`]. Dropping it leaves in the background, without waiting for the others.
+#[derive(Debug)]
+#[must_use = "if unused, the barrier is left at once"]
+pub struct Entered {
+    barrier: DoubleBarrier,
+    /// `None` once it leaves.
+    node: Option<EphemeralNode>,
+    node_path: String,
+    loss: watch::Receiver<Option<LossReason>>,
+    /// Whether the end of the node is no loss.
+    leaves: Arc<AtomicBool>,
+}
+
+impl Entered {
+    pub(super) fn new(barrier: &DoubleBarrier, mut node: EphemeralNode) -> Self {
+        let (sender, loss) = watch::channel(None);
+        let leaves = Arc::new(AtomicBool::new(false));
+        let client = barrier.client.detached();
+        let (session, path) = (node.session().clone(), node.path());
+        let watcher = node.take_watch().map(|watch| watch.watcher);
+        let (node_path, is_leaving) = (path.clone(), leaves.clone());
+        barrier.client.spawn(async move {
+            let reason = lost(&client, &session, &path, watcher).await;
+            if !is_leaving.load(Ordering::SeqCst) {
+                tracing::warn!(node = path, %reason, "a member of a barrier is lost");
+                sender.send_replace(Some(reason));
+            }
+        });
+        Self { barrier: barrier.clone(), node: Some(node), node_path, loss, leaves }
+    }
+
+    /// Waits until this member is lost, and returns how: its session has ended, or its node was deleted. The others do not
+    /// wait for it any more. Use it beside the work: `tokio::select!` ends that.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn lost(&self) -> LossReason {
+        let mut loss = self.loss.clone();
+        match loss.wait_for(Option::is_some).await {
+            Ok(loss) => loss.unwrap_or(LossReason::Closed),
+            // The client has ended, with its runtime.
+            Err(_) => LossReason::Closed,
+        }
+    }
+
+    /// Returns how this member was lost; `None` while it is in the barrier, as far as this client knows. Makes no request.
+    pub fn loss(&self) -> Option<LossReason> {
+        *self.loss.borrow()
+    }
+
+    /// Returns the full path of the node of this member, namespace included.
+    pub fn node_path(&self) -> &str {
+        &self.node_path
+    }
+
+    /// Leaves the barrier, and waits until all members have left. The node of this member is deleted at once.
+    ///
+    /// The wait outlasts lost connections and ended sessions.
+    ///
+    /// # Errors
+    /// - [`Error::MemberLost`]: this member was lost before; the others may have left earlier. It does not wait for them.
+    /// - [`Error::ZooKeeper`]: the servers refuse.
+    /// - [`Error::NotConnected`]: the servers cannot be reached under the retry policy.
+    /// - [`Error::Closed`]: the client is closed.
+    ///
+    /// # Cancel safety
+    /// This member leaves in the background.
+    pub async fn leave(mut self) -> Result<()> {
+        self.try_to_leave().await
+    }
+
+    /// Leaves as [`leave`](Self::leave) does, but waits for the others for at most `within`. Returns whether all have left.
+    ///
+    /// # Errors
+    /// Same as [`leave`](Self::leave).
+    ///
+    /// # Cancel safety
+    /// This member leaves in the background.
+    pub async fn leave_within(mut self, within: Duration) -> Result<bool> {
+        let client = self.barrier.client.clone();
+        // Boxed, and with the timers of the client: the caller may have none.
+        let leaving = Box::pin(async { timeout(within, self.try_to_leave()).await });
+        client.at_home(leaving).await.map_or(Ok(false), |left| left.map(|()| true))
+    }
+
+    async fn try_to_leave(&mut self) -> Result<()> {
+        let lost = |reason| Error::MemberLost { path: self.node_path.clone(), reason };
+        if let Some(reason) = self.loss() {
+            return Err(lost(reason));
+        }
+        let Some(node) = self.node.take() else { return Ok(()) };
+        self.leaves.store(true, Ordering::SeqCst);
+        let client = self.barrier.client.clone();
+        let session = node.session().clone();
+        let mut leaving = Leaving::new(&self.barrier, node);
+        let left = async {
+            if !leaving.leave().await? {
+                let reason = if session.is_over() { LossReason::Expired } else { LossReason::Deleted };
+                return Err(lost(reason));
+            }
+            leaving.others_have_left().await?;
+            leaving.remove_ready().await
+        };
+        client.unless_closed(left).await
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let Some(node) = self.node.take() else { return };
+        self.leaves.store(true, Ordering::SeqCst);
+        let mut leaving = Leaving::new(&self.barrier, node);
+        self.barrier.client.finish(async move { leaving.leave_for_good().await });
+    }
+}
+
+/// Waits until the node is gone, and returns why.
+async fn lost(client: &Client, session: &Session, path: &str, watcher: Option<Watcher>) -> LossReason {
+    let mut watcher = watcher;
+    let is_gone = async {
+        loop {
+            let mut watching = match watcher.take() {
+                Some(watcher) => watcher,
+                None => match session.watch_data_patiently(path).await {
+                    Ok((_, _, watcher)) => watcher,
+                    Err(zk::Error::NoNode) => return,
+                    // It may not be watched, or the session is over.
+                    Err(_) => std::future::pending().await,
+                },
+            };
+            tokio::select! {
+                event = watching.changed() => if event == EventType::NodeDeleted { return },
+                () = client.disconnected() => {}
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = session.ended() => match client.is_closed() {
+            true => LossReason::Closed,
+            false => LossReason::Expired,
+        },
+        () = is_gone => LossReason::Deleted,
+    }
+}

@@ -1,0 +1,188 @@
+//! `Barrier`.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_recipes::barriers::Barrier;
+use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::{Client, Error, Result};
+use zookeeper_client as zk;
+
+use crate::support::*;
+
+const PATH: &str = "/barriers/b";
+const BRIEF: Duration = Duration::from_millis(200);
+
+fn barrier(client: &Client) -> Barrier {
+    Barrier::new(client, PATH).unwrap()
+}
+
+fn wait_in_task(client: &Client) -> JoinHandle<Result<()>> {
+    let barrier = barrier(client);
+    tokio::spawn(async move { barrier.wait().await })
+}
+
+#[tokio::test]
+async fn it_holds_back_until_it_is_removed() {
+    let server = empty_server().await;
+    let [one, two] = connect_many(&server).await;
+    assert!(!within(barrier(&one).is_set()).await.unwrap());
+    within(barrier(&one).wait()).await.unwrap();
+    within(barrier(&one).remove()).await.unwrap();
+    for _ in 0..2 {
+        within(barrier(&one).set()).await.unwrap();
+        within(barrier(&one).set()).await.unwrap();
+        assert!(within(barrier(&two).is_set()).await.unwrap(), "at once");
+        assert!(!within(barrier(&two).wait_within(BRIEF)).await.unwrap());
+        assert!(!within(barrier(&two).wait_within(Duration::ZERO)).await.unwrap());
+        let waiting: Vec<_> = (0..5).map(|_| wait_in_task(&two)).collect();
+        all_watches(&server, 1).await;
+        within(barrier(&one).remove()).await.unwrap();
+        for waiting in waiting {
+            within(waiting).await.unwrap().unwrap();
+        }
+        assert!(within(barrier(&two).wait_within(Duration::ZERO)).await.unwrap());
+    }
+    all_watches(&server, 0).await;
+}
+
+// CURATOR-654: each wait at a barrier that is not set leaves a watch behind, until there is no memory left.
+#[tokio::test]
+async fn no_wait_leaves_a_watch_behind() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    for _ in 0..5 {
+        within(barrier(&client).wait()).await.unwrap();
+    }
+    all_watches(&server, 0).await;
+    within(barrier(&client).set()).await.unwrap();
+    for _ in 0..5 {
+        assert!(!within(barrier(&client).wait_within(BRIEF / 10)).await.unwrap_or(false));
+        let waiting = wait_in_task(&client);
+        all_watches(&server, 1).await;
+        waiting.abort();
+        all_watches(&server, 0).await;
+    }
+    all_watches(&server, 0).await;
+}
+
+#[tokio::test]
+async fn the_opening_is_the_event_and_takes_no_request() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (client, other) = (connect_through(&proxy).await, connect(&server).await);
+    within(barrier(&other).set()).await.unwrap();
+    proxy.take_requests();
+    let waiting = wait_in_task(&client);
+    all_watches(&server, 1).await;
+    within(barrier(&other).remove()).await.unwrap();
+    within(waiting).await.unwrap().unwrap();
+    assert_eq!(proxy.take_requests(), [Request::Sync, Request::GetData]);
+}
+
+// Curator overlooks an opening that was short, and fails when the connection is lost.
+#[tokio::test]
+async fn a_wait_outlasts_interruptions_and_sees_that_it_was_open_meanwhile() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (client, other) = (connect_through(&proxy).await, connect(&server).await);
+    within(barrier(&other).set()).await.unwrap();
+    let waiting = wait_in_task(&client);
+    for round in 0..3 {
+        all_watches(&server, 1).await;
+        match round {
+            0 => proxy.cut(),
+            1 => kill_session(&client).await.unwrap(),
+            // Not an opening.
+            _ => drop(zookeeper.set_data(PATH, b"changed", None).await.unwrap()),
+        }
+        let mut connection = client.watch_connection();
+        within(connection.wait_for(|state| state.is_connected())).await.unwrap();
+        assert!(!waiting.is_finished());
+    }
+    // Open for a moment, in which the waiter is away.
+    all_watches(&server, 1).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    within(barrier(&other).remove()).await.unwrap();
+    within(barrier(&other).set()).await.unwrap();
+    proxy.refuse_connections(false).unwrap();
+    within(waiting).await.unwrap().unwrap();
+    assert!(within(barrier(&client).is_set()).await.unwrap());
+}
+
+#[tokio::test]
+async fn lost_replies_do_no_harm() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    for fate in [Fate::LoseReply, Fate::LoseRequest] {
+        let lost = proxy.intercept(Request::Create, fate);
+        within(barrier(&client).set()).await.unwrap();
+        within(lost.happened()).await;
+        assert!(within(barrier(&client).is_set()).await.unwrap());
+        let lost = proxy.intercept(Request::Delete, fate);
+        within(barrier(&client).remove()).await.unwrap();
+        within(lost.happened()).await;
+        let lost = proxy.intercept(Request::GetData, fate);
+        within(barrier(&client).wait()).await.unwrap();
+        within(lost.happened()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_kept_node_is_a_barrier_that_opens_when_its_process_ends() {
+    let server = empty_server().await;
+    let [setter, waiter] = connect_many(&server).await;
+    let node = PersistentNode::start(&setter, PATH, "", PersistentNodeOptions::new()).unwrap();
+    within(node.wait_present()).await.unwrap();
+    let waiting = wait_in_task(&waiter);
+    all_watches(&server, 2).await;
+    within(setter.close()).await;
+    within(waiting).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said() {
+    let mut server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    assert!(matches!(Barrier::new(&client, "b"), Err(Error::InvalidPath { .. })));
+    let acl = [zk::Acl::new(zk::Permission::READ, zk::AuthId::anyone())];
+    zookeeper
+        .create("/barriers", b"", &zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl)))
+        .await
+        .unwrap();
+    let error = within(barrier(&client).set()).await.unwrap_err();
+    assert!(matches!(&error, Error::ZooKeeper { source: zk::Error::NoAuth, .. }), "{error}");
+    server.kill().await.unwrap();
+    let error = within(barrier(&client).wait_within(BRIEF)).await.unwrap_err();
+    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+    let waiting = wait_in_task(&client);
+    within(client.close()).await;
+    assert_eq!(within(waiting).await.unwrap(), Err(Error::Closed));
+    server.restart().await.unwrap();
+}
+
+#[tokio::test]
+async fn threads_have_the_same() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    tokio::task::spawn_blocking(move || {
+        use zk_recipes::blocking;
+        let barrier = blocking::barriers::Barrier::new(&blocking::Client::from(client), PATH).unwrap();
+        barrier.set().unwrap();
+        assert!(barrier.is_set().unwrap());
+        let waiting = std::thread::spawn({
+            let barrier = barrier.clone();
+            move || barrier.wait()
+        });
+        barrier.remove().unwrap();
+        waiting.join().unwrap().unwrap();
+        assert!(barrier.wait_within(BRIEF).unwrap());
+        assert_eq!(barrier.path(), PATH);
+    })
+    .await
+    .unwrap();
+}

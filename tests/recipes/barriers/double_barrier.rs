@@ -1,0 +1,259 @@
+//! `DoubleBarrier`.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_recipes::barriers::{DoubleBarrier, Entered};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
+use zk_recipes::{Client, Error, LossReason, Result};
+use zookeeper_client as zk;
+
+use crate::support::*;
+
+const PATH: &str = "/barriers/d";
+const BRIEF: Duration = Duration::from_millis(300);
+
+fn barrier(client: &Client, members: usize) -> DoubleBarrier {
+    DoubleBarrier::new(client, PATH, members).unwrap()
+}
+
+fn enter_in_task(client: &Client, members: usize) -> JoinHandle<Result<Entered>> {
+    let barrier = barrier(client, members);
+    tokio::spawn(async move { barrier.enter().await })
+}
+
+fn leave_in_task(entered: Entered) -> JoinHandle<Result<()>> {
+    tokio::spawn(entered.leave())
+}
+
+/// Waits until there is neither a member nor a watch.
+async fn nothing_left(server: &TestingServer, zookeeper: &zk::Client) {
+    queue_of(zookeeper, PATH, 0).await;
+    all_watches(server, 0).await;
+}
+
+/// Has all enter.
+async fn entered<const N: usize>(clients: &[Client; N]) -> Vec<Entered> {
+    let entering: Vec<_> = clients.iter().map(|client| enter_in_task(client, N)).collect();
+    let mut all = Vec::new();
+    for entering in entering {
+        all.push(within(entering).await.unwrap().unwrap());
+    }
+    all
+}
+
+#[tokio::test]
+async fn members_begin_and_end_together() {
+    let server = empty_server().await;
+    let clients = connect_many::<3>(&server).await;
+    let zookeeper = bystander(&server).await;
+    for _ in 0..2 {
+        let first = [enter_in_task(&clients[0], 3), enter_in_task(&clients[1], 3)];
+        queue_of(&zookeeper, PATH, 2).await;
+        // Each watches for the sign, and its own node.
+        all_watches(&server, 4).await;
+        assert!(first.iter().all(|entering| !entering.is_finished()));
+        let mut all = vec![within(enter_in_task(&clients[2], 3)).await.unwrap().unwrap()];
+        for entering in first {
+            all.push(within(entering).await.unwrap().unwrap());
+        }
+        assert_eq!(queue_of(&zookeeper, PATH, 4).await.iter().filter(|name| *name == "ready").count(), 1);
+        assert!(all.iter().all(|entered| entered.loss().is_none()));
+
+        let last = all.pop().unwrap();
+        let leaving: Vec<_> = all.into_iter().map(leave_in_task).collect();
+        queue_of(&zookeeper, PATH, 2).await;
+        assert!(leaving.iter().all(|leaving| !leaving.is_finished()));
+        within(last.leave()).await.unwrap();
+        for leaving in leaving {
+            within(leaving).await.unwrap().unwrap();
+        }
+        nothing_left(&server, &zookeeper).await;
+    }
+    assert!(matches!(
+        DoubleBarrier::new(&clients[0], PATH, 0),
+        Err(Error::InvalidArgument { argument: "members", .. })
+    ));
+}
+
+// CURATOR-80, -318: whoever has given up still counts, and the next one passes alone.
+#[tokio::test]
+async fn who_gives_up_does_not_count() {
+    let server = empty_server().await;
+    let [one, two] = connect_many(&server).await;
+    let zookeeper = bystander(&server).await;
+    assert!(within(barrier(&one, 2).enter_within(BRIEF)).await.unwrap().is_none());
+    let dropped = enter_in_task(&one, 2);
+    queue_of(&zookeeper, PATH, 1).await;
+    dropped.abort();
+    nothing_left(&server, &zookeeper).await;
+    assert!(within(barrier(&two, 2).enter_within(BRIEF)).await.unwrap().is_none());
+    nothing_left(&server, &zookeeper).await;
+    // A guard that is dropped leaves, and the last one tidies up.
+    let clients = [one, two];
+    drop(entered(&clients).await);
+    nothing_left(&server, &zookeeper).await;
+}
+
+// GH-1290: a short interruption lets a single member in.
+#[tokio::test]
+async fn a_wait_outlasts_interruptions() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (away, other) = (connect_through(&proxy).await, connect(&server).await);
+    let waiting = enter_in_task(&away, 2);
+    let own = async || queue_of(&zookeeper, PATH, 1).await.remove(0);
+    for round in 0..4 {
+        let before = own().await;
+        all_watches(&server, 2).await;
+        match round {
+            0 | 1 => proxy.cut(),
+            2 => kill_session(&away).await.unwrap(),
+            _ => zookeeper.delete(&format!("{PATH}/{before}"), None).await.unwrap(),
+        }
+        if round >= 2 {
+            eventually("it comes again", async || {
+                (children(&zookeeper, PATH).await.len() == 1 && own().await != before).then_some(())
+            })
+            .await;
+        }
+        let mut connection = away.watch_connection();
+        within(connection.wait_for(|state| state.is_connected())).await.unwrap();
+        assert!(!waiting.is_finished());
+    }
+    all_watches(&server, 2).await;
+    // The others come while it is away.
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let entered = within(enter_in_task(&other, 2)).await.unwrap().unwrap();
+    assert!(!waiting.is_finished());
+    proxy.refuse_connections(false).unwrap();
+    let late = within(waiting).await.unwrap().unwrap();
+    let leaving = leave_in_task(entered);
+    proxy.cut();
+    within(late.leave()).await.unwrap();
+    within(leaving).await.unwrap().unwrap();
+    nothing_left(&server, &zookeeper).await;
+}
+
+// After the fix of GH-1290, Curator counts again when it is let in, and waits for ever if others have left already.
+#[tokio::test]
+async fn that_ready_was_seen_is_the_admission() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (slow, other) = (connect_through(&proxy).await, connect(&server).await);
+    let waiting = enter_in_task(&slow, 2);
+    queue_of(&zookeeper, PATH, 1).await;
+    all_watches(&server, 2).await;
+    // It hears late that it is let in.
+    let held = proxy.intercept(Request::Exists, Fate::HoldReply);
+    proxy.cut();
+    within(held.happened()).await;
+    let entered = within(enter_in_task(&other, 2)).await.unwrap().unwrap();
+    drop(entered);
+    queue_of(&zookeeper, PATH, 2).await;
+    held.release();
+    within(within(waiting).await.unwrap().unwrap().leave()).await.unwrap();
+    nothing_left(&server, &zookeeper).await;
+}
+
+#[tokio::test]
+async fn lost_replies_do_no_harm() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (client, other) = (connect_through(&proxy).await, connect(&server).await);
+    // Its requests, so that the create of its own node and that of `ready` are among them.
+    for fate in [Fate::LoseReply, Fate::LoseRequest] {
+        for lost in 0..6 {
+            let waiting = enter_in_task(&other, 2);
+            queue_of(&zookeeper, PATH, 1).await;
+            let intercepted = proxy.intercept_after(lost, fate);
+            let entered = within(enter_in_task(&client, 2)).await.unwrap().unwrap();
+            let first = within(waiting).await.unwrap().unwrap();
+            assert_eq!(queue_of(&zookeeper, PATH, 3).await.len(), 3, "one node each");
+            let leaving = leave_in_task(first);
+            within(entered.leave()).await.unwrap();
+            within(leaving).await.unwrap().unwrap();
+            intercepted.release();
+            queue_of(&zookeeper, PATH, 0).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_loss_of_a_member_is_told() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let clients = connect_many::<3>(&server).await;
+    let mut all = entered(&clients).await;
+    let (third, second, first) = (all.pop().unwrap(), all.pop().unwrap(), all.pop().unwrap());
+    kill_session(&clients[0]).await.unwrap();
+    assert_eq!(within(first.lost()).await, LossReason::Expired);
+    zookeeper.delete(second.node_path(), None).await.unwrap();
+    assert_eq!(within(second.lost()).await, LossReason::Deleted);
+    assert_eq!((second.loss(), third.loss()), (Some(LossReason::Deleted), None));
+    let path = first.node_path().to_owned();
+    let lost = Error::MemberLost { path, reason: LossReason::Expired };
+    assert_eq!(within(first.leave()).await, Err(lost));
+    assert!(matches!(within(second.leave()).await, Err(Error::MemberLost { .. })));
+    // The others need not be waited for.
+    within(third.leave()).await.unwrap();
+    nothing_left(&server, &zookeeper).await;
+}
+
+#[tokio::test]
+async fn who_leaves_waits_for_a_time_at_most() {
+    let server = empty_server().await;
+    let clients = connect_many::<2>(&server).await;
+    let mut all = entered(&clients).await;
+    let zookeeper = bystander(&server).await;
+    assert!(!within(all.remove(0).leave_within(BRIEF)).await.unwrap());
+    queue_of(&zookeeper, PATH, 2).await;
+    assert!(within(all.remove(0).leave_within(BOUND)).await.unwrap());
+    nothing_left(&server, &zookeeper).await;
+}
+
+#[tokio::test]
+async fn it_takes_few_requests() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (client, other) = (connect_through(&proxy).await, connect(&server).await);
+    let zookeeper = bystander(&server).await;
+    let containers = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
+    zookeeper.mkdir(PATH, &containers).await.unwrap();
+    let waiting = enter_in_task(&other, 2);
+    queue_of(&zookeeper, PATH, 1).await;
+    proxy.take_requests();
+    let entered = within(enter_in_task(&client, 2)).await.unwrap().unwrap();
+    let requests: Vec<_> = proxy.take_requests().into_iter().take(4).collect();
+    let expected = [Request::Create, Request::Exists, Request::GetChildren, Request::Create];
+    assert_eq!(requests, expected, "and then the watches");
+    let leaving = leave_in_task(within(waiting).await.unwrap().unwrap());
+    within(entered.leave()).await.unwrap();
+    within(leaving).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn threads_have_the_same() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    tokio::task::spawn_blocking(move || {
+        use zk_recipes::blocking;
+        let client = blocking::Client::from(client);
+        let barrier = blocking::barriers::DoubleBarrier::new(&client, PATH, 2).unwrap();
+        assert!(barrier.enter_within(BRIEF).unwrap().is_none());
+        let other = std::thread::spawn({
+            let barrier = barrier.clone();
+            move || barrier.enter()?.leave_within(BOUND)
+        });
+        let entered = barrier.enter().unwrap();
+        assert!(entered.loss().is_none() && entered.node_path().starts_with(barrier.path()));
+        entered.leave().unwrap();
+        assert!(other.join().unwrap().unwrap());
+    })
+    .await
+    .unwrap();
+}

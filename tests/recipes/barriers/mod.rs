@@ -1,0 +1,4 @@
+//! Barriers.
+
+mod barrier;
+mod double_barrier;
