@@ -1,0 +1,388 @@
+//! The line in which the operations of one client on one number stand, and the task that writes them.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+use super::batch::{Answer, Batch, Id, Op};
+use super::number;
+use super::tries::OPTIMISTIC_TRIES;
+use crate::client::{Client, Session};
+use crate::error::{Error, Result};
+use crate::shared::{Outcome, ValueNode, Version, longest_pause};
+
+pub(super) const CHANGE: &str = "change the number at";
+
+/// For how long what was written last is taken to be there still. It is checked by each write, so it need not be right; but
+/// the shorter this is, the less likely is a node that was deleted and created again, with the same version, in between.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
+/// Who has lost a race within this time lets others in now and then.
+const CONTENDED: Duration = Duration::from_secs(1);
+/// After this many writes in a row.
+const TURN: u32 = 16;
+
+/// The lines of a client, by path.
+#[derive(Debug, Default)]
+struct Lines(Mutex<HashMap<Arc<str>, Weak<Line>>>);
+
+/// The line of all handles of a client on one number. Has no task while it is empty.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// Does not keep the client open.
+    node: ValueNode,
+    state: Mutex<State>,
+    lines: Arc<Lines>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    batch: Batch,
+    callers: HashMap<Id, Caller>,
+    /// Whether a task carries out the operations.
+    is_driven: bool,
+    known: Option<Known>,
+}
+
+/// Who waits for an answer.
+#[derive(Debug)]
+struct Caller {
+    answer: oneshot::Sender<Result<Submitted>>,
+    since: Instant,
+    /// From then on, other clients may be first once more, but no further time.
+    timeout: Duration,
+}
+
+/// What became of an operation that was submitted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Submitted {
+    Answered(Answer),
+    /// It was not done. It has failed often enough to try its lock first.
+    Failing,
+}
+
+/// The number as it was written last.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    value: i64,
+    version: Version,
+    at: Instant,
+}
+
+impl Line {
+    /// Returns the line that all handles of this client share.
+    pub(super) fn of(node: &ValueNode) -> Arc<Self> {
+        let lines: Arc<Lines> = node.client().extension();
+        let mut known = lines.0.lock();
+        if let Some(line) = known.get(node.path()).and_then(Weak::upgrade) {
+            return line;
+        }
+        let line = Self { node: node.detached(), state: Mutex::default(), lines: lines.clone() };
+        let line = Arc::new(line);
+        known.insert(node.path().clone(), Arc::downgrade(&line));
+        line
+    }
+
+    /// Carries out an operation, together with others that wait. `timeout` after `since`, other clients may be first once
+    /// more, but no further time. Without a lock to try, it is never [`Failing`](Submitted::Failing).
+    ///
+    /// # Cancel safety
+    /// An operation that was not sent yet is not done.
+    pub(super) async fn submit(
+        self: &Arc<Self>,
+        op: Op,
+        (since, timeout): (Instant, Duration),
+        has_lock_to_try: bool,
+    ) -> Result<Submitted> {
+        let (sender, answer) = oneshot::channel();
+        let caller = Caller { answer: sender, since, timeout };
+        let (id, is_driven) = {
+            let mut state = self.state.lock();
+            let id = state.batch.enqueue(op, has_lock_to_try);
+            state.callers.insert(id, caller);
+            (id, std::mem::replace(&mut state.is_driven, true))
+        };
+        let _place = Place { line: self, id };
+        if !is_driven {
+            let driver = Driver { line: self.clone(), is_over: false };
+            self.client().spawn(driver.drive());
+        }
+        // The task has ended with the client, or with its runtime.
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Forgets what was written last, because somebody else is known to have written.
+    pub(super) fn forget(&self) {
+        self.state.lock().known = None;
+    }
+
+    fn client(&self) -> &Client {
+        self.node.client()
+    }
+
+    /// Returns the number as it is now; `None` if the node does not exist.
+    async fn read(&self) -> Result<Option<(i64, Version)>> {
+        let seen = self.node.get(CHANGE).await?;
+        seen.map(|seen| Ok((parse(&self.node, seen.value())?, seen.version()))).transpose()
+    }
+
+    /// Creates the node.
+    async fn make(&self) -> Result<()> {
+        // Zero, which is what a missing node counts as: so it does no harm to create it twice.
+        let data = number::to_data(0);
+        let make = |session: Arc<Session>| {
+            let data = &data;
+            async move { self.node.make(&session, data).await }
+        };
+        self.client().request(CHANGE, self.node.path(), make).await
+    }
+}
+
+/// Returns the number in the data of a node.
+///
+/// # Errors
+/// [`Error::NotANumber`].
+pub(super) fn parse(node: &ValueNode, data: &[u8]) -> Result<i64> {
+    number::parse(data).map_err(|length| Error::NotANumber { path: node.path().to_string(), length })
+}
+
+/// The place of a caller, who may leave.
+struct Place<'a> {
+    line: &'a Line,
+    id: Id,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut state = self.line.state.lock();
+        if state.callers.remove(&self.id).is_some() {
+            state.batch.withdraw(self.id);
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let mut known = self.lines.0.lock();
+        // Another one may have taken its place meanwhile.
+        if known.get(self.node.path()).is_some_and(|line| line.strong_count() == 0) {
+            known.remove(self.node.path());
+        }
+    }
+}
+
+impl State {
+    fn answer(&mut self, answers: Vec<(Id, Answer)>) {
+        self.tell(answers.into_iter().map(|(id, answer)| (id, Ok(Submitted::Answered(answer)))));
+    }
+
+    fn tell(&mut self, answers: impl IntoIterator<Item = (Id, Result<Submitted>)>) {
+        for (id, answer) in answers {
+            if let Some(caller) = self.callers.remove(&id) {
+                // A caller that is gone does not mind.
+                let _ = caller.answer.send(answer);
+            }
+        }
+    }
+
+    fn fail(&mut self, ids: Vec<Id>, error: &Error) {
+        self.tell(ids.into_iter().map(|id| (id, Err(error.clone()))));
+    }
+}
+
+/// The number that is written over.
+struct Seen {
+    value: i64,
+    version: Version,
+    /// It was read after all operations before this one had arrived.
+    fresh_before: Id,
+}
+
+/// Carries out the operations until there are none. If it is dropped before, the callers learn it.
+struct Driver {
+    line: Arc<Line>,
+    is_over: bool,
+}
+
+/// What the task remembers of the conflicts so far.
+#[derive(Default)]
+struct Rivals {
+    conflicts: u32,
+    last: Option<Instant>,
+    /// Writes since the last conflict or pause.
+    wins: u32,
+}
+
+impl Driver {
+    async fn drive(mut self) {
+        let closing = self.line.client().closing();
+        self.is_over = tokio::select! {
+            () = self.carry_out() => true,
+            () = closing.cancelled() => false,
+        };
+    }
+
+    async fn carry_out(&self) {
+        let mut rivals = Rivals::default();
+        // An end is decided together with the state, so that no caller is left behind.
+        while !self.is_done() {
+            let known = self.line.state.lock().known.filter(|known| known.at.elapsed() < REMEMBERED);
+            let seen = match known {
+                Some(Known { value, version, .. }) => Seen { value, version, fresh_before: 0 },
+                None => match self.look().await {
+                    Some(seen) => seen,
+                    None => continue,
+                },
+            };
+            self.write(seen, &mut rivals).await;
+        }
+    }
+
+    /// Reads the number, and creates the node if there is something to write to it.
+    async fn look(&self) -> Option<Seen> {
+        let fresh_before = self.line.state.lock().batch.next_id();
+        match self.line.read().await {
+            Ok(Some((value, version))) => return Some(Seen { value, version, fresh_before }),
+            Ok(None) if self.answer_of_nothing(fresh_before) => {}
+            Ok(None) => {
+                if let Err(error) = self.line.make().await {
+                    self.give_up(fresh_before, &error);
+                }
+            }
+            Err(error) => self.give_up(fresh_before, &error),
+        }
+        None
+    }
+
+    /// Answers all that arrived before, if there is nothing to write to a node that does not exist.
+    fn answer_of_nothing(&self, fresh_before: Id) -> bool {
+        let mut state = self.line.state.lock();
+        let composed = state.batch.compose(0, fresh_before);
+        state.answer(composed.answers);
+        if composed.write.is_some() {
+            state.batch.unsent();
+        }
+        composed.write.is_none()
+    }
+
+    fn is_done(&self) -> bool {
+        let mut state = self.line.state.lock();
+        state.is_driven = !state.batch.is_idle();
+        !state.is_driven
+    }
+
+    async fn write(&self, seen: Seen, rivals: &mut Rivals) {
+        let sent = Instant::now();
+        let arrived_before = self.line.state.lock().batch.next_id();
+        let mut new = seen.value;
+        // Decided in the moment of sending, so that those that were cancelled before that are not done.
+        let compose = || {
+            let mut state = self.line.state.lock();
+            state.batch.unsent();
+            let composed = state.batch.compose(seen.value, seen.fresh_before);
+            state.answer(composed.answers);
+            new = composed.write?;
+            Some(Cow::Owned(self.line.node.stored(&number::to_data(new))))
+        };
+        let written = self.line.node.write_latest(CHANGE, Some(seen.version), compose).await;
+        match self.record(written, new, arrived_before) {
+            Some(Outcome::Written(_)) => {
+                let pause = rivals.won(sent.elapsed());
+                if !pause.is_zero() {
+                    sleep(pause).await;
+                }
+            }
+            Some(Outcome::Conflict) => self.after_conflict(rivals).await,
+            None => {}
+        }
+    }
+
+    /// Answers the callers of a write. Returns its outcome if there is one, and it is known.
+    fn record(&self, written: Result<Option<Outcome>>, new: i64, arrived_before: Id) -> Option<Outcome> {
+        let mut state = self.line.state.lock();
+        state.known = None;
+        match &written {
+            Ok(Some(Outcome::Written(version))) => {
+                state.known = Some(Known { value: new, version: *version, at: Instant::now() });
+                let answers = state.batch.written();
+                state.answer(answers);
+            }
+            Ok(Some(Outcome::Conflict)) => state.batch.conflict(),
+            Ok(None) => {}
+            Err(error) => {
+                let is_sent = state.batch.is_sending();
+                let failed = if is_sent { state.batch.failed() } else { state.batch.give_up(arrived_before) };
+                state.fail(failed, error);
+            }
+        }
+        written.ok().flatten()
+    }
+
+    /// Waits until it is time to try again.
+    async fn after_conflict(&self, rivals: &mut Rivals) {
+        self.expire();
+        let pause = longest_pause(rivals.conflicts).mul_f64(fastrand::f64());
+        rivals.conflicts = rivals.conflicts.saturating_add(1);
+        rivals.last = Some(Instant::now());
+        rivals.wins = 0;
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+    }
+
+    /// Ends the calls whose time is over, and hands the operations that keep failing back to those that have a lock.
+    fn expire(&self) {
+        let mut state = self.line.state.lock();
+        let waited = state.callers.iter().map(|(id, caller)| (*id, caller.since.elapsed(), caller.timeout));
+        let over: Vec<_> = waited.filter(|(_, waited, timeout)| waited >= timeout).collect();
+        for (id, waited, _) in over {
+            state.batch.withdraw(id);
+            let path = self.line.node.path().to_string();
+            state.tell([(id, Err(Error::Contended { operation: CHANGE, path, waited }))]);
+        }
+        let failing = state.batch.failing(OPTIMISTIC_TRIES);
+        state.tell(failing.into_iter().map(|id| (id, Ok(Submitted::Failing))));
+    }
+
+    /// Ends the calls that began before, for whom the error is news.
+    fn give_up(&self, before: Id, error: &Error) {
+        let mut state = self.line.state.lock();
+        let waiting = state.batch.give_up(before);
+        state.fail(waiting, error);
+    }
+}
+
+impl Rivals {
+    /// Records a write, which took this long. Returns how long to pause: the one that wrote last knows the number and is
+    /// always ahead of those who have to read it first; so it lets them in now and then.
+    fn won(&mut self, round_trip: Duration) -> Duration {
+        self.conflicts = 0;
+        self.wins += 1;
+        let is_contended = self.last.is_some_and(|last| last.elapsed() < CONTENDED);
+        if !is_contended || self.wins < TURN {
+            return Duration::ZERO;
+        }
+        self.wins = 0;
+        (round_trip * 3).min(CONTENDED / 10)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Otherwise another one may be at work by now.
+        if !self.is_over {
+            let mut state = self.line.state.lock();
+            // The callers see that there is nobody to answer any more.
+            state.callers.clear();
+            let next = state.batch.next_id();
+            let _ = (state.batch.failed(), state.batch.give_up(next));
+            state.known = None;
+            state.is_driven = false;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The tries of one call, which is promoted to a lock when it keeps failing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::options::Settings;
+use super::promotion::{Place, Promotion};
+use crate::error::{Error, Result};
+use crate::lock::LockGuard;
+use crate::shared::Contention;
+
+/// After this many conflicts in a row, a call is promoted to the lock.
+pub(super) const OPTIMISTIC_TRIES: u32 = 6;
+
+/// Tries of one call. What it holds of the lock is released when this is dropped.
+pub(super) struct Tries<'a> {
+    settings: &'a Settings,
+    contention: Contention,
+    promoted: Option<Arc<LockGuard>>,
+}
+
+impl<'a> Tries<'a> {
+    pub(super) fn new(settings: &'a Settings) -> Self {
+        Self { settings, contention: Contention::new(settings.timeout), promoted: None }
+    }
+
+    /// Returns when this began, and how long it may take.
+    pub(super) fn time(&self) -> (Instant, Duration) {
+        self.contention.time()
+    }
+
+    /// Returns the lock to be promoted to, unless this was promoted already.
+    pub(super) fn lock(&self) -> Option<&'a Promotion> {
+        self.settings.lock.as_deref().filter(|_| self.promoted.is_none())
+    }
+
+    /// To be called after a conflict. Returns when it is time to try again.
+    ///
+    /// # Errors
+    /// - [`Error::Contended`] when the time is over.
+    /// - Those of an acquire.
+    pub(super) async fn conflict(&mut self, operation: &'static str, path: &str) -> Result<()> {
+        self.contention.conflict(operation, path).await?;
+        match self.lock() {
+            Some(lock) if self.contention.conflicts() >= OPTIMISTIC_TRIES => {
+                self.promote(lock.line_up(), operation, path).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for the lock, and goes on holding it.
+    ///
+    /// # Errors
+    /// - [`Error::Contended`] when the time is over.
+    /// - Those of an acquire.
+    pub(super) async fn promote(&mut self, place: Place, operation: &'static str, path: &str) -> Result<()> {
+        match timeout(self.contention.left(), place).await {
+            Ok(held) => self.promoted = Some(held?),
+            Err(_) => {
+                let waited = self.contention.waited();
+                return Err(Error::Contended { operation, path: path.to_owned(), waited });
+            }
+        }
+        Ok(())
+    }
+}

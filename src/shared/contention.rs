@@ -1,0 +1,97 @@
+//! How long to go on, and how long to pause, when other clients write first.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::error::{Error, Result};
+
+/// The longest pause after the second conflict; it doubles with each.
+const PAUSE: Duration = Duration::from_micros(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+
+/// The conflicts of one call, within one time limit.
+#[derive(Debug)]
+pub(crate) struct Contention {
+    since: Instant,
+    limit: Duration,
+    conflicts: u32,
+}
+
+impl Contention {
+    /// Begins now.
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { since: Instant::now(), limit, conflicts: 0 }
+    }
+
+    /// Returns when this began, and the limit.
+    pub(crate) fn time(&self) -> (Instant, Duration) {
+        (self.since, self.limit)
+    }
+
+    /// Returns how much time has passed.
+    pub(crate) fn waited(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Returns how much time is left.
+    pub(crate) fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.waited())
+    }
+
+    /// Returns how many conflicts there were.
+    pub(crate) fn conflicts(&self) -> u32 {
+        self.conflicts
+    }
+
+    /// Pauses after a conflict: not after the first, and longer after each.
+    ///
+    /// # Errors
+    /// [`Error::Contended`] if the time is over.
+    pub(crate) async fn conflict(&mut self, operation: &'static str, path: &str) -> Result<()> {
+        let waited = self.waited();
+        if waited >= self.limit {
+            return Err(Error::Contended { operation, path: path.to_owned(), waited });
+        }
+        let pause = longest_pause(self.conflicts).mul_f64(fastrand::f64()).min(self.limit - waited);
+        self.conflicts += 1;
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        Ok(())
+    }
+}
+
+/// The longest pause after this many conflicts before.
+pub(crate) fn longest_pause(conflicts: u32) -> Duration {
+    match conflicts.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doubled) => PAUSE.saturating_mul(2_u32.saturating_pow(doubled)).min(LONGEST_PAUSE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_limit() {
+        let pauses: Vec<_> = (0..4).map(|conflicts| longest_pause(conflicts).as_micros()).collect();
+        assert_eq!(pauses, [0, 500, 1000, 2000]);
+        assert_eq!(longest_pause(u32::MAX), LONGEST_PAUSE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn conflicts_end_at_the_limit() {
+        let limit = Duration::from_secs(1);
+        let mut contention = Contention::new(limit);
+        let error = loop {
+            if let Err(error) = contention.conflict("update the value at", "/a").await {
+                break error;
+            }
+        };
+        let Error::Contended { waited, .. } = error else { panic!("{error}") };
+        assert!(waited >= limit && waited < limit + LONGEST_PAUSE, "{waited:?}");
+        assert!(contention.conflicts > 10);
+    }
+}

@@ -1,0 +1,102 @@
+//! Follows a value in the background.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::node::ValueNode;
+use super::state::SharedState;
+use super::version::Versioned;
+use crate::client::{Failures, Watcher};
+use crate::error::{Error, Result};
+
+const WATCH: &str = "watch the value at";
+
+/// Returns a receiver of what is known of the value. The node is watched for as long as there are receivers.
+pub(super) fn watch<T>(
+    node: &ValueNode,
+    parse: impl Fn(Vec<u8>) -> Result<T> + Send + Sync + 'static,
+) -> watch::Receiver<SharedState<T>>
+where
+    T: Clone + PartialEq + Send + Sync + 'static,
+{
+    let nothing = SharedState::Stale { last: None, error: None };
+    let (sender, mut receiver) = watch::channel(nothing.clone());
+    receiver.mark_changed();
+    let observer = Observer { node: node.detached(), parse, sender: Arc::new(sender) };
+    node.client().spawn(async move {
+        let closing = observer.node.client().closing();
+        tokio::select! {
+            () = observer.observe(nothing) => {}
+            () = observer.sender.closed() => {}
+            () = closing.cancelled() => {}
+        }
+    });
+    receiver
+}
+
+struct Observer<T, P> {
+    /// Does not keep the client open.
+    node: ValueNode,
+    parse: P,
+    sender: Arc<watch::Sender<SharedState<T>>>,
+}
+
+impl<T, P> Observer<T, P>
+where
+    T: Clone + PartialEq + Send + Sync + 'static,
+    P: Fn(Vec<u8>) -> Result<T>,
+{
+    /// Goes on until it is dropped.
+    async fn observe(&self, mut shown: SharedState<T>) {
+        let mut failures = Failures::default();
+        loop {
+            match self.look().await {
+                Ok((seen, mut change)) => {
+                    failures.reset();
+                    let state = match seen {
+                        Ok(Some(value)) => SharedState::Known(value),
+                        Ok(None) => SharedState::Missing,
+                        Err(error) => shown.stale(Some(error)),
+                    };
+                    self.show(&mut shown, state).await;
+                    tokio::select! {
+                        // A change comes before the loss of the connection on which it came.
+                        biased;
+                        _ = change.changed() => {}
+                        () = self.node.client().disconnected() => {
+                            let state = shown.stale(None);
+                            self.show(&mut shown, state).await;
+                        }
+                    }
+                }
+                Err(error) if error.ends_session() => {
+                    let state = shown.stale(None);
+                    self.show(&mut shown, state).await;
+                }
+                Err(error) => {
+                    let state = shown.stale(Some(error.clone()));
+                    self.show(&mut shown, state).await;
+                    failures.pause_in_background(error).await;
+                }
+            }
+        }
+    }
+
+    /// Reads the value, and returns it with a watch that fires when it has changed.
+    async fn look(&self) -> Result<(Result<Option<Versioned<T>>>, Watcher), Error> {
+        let session = self.node.client().session().await?;
+        let watched = self.node.watch(&session).await;
+        let (seen, change) = watched.map_err(|source| self.node.error(WATCH, source))?;
+        Ok((seen.map(|seen| seen.try_map(&self.parse)).transpose(), change))
+    }
+
+    async fn show(&self, shown: &mut SharedState<T>, state: SharedState<T>) {
+        if *shown == state {
+            return;
+        }
+        *shown = state.clone();
+        let sender = self.sender.clone();
+        self.node.client().told(move || drop(sender.send_replace(state))).await;
+    }
+}

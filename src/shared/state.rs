@@ -1,0 +1,54 @@
+//! What watchers see of a shared value.
+
+use super::version::Versioned;
+use crate::error::Error;
+
+/// What is known of a shared value at the moment. From [`SharedValue::watch`](super::SharedValue::watch) and
+/// [`SharedCount::watch`](super::SharedCount::watch).
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SharedState<T> {
+    /// The value, as the server of this client knows it. A later change is on its way.
+    Known(Versioned<T>),
+    /// The value may have changed unnoticed: there is no connection, or the value cannot be read. The watch keeps
+    /// trying.
+    Stale {
+        /// The value that was known last; `None` if there was none.
+        last: Option<Versioned<T>>,
+        /// Why it cannot be read, if there was an error.
+        error: Option<Error>,
+    },
+    /// The node does not exist.
+    Missing,
+}
+
+impl<T> SharedState<T> {
+    /// Returns the value if it is known to be current.
+    pub fn current(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value.value()),
+            Self::Stale { .. } | Self::Missing => None,
+        }
+    }
+
+    /// Returns the value that was known last, current or not.
+    pub fn last(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) | Self::Stale { last: Some(value), .. } => Some(value.value()),
+            Self::Stale { last: None, .. } | Self::Missing => None,
+        }
+    }
+
+    /// What is known once changes can go unnoticed.
+    pub(super) fn stale(&self, error: Option<Error>) -> Self
+    where
+        T: Clone,
+    {
+        let last = match self {
+            Self::Known(value) => Some(value.clone()),
+            Self::Stale { last, .. } => last.clone(),
+            Self::Missing => None,
+        };
+        Self::Stale { last, error }
+    }
+}

@@ -1,0 +1,306 @@
+//! `DistributedAtomicLong` and `DistributedAtomicValue`: what they return, what they write, and what that costs.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use zk_recipes::atomic::{AtomicOptions, DistributedAtomicLong, DistributedAtomicValue};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::{Error, InterProcessMutex, blocking};
+use zookeeper_client as zk;
+
+use crate::support::{
+    Sandbox, bystander, connect, connect_many, connect_through, empty_server, eventually, poll_once, servers,
+    within,
+};
+
+const PATH: &str = "/numbers/deep/down/a";
+
+fn long(client: &zk_recipes::Client) -> DistributedAtomicLong {
+    DistributedAtomicLong::new(client, PATH).unwrap()
+}
+
+#[tokio::test]
+async fn a_number_is_eight_bytes_in_a_node() {
+    let server = empty_server().await;
+    let [one, other] = connect_many(&server).await;
+    let zookeeper = bystander(&server).await;
+    let (number, same) = (long(&one), long(&other));
+    // A missing node counts as zero, and is not created by a read.
+    assert_eq!(number.get().await, Ok(0));
+    assert_eq!(zookeeper.check_stat(PATH).await, Ok(None));
+    assert_eq!(number.fetch_add(258).await, Ok(0));
+    assert_eq!(zookeeper.get_data(PATH).await.unwrap().0, [0, 0, 0, 0, 0, 0, 1, 2]);
+    assert_eq!(same.add(-259).await, Ok(-1));
+    assert_eq!(zookeeper.get_data(PATH).await.unwrap().0, [255; 8]);
+    assert_eq!((number.increment().await, same.decrement().await), (Ok(0), Ok(-1)));
+    assert_eq!((number.swap(7).await, number.get().await), (Ok(-1), Ok(7)));
+    assert_eq!(same.compare_exchange(7, 8).await, Ok(Ok(7)));
+    assert_eq!(number.compare_exchange(7, 9).await, Ok(Err(8)));
+    assert_eq!(number.fetch_update(|old| Some(old * 2)).await, Ok(Ok(8)));
+    assert_eq!(same.fetch_update(|_| None).await, Ok(Err(16)));
+    assert_eq!((same.initialize(1).await, same.get().await), (Ok(false), Ok(16)));
+    zookeeper.set_data(PATH, b"", None).await.unwrap();
+    assert_eq!(number.increment().await, Ok(1));
+    // Deleted by hand: zero again.
+    zookeeper.delete(PATH, None).await.unwrap();
+    assert_eq!((same.initialize(5).await, number.increment().await), (Ok(true), Ok(6)));
+    zookeeper.delete(PATH, None).await.unwrap();
+    assert_eq!(number.increment().await, Ok(1));
+    zookeeper.delete(PATH, None).await.unwrap();
+    number.force_set(3).await.unwrap();
+    assert_eq!((number.increment().await, same.get().await), (Ok(4), Ok(4)));
+    assert_eq!(number.path(), PATH);
+}
+
+#[tokio::test]
+async fn what_is_no_number_and_what_does_not_fit_are_errors() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let zookeeper = bystander(&server).await;
+    let number = long(&client);
+    number.force_set(i64::MAX - 1).await.unwrap();
+    // Of three that are written together, one does not fit.
+    let added = tokio::join!(number.fetch_add(1), number.fetch_add(1), number.fetch_add(-5));
+    let overflow = Error::Overflow { path: PATH.into(), value: i64::MAX, delta: 1 };
+    assert_eq!(added, (Ok(i64::MAX - 1), Err(overflow), Ok(i64::MAX)));
+    assert_eq!(number.add(i64::MIN).await, Ok(i64::MAX - 5 + i64::MIN));
+    assert!(matches!(number.add(i64::MIN).await, Err(Error::Overflow { .. })));
+    zookeeper.set_data(PATH, b"seven", None).await.unwrap();
+    let not_a_number = Error::NotANumber { path: PATH.into(), length: 5 };
+    assert_eq!(number.get().await, Err(not_a_number.clone()));
+    assert_eq!(number.increment().await, Err(not_a_number));
+    assert_eq!(zookeeper.get_data(PATH).await.unwrap().0, b"seven");
+    number.force_set(7).await.unwrap();
+    assert_eq!(number.increment().await, Ok(8));
+}
+
+#[tokio::test]
+async fn a_change_takes_one_round_trip_while_nobody_else_writes() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let number = long(&connect_through(&proxy).await);
+    let other = long(&connect(&server).await);
+    assert_eq!(number.increment().await, Ok(1));
+    proxy.take_requests();
+    for nth in 2..7 {
+        assert_eq!(number.increment().await, Ok(nth));
+    }
+    assert_eq!(proxy.take_requests(), [Request::SetData; 5]);
+    // After a change by somebody else, it is tried, read and written.
+    assert_eq!(other.increment().await, Ok(7));
+    assert_eq!(number.increment().await, Ok(8));
+    assert_eq!(proxy.take_requests(), [Request::SetData, Request::Sync, Request::GetData, Request::SetData]);
+}
+
+#[tokio::test]
+async fn tasks_of_one_client_are_written_together() {
+    const TASKS: usize = 64;
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let number = long(&client);
+    number.increment().await.unwrap();
+    proxy.take_requests();
+    // While a write is under way, the others line up: also by other handles.
+    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
+    let first = tokio::spawn({
+        let number = number.clone();
+        async move { number.fetch_add(1).await }
+    });
+    within(held.happened()).await;
+    let handles: Vec<_> = (0..TASKS).map(|_| long(&client)).collect();
+    let adding = handles.iter().map(|number| number.fetch_add(1));
+    let mut adding = Box::pin(try_join_all(adding));
+    assert!(poll_once(&mut adding).is_pending());
+    held.release();
+    let previous = within(adding).await.unwrap();
+    assert_eq!(within(first).await.unwrap(), Ok(1));
+    assert_eq!(previous, (2..2 + TASKS as i64).collect::<Vec<_>>());
+    assert_eq!(proxy.take_requests(), [Request::SetData; 2]);
+}
+
+#[tokio::test]
+async fn a_caller_that_vanishes_takes_only_itself_along() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let number = long(&connect_through(&proxy).await);
+    number.increment().await.unwrap();
+    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
+    let mut sent = Box::pin(number.fetch_add(10));
+    assert!(poll_once(&mut sent).is_pending());
+    within(held.happened()).await;
+    let mut stays = Box::pin(number.fetch_add(100));
+    let mut vanishes = Box::pin(number.fetch_add(1000));
+    assert!(poll_once(&mut vanishes).is_pending());
+    assert!(poll_once(&mut stays).is_pending());
+    // One was sent and may be done; the other was not.
+    drop((sent, vanishes));
+    held.release();
+    assert_eq!(within(stays).await, Ok(11));
+    assert_eq!(number.get().await, Ok(111));
+}
+
+#[tokio::test]
+async fn many_clients_lose_nothing() {
+    const CLIENTS: usize = 6;
+    const TASKS: usize = 3;
+    const ADDS: usize = 15;
+    let server = empty_server().await;
+    let clients: [_; CLIENTS] = connect_many(&server).await;
+    // Half of them are promoted to a lock when they fail often.
+    let options = AtomicOptions::new().timeout(Duration::from_secs(60));
+    let promoted = options.clone().promoted_to_lock("/numbers/lock");
+    let adding = (0..CLIENTS * TASKS).map(|nth| {
+        let options = if nth % 2 == 0 { &options } else { &promoted };
+        let number = long(&clients[nth % CLIENTS]).with_options(options).unwrap();
+        async move {
+            let mut previous = Vec::new();
+            for _ in 0..ADDS {
+                previous.push(number.fetch_add(1).await.unwrap());
+            }
+            previous
+        }
+    });
+    let previous: BTreeSet<_> = join_all(adding).await.concat().into_iter().collect();
+    let all = (CLIENTS * TASKS * ADDS) as i64;
+    assert_eq!(previous, (0..all).collect());
+    assert_eq!(long(&clients[0]).get().await, Ok(all));
+}
+
+/// Somebody else holds the lock; so who is promoted waits for it.
+#[tokio::test]
+async fn a_call_that_keeps_failing_is_promoted_to_the_lock() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let rival = connect(&server).await;
+    let options = AtomicOptions::new().timeout(Duration::from_secs(60)).promoted_to_lock("/numbers/lock");
+    let client = connect_through(&proxy).await;
+    let number = long(&client).with_options(&options).unwrap();
+    let held = InterProcessMutex::new(&rival, "/numbers/lock").unwrap().acquire().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    long(&rival).force_set(0).await.unwrap();
+    let mut reading = proxy.intercept(Request::GetData, Fate::HoldReply);
+    let adding = tokio::spawn(async move { number.fetch_add(1).await });
+    let queue = || async { zookeeper.list_children("/numbers/lock").await.unwrap().len() };
+    // Between each of its reads and the write that follows, another one is ahead.
+    let mut rivals = 0;
+    while queue().await < 2 {
+        tokio::select! {
+            () = reading.happened() => {
+                long(&rival).force_set(100).await.unwrap();
+                rivals += 1;
+                // Before it can read again.
+                let next = proxy.intercept(Request::GetData, Fate::HoldReply);
+                reading.release();
+                reading = next;
+            }
+            _ = eventually("it is in the queue", || async { (queue().await == 2).then_some(()) }) => {}
+        }
+    }
+    reading.release();
+    assert!(rivals >= 3, "first it is tried without: {rivals}");
+    held.release().await.unwrap();
+    assert_eq!(within(adding).await.unwrap(), Ok(100));
+    eventually("the lock is released", || async { (queue().await == 0).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn a_value_is_compared_and_exchanged() {
+    let server = empty_server().await;
+    let [one, other] = connect_many(&server).await;
+    let value = DistributedAtomicValue::new(&one, PATH).unwrap();
+    let same = DistributedAtomicValue::new(&other, PATH).unwrap();
+    assert_eq!(value.get().await, Ok(None));
+    assert_eq!(value.compare_exchange(Some(b"a"), "b").await, Ok(Err(None)));
+    assert_eq!(value.compare_exchange(None, "a").await, Ok(Ok(None)));
+    assert_eq!(same.compare_exchange(None, "b").await, Ok(Err(Some(b"a".to_vec()))));
+    assert_eq!(same.compare_exchange(Some(b"a"), "b").await, Ok(Ok(Some(b"a".to_vec()))));
+    assert_eq!(value.swap("c").await, Ok(Some(b"b".to_vec())));
+    let longer = |old: Option<&[u8]>| Some([old.unwrap(), b"!"].concat());
+    assert_eq!(value.fetch_update(longer).await, Ok(Ok(Some(b"c".to_vec()))));
+    assert_eq!(value.fetch_update(|_| None).await, Ok(Err(Some(b"c!".to_vec()))));
+    assert_eq!((same.initialize("d").await, same.get().await), (Ok(false), Ok(Some(b"c!".to_vec()))));
+    same.force_set("").await.unwrap();
+    assert_eq!(value.get().await, Ok(Some(Vec::new())));
+    let too_large = vec![0; 1 << 20];
+    for refused in [
+        value.swap(&too_large).await.map(drop),
+        value.compare_exchange(None, &too_large).await.map(drop),
+        value.fetch_update(|_| Some(too_large.clone())).await.map(drop),
+        value.initialize(&too_large).await.map(drop),
+        value.force_set(&too_large).await,
+    ] {
+        assert!(matches!(refused, Err(Error::InvalidArgument { argument: "value", .. })), "{refused:?}");
+    }
+    // Each of several appends once.
+    let options = AtomicOptions::new().timeout(Duration::from_secs(60)).promoted_to_lock("/numbers/lock");
+    let handles = [&value, &same].map(|value| value.with_options(&options).unwrap());
+    let appending = (0..10).map(|nth| handles[nth % 2].fetch_update(longer));
+    assert!(within(join_all(appending)).await.iter().all(|done| matches!(done, Ok(Ok(_)))));
+    assert_eq!(value.get().await.unwrap().unwrap(), [b'!'; 10]);
+}
+
+#[tokio::test]
+async fn a_closed_client_changes_nothing() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let number = long(&client);
+    number.increment().await.unwrap();
+    client.close().await;
+    assert_eq!(number.increment().await, Err(Error::Closed));
+    assert_eq!(number.get().await, Err(Error::Closed));
+    assert_eq!(long(&connect(&server).await).get().await, Ok(1));
+}
+
+#[test]
+fn threads_change_numbers() {
+    const THREADS: usize = 8;
+    let sandbox = Sandbox::new();
+    let client = sandbox.builder().connect_blocking(&servers()).unwrap();
+    let number = blocking::atomic::DistributedAtomicLong::new(&client, PATH).unwrap();
+    let previous: BTreeSet<_> = std::thread::scope(|scope| {
+        let adding: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| number.fetch_add(1).unwrap())).collect();
+        adding.into_iter().map(|adding| adding.join().unwrap()).collect()
+    });
+    assert_eq!(previous, (0..THREADS as i64).collect());
+    assert_eq!(number.compare_exchange(THREADS as i64, 20), Ok(Ok(THREADS as i64)));
+    assert_eq!(number.fetch_update(|old| Some(old + 1)), Ok(Ok(20)));
+    let ids = blocking::atomic::CachedAtomicLong::new(&number, 3).unwrap();
+    assert_eq!([(); 4].map(|()| ids.next().unwrap()), [21, 22, 23, 24]);
+    let value = blocking::atomic::DistributedAtomicValue::new(&client, "/value").unwrap();
+    assert_eq!(value.compare_exchange(None, "a"), Ok(Ok(None)));
+    assert_eq!(value.swap("b").unwrap().unwrap(), b"a");
+    client.close().unwrap();
+    assert_eq!(number.increment(), Err(Error::Closed));
+}
+
+#[tokio::test]
+async fn a_node_of_the_same_version_is_not_overwritten_unnoticed() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let zookeeper = bystander(&server).await;
+    let number = long(&client);
+    assert_eq!(number.increment().await, Ok(1));
+    let version = zookeeper.get_data(PATH).await.unwrap().1.version;
+    zookeeper.delete(PATH, None).await.unwrap();
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.create(PATH, &5_i64.to_be_bytes(), &persistent).await.unwrap();
+    for _ in 0..version {
+        zookeeper.set_data(PATH, &5_i64.to_be_bytes(), None).await.unwrap();
+    }
+    assert_eq!(
+        number.increment().await,
+        Err(Error::NodeReplaced { operation: "change the number at", path: PATH.into() })
+    );
+}
+
+#[tokio::test]
+async fn an_operation_that_writes_nothing_does_not_create_the_node() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let number = DistributedAtomicLong::new(&connect(&server).await, PATH).unwrap();
+    assert_eq!(number.compare_exchange(7, 8).await, Ok(Err(0)));
+    assert_eq!(number.fetch_update(|_| None).await, Ok(Err(0)));
+    assert_eq!(number.initialize(100).await, Ok(true), "{:?}", zookeeper.check_stat(PATH).await);
+}

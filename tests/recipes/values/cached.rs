@@ -1,0 +1,111 @@
+//! `CachedAtomicLong`: numbers in blocks.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use zk_recipes::Error;
+use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
+
+use crate::support::{
+    bystander, connect, connect_many, connect_through, empty_server, eventually, poll_once, within,
+};
+
+const PATH: &str = "/ids";
+
+#[tokio::test]
+async fn numbers_come_in_blocks_that_are_drawn_ahead() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
+    number.increment().await.unwrap();
+    let refused = CachedAtomicLong::new(&number, 0).unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "block size", .. }), "{refused}");
+    let ids = CachedAtomicLong::new(&number, 10).unwrap();
+    proxy.take_requests();
+    for id in 1..5 {
+        assert_eq!(ids.next().await, Ok(id));
+    }
+    assert_eq!(proxy.take_requests(), [Request::SetData]);
+    assert_eq!(ids.next().await, Ok(5));
+    // Half is used up: the next block is drawn, and nobody waits for it.
+    eventually("a block is drawn", async || (number.get().await == Ok(21)).then_some(())).await;
+    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
+    for id in 6..=20 {
+        assert_eq!(ids.next().await, Ok(id));
+    }
+    within(held.happened()).await;
+    held.release();
+    assert_eq!(within(ids.next()).await, Ok(21));
+}
+
+#[tokio::test]
+async fn no_number_is_handed_out_twice() {
+    let server = empty_server().await;
+    let clients: [_; 3] = connect_many(&server).await;
+    let sources = clients
+        .each_ref()
+        .map(|client| CachedAtomicLong::new(&DistributedAtomicLong::new(client, PATH).unwrap(), 7).unwrap());
+    let drawing = (0..300).map(|nth| sources[nth % 3].next());
+    let ids: BTreeSet<_> = within(try_join_all(drawing)).await.unwrap().into_iter().collect();
+    assert_eq!(ids.len(), 300);
+}
+
+#[tokio::test]
+async fn a_block_whose_reply_is_lost_is_left_out() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
+    number.increment().await.unwrap();
+    let ids = CachedAtomicLong::new(&number, 10).unwrap();
+    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
+    assert_eq!(within(ids.next()).await, Ok(11));
+    within(lost.happened()).await;
+}
+
+#[tokio::test]
+async fn all_who_wait_learn_that_no_block_can_be_drawn() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let zookeeper = bystander(&server).await;
+    let number = DistributedAtomicLong::new(&client, PATH).unwrap();
+    number.force_set(5).await.unwrap();
+    zookeeper.set_data(PATH, b"five", None).await.unwrap();
+    let ids = CachedAtomicLong::new(&number, 10).unwrap();
+    for outcome in within(join_all([ids.next(), ids.next()])).await {
+        assert!(matches!(outcome, Err(Error::NotANumber { .. })), "{outcome:?}");
+    }
+    number.force_set(5).await.unwrap();
+    assert_eq!(within(ids.next()).await, Ok(5));
+    client.close().await;
+    assert_eq!(ids.next().await, Err(Error::Closed));
+}
+
+#[tokio::test]
+async fn a_caller_that_is_polled_late_gets_a_number_in_hand() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
+    number.increment().await.unwrap();
+    let ids = CachedAtomicLong::new(&number, 10).unwrap();
+    let mut late = Box::pin(ids.next());
+    assert!(poll_once(&mut late).is_pending());
+    for _ in 0..4 {
+        within(ids.next()).await.unwrap();
+    }
+    zookeeper.set_data(PATH, b"seven", None).await.unwrap();
+    proxy.take_requests();
+    within(ids.next()).await.unwrap();
+    // The next block cannot be drawn, which the number that is read and is none shows.
+    eventually("it is read", async || (proxy.requests_seen() >= 3).then_some(())).await;
+    within(ids.next()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(within(late).await.is_ok(), "there are numbers in hand");
+    for _ in 0..3 {
+        within(ids.next()).await.unwrap();
+    }
+    let outcome = within(ids.next()).await;
+    assert!(matches!(outcome, Err(Error::NotANumber { .. })), "{outcome:?}");
+}

@@ -1,0 +1,124 @@
+//! Values as watchers see them.
+
+use tokio::sync::watch;
+use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
+use zk_recipes::testing::FaultProxy;
+use zk_recipes::{AuthId, Error, Permission};
+use zookeeper_client as zk;
+
+use crate::support::{builder, bystander, connect, connect_through, empty_server, eventually, within};
+
+const PATH: &str = "/values/a";
+
+async fn becomes<T>(states: &mut watch::Receiver<SharedState<T>>, is: impl FnMut(&SharedState<T>) -> bool) {
+    let _seen = within(states.wait_for(is)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_watch_shows_what_becomes_of_a_value() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let value = SharedValue::new(&connect_through(&proxy).await, PATH, "seed").unwrap();
+    let mut states = value.watch();
+    assert!(states.has_changed().unwrap(), "the first is told at once");
+    becomes(&mut states, |state| *state == SharedState::Missing).await;
+    assert_eq!(zookeeper.check_stat(PATH).await, Ok(None), "it is not created by being watched");
+    let seen = value.get_versioned().await.unwrap();
+    becomes(&mut states, |state| *state == SharedState::Known(seen.clone())).await;
+    zookeeper.set_data(PATH, b"new", None).await.unwrap();
+    becomes(&mut states, |state| state.current().is_some_and(|value| value == b"new")).await;
+
+    // Without a connection the last value is shown as what it is.
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    becomes(
+        &mut states,
+        |state| matches!(state, SharedState::Stale { last: Some(last), .. } if last.value() == b"new"),
+    )
+    .await;
+    assert!(states.borrow().current().is_none());
+    zookeeper.set_data(PATH, b"unseen", None).await.unwrap();
+    proxy.refuse_connections(false).unwrap();
+    becomes(&mut states, |state| state.current().is_some_and(|value| value == b"unseen")).await;
+
+    // Deleted and created again, with the same number as its version.
+    zookeeper.delete(PATH, None).await.unwrap();
+    becomes(&mut states, |state| *state == SharedState::Missing).await;
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.create(PATH, b"another", &persistent).await.unwrap();
+    becomes(&mut states, |state| state.current().is_some_and(|value| value == b"another")).await;
+    assert_eq!(states.borrow().last().unwrap(), b"another");
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_receivers_and_with_the_client() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let value = SharedValue::new(&client, PATH, "seed").unwrap();
+    value.get().await.unwrap();
+    let mut states = value.watch();
+    let second = states.clone();
+    becomes(&mut states, |state| state.current().is_some()).await;
+    drop(states);
+    assert_eq!(server.watch_count().await.unwrap(), 1);
+    drop(second);
+    eventually("nothing is watched", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
+    let mut states = value.watch();
+    becomes(&mut states, |state| state.current().is_some()).await;
+    client.close().await;
+    within(async { while states.changed().await.is_ok() {} }).await;
+}
+
+/// The borrow of a watcher stops neither the client nor other calls.
+#[tokio::test]
+async fn a_watcher_that_borrows_stops_nobody() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let count = SharedCount::new(&client, PATH, 0).unwrap();
+    let mut states = count.watch();
+    count.get().await.unwrap();
+    becomes(&mut states, |state| state.current().is_some()).await;
+    let observed = states.clone();
+    {
+        let _borrowed = observed.borrow();
+        for number in 1..20 {
+            within(count.set(number)).await.unwrap();
+        }
+        assert_eq!(within(count.get()).await, Ok(19));
+    }
+    becomes(&mut states, |state| state.current() == Some(&19)).await;
+}
+
+#[tokio::test]
+async fn what_is_no_count_or_may_not_be_read_is_stale() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    let count = SharedCount::new(&client, PATH, 7).unwrap();
+    count.get().await.unwrap();
+    let mut states = count.watch();
+    becomes(&mut states, |state| state.current() == Some(&7)).await;
+    zookeeper.set_data(PATH, b"seven", None).await.unwrap();
+    becomes(&mut states, |state| {
+        matches!(state, SharedState::Stale { last: Some(last), error: Some(Error::NotACount { .. }) } if *last.value() == 7)
+    })
+    .await;
+    count.set(8).await.unwrap();
+    becomes(&mut states, |state| state.current() == Some(&8)).await;
+
+    let private = builder().acl([zk_recipes::Acl::new(Permission::ALL, AuthId::new("auth", ""))]);
+    let private = private.auth("digest", "owner:secret").connect(&server.connect_string()).await.unwrap();
+    SharedCount::new(&private, "/private", 1).unwrap().get().await.unwrap();
+    let mut states = SharedCount::new(&client, "/private", 1).unwrap().watch();
+    becomes(&mut states, |state| {
+        matches!(
+            state,
+            SharedState::Stale {
+                last: None,
+                error: Some(Error::ZooKeeper { source: zk::Error::NoAuth, .. })
+            }
+        )
+    })
+    .await;
+}
