@@ -1,0 +1,116 @@
+//! An instance that this process has registered.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::instance::{ServiceInstance, ServiceType};
+use super::wire;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::nodes::{NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
+
+/// An instance that this process has registered, for as long as this value lives. From
+/// [`ServiceDiscovery::register`](super::ServiceDiscovery::register).
+///
+/// When the connection or the session is lost, or someone deletes the node, the instance is registered again. A
+/// reconnect within the session does not change the node, so that clients notice nothing.
+#[must_use = "if unused, the instance is unregistered at once"]
+pub struct Registration<T = ()> {
+    node: PersistentNode,
+    instance: ServiceInstance<T>,
+    class: Option<Arc<str>>,
+}
+
+impl<T: Serialize> Registration<T> {
+    pub(super) async fn start(
+        client: &Client,
+        path: &str,
+        instance: ServiceInstance<T>,
+        class: Option<Arc<str>>,
+    ) -> Result<Self> {
+        let mode = match instance.service_type {
+            ServiceType::Dynamic => NodeMode::Ephemeral,
+            ServiceType::Static | ServiceType::Permanent => NodeMode::Persistent,
+            ServiceType::DynamicSequential => {
+                let reason =
+                    "the node of such an instance cannot be found by its id; use `Dynamic`".to_owned();
+                return Err(Error::InvalidArgument { argument: "service type", reason });
+            }
+        };
+        let data = write(&instance, class.as_deref())?;
+        let options = PersistentNodeOptions::new().mode(mode).on_stranger(OnStranger::Wait);
+        let node = PersistentNode::start(client, path, data, options)?;
+        node.wait_present().await?;
+        Ok(Self { node, instance, class })
+    }
+
+    /// Describes the instance anew, and waits until that is registered. Two round trips.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`]: the name, the id or the type is another one, the payload cannot be written as JSON,
+    ///   or the instance is larger than the servers accept. What is registered stays.
+    /// - [`Error::ZooKeeper`]: the servers refuse. It is written when they accept it.
+    /// - [`Error::Closed`]: the client is closed.
+    ///
+    /// # Cancel safety
+    /// From the first poll on, the new description is the one that is registered, even if this is dropped.
+    pub async fn update(&mut self, instance: ServiceInstance<T>) -> Result<()> {
+        let data = write(&instance, self.class.as_deref())?;
+        let is_same = self.instance.name == instance.name
+            && self.instance.id == instance.id
+            && self.instance.service_type == instance.service_type;
+        if !is_same {
+            let reason = "its name, id and type must be those that are registered; register another one";
+            return Err(Error::InvalidArgument { argument: "instance", reason: reason.to_owned() });
+        }
+        let before = mem::replace(&mut self.instance, instance);
+        let updated = self.node.set_data(data).await;
+        if matches!(updated, Err(Error::InvalidArgument { .. })) {
+            self.instance = before;
+        }
+        updated
+    }
+
+    /// Unregisters the instance, and waits until that is done. Dropping the value does the same in the background. Two
+    /// round trips.
+    ///
+    /// # Errors
+    /// - [`Error::ZooKeeper`]: the servers refuse. Unless it is static, the instance is gone when the session ends.
+    /// - [`Error::Closed`]: the client was closed, by which the instance was unregistered.
+    ///
+    /// # Cancel safety
+    /// It goes on in the background.
+    pub async fn unregister(self) -> Result<()> {
+        self.node.close().await
+    }
+}
+
+impl<T> Registration<T> {
+    /// Returns the instance as it was described last.
+    pub fn instance(&self) -> &ServiceInstance<T> {
+        &self.instance
+    }
+
+    /// Returns a receiver of the state of the node, by which a process can tell whether it is registered at the moment.
+    /// See [`PersistentNode::watch_state`].
+    pub fn watch_state(&self) -> watch::Receiver<NodeState> {
+        self.node.watch_state()
+    }
+}
+
+impl<T> fmt::Debug for Registration<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+fn write<T: Serialize>(instance: &ServiceInstance<T>, class: Option<&str>) -> Result<Vec<u8>> {
+    wire::write(instance, class).map_err(|error| {
+        let reason = format!("it cannot be written as JSON: {error}");
+        Error::InvalidArgument { argument: "payload", reason }
+    })
+}

@@ -1,0 +1,222 @@
+//! The services below one path.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zookeeper_client as zk;
+
+use super::instance::ServiceInstance;
+use super::instances::{self, Instances};
+use super::registration::Registration;
+use super::service_cache::ServiceCache;
+use crate::client::{Client, Session, decompressed};
+use crate::error::{Error, Result};
+
+/// How many instances are read at once.
+const AT_ONCE: usize = 100;
+
+/// The services below one path: registers instances, and finds those of others.
+///
+/// `T` is the payload of the instances, any type that serde writes and reads; `()` if there is none. All handles for the
+/// same path should have the same payload. Cheap to clone.
+///
+/// ```no_run
+/// use zk_recipes::Client;
+/// use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance};
+///
+/// # async fn example() -> zk_recipes::Result<()> {
+/// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+/// let services = ServiceDiscovery::<()>::new(&client, "/services")?;
+/// let instance = ServiceInstance::new("orders").address("10.0.0.7").port(8080);
+/// let registration = services.register(instance).await?;
+/// # async fn serve() {}
+/// serve().await;
+/// registration.unregister().await
+/// # }
+/// ```
+///
+/// Source: Curator's `ServiceDiscovery`.
+pub struct ServiceDiscovery<T = ()> {
+    pub(super) client: Client,
+    /// Below the namespace of the client.
+    base: Arc<str>,
+    class: Option<Arc<str>>,
+    payload: PhantomData<fn() -> T>,
+}
+
+impl<T> ServiceDiscovery<T> {
+    /// Creates a handle on the services below `base`, below the client's namespace. Sends nothing.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidPath`]: `base` is not a valid path.
+    pub fn new(client: &Client, base: &str) -> Result<Self> {
+        client.full_path(base)?;
+        Ok(Self { client: client.clone(), base: base.into(), class: None, payload: PhantomData })
+    }
+
+    /// Sets the Java class of the payload, such as `com.acme.Payload`. It is written into payloads that are objects,
+    /// because Java services need it to read them. It is not needed to read those of Java services.
+    #[must_use]
+    pub fn payload_class(mut self, class: &str) -> Self {
+        self.class = Some(class.into());
+        self
+    }
+
+    /// Returns the path of a service, below the client's namespace.
+    ///
+    /// # Errors
+    /// The name cannot be that of a node.
+    pub(super) fn path_of(&self, service: &str) -> Result<String> {
+        self.child(&self.base, "service name", service)
+    }
+
+    fn child(&self, parent: &str, what: &'static str, name: &str) -> Result<String> {
+        if name.is_empty() || name.contains('/') {
+            let reason = format!("{name:?} is not the name of a node; it must not be empty or contain '/'");
+            return Err(Error::InvalidArgument { argument: what, reason });
+        }
+        let path = format!("{parent}/{name}");
+        self.client.full_path(&path)?;
+        Ok(path)
+    }
+
+    /// Returns the names of all services, sorted, also of those without instances. One round trip.
+    ///
+    /// # Errors
+    /// - [`Error::ZooKeeper`]: the services cannot be listed.
+    /// - [`Error::NotConnected`]: the servers cannot be reached.
+    /// - [`Error::Closed`]: the client is closed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn names(&self) -> Result<Vec<String>> {
+        let path = self.client.full_path(&self.base)?;
+        let names = self.client.request("list the services at", &path, |session| {
+            let path = path.clone();
+            async move { session.synced(&path, list(&session, &path)).await }
+        });
+        let mut names = self.client.unless_closed(names).await?;
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> ServiceDiscovery<T> {
+    /// Registers an instance, and waits until that is done. It stays registered as long as the returned value lives, over
+    /// lost connections and ended sessions.
+    ///
+    /// If another session has registered an instance with this id, this waits until that is gone. It may be that of an
+    /// earlier run of this process, whose session ends soon. Use `tokio::time::timeout` to limit that. Costs one round
+    /// trip.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`]: the name or the id cannot be that of a node, the payload cannot be written as JSON,
+    ///   the instance is larger than the servers accept, or its type is
+    ///   [`DynamicSequential`](super::ServiceType::DynamicSequential).
+    /// - [`Error::ZooKeeper`]: the servers refuse, for example because permission is missing.
+    /// - [`Error::Closed`], [`Error::AuthFailed`], [`Error::SessionOver`]: there will be no session.
+    ///
+    /// # Cancel safety
+    /// The instance is unregistered in the background.
+    pub async fn register(&self, instance: ServiceInstance<T>) -> Result<Registration<T>> {
+        let path = self.child(&self.path_of(&instance.name)?, "instance id", &instance.id)?;
+        Registration::start(&self.client, &path, instance, self.class.clone()).await
+    }
+
+    /// Starts to keep the instances of a service in memory. Returns immediately; see
+    /// [`ServiceCache::wait_loaded`](super::ServiceCache::wait_loaded).
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`]: the name cannot be that of a node.
+    /// - [`Error::Closed`]: the client is closed.
+    pub fn cache(&self, service: &str) -> Result<ServiceCache<T>> {
+        ServiceCache::new(&self.client, &self.path_of(service)?)
+    }
+
+    /// Returns the instances of a service; none if nothing is registered under that name. Two round trips, and one more
+    /// for each hundred instances.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`]: the name cannot be that of a node.
+    /// - Those of [`names`](Self::names).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn instances(&self, service: &str) -> Result<Instances<T>> {
+        let path = self.client.full_path(&self.path_of(service)?)?;
+        let read = self.client.request("read the instances at", &path, |session| {
+            let path = path.clone();
+            async move { read_all(&session, &path).await }
+        });
+        let nodes = self.client.unless_closed(read).await?;
+        Ok(nodes.iter().map(|(id, data)| instances::instance(&path, id, data).map(Arc::new)).collect())
+    }
+
+    /// Returns one instance; `None` if it is not registered. One round trip.
+    ///
+    /// # Errors
+    /// - [`Error::NotAnInstance`]: the node holds something else.
+    /// - [`Error::InvalidArgument`]: the name or the id cannot be that of a node.
+    /// - Those of [`names`](Self::names).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: this only reads.
+    pub async fn instance(&self, service: &str, id: &str) -> Result<Option<ServiceInstance<T>>> {
+        let service = self.path_of(service)?;
+        let path = self.client.full_path(&self.child(&service, "instance id", id)?)?;
+        let read = self.client.request("read the instance at", &path, |session| {
+            let path = path.clone();
+            async move { session.synced(&path, data(&session, &path)).await }
+        });
+        let Some(data) = self.client.unless_closed(read).await? else { return Ok(None) };
+        instances::instance(&self.client.full_path(&service)?, id, &data).map(Some)
+    }
+}
+
+impl<T> Clone for ServiceDiscovery<T> {
+    fn clone(&self) -> Self {
+        let Self { client, base, class, payload } = self;
+        Self { client: client.clone(), base: base.clone(), class: class.clone(), payload: *payload }
+    }
+}
+
+impl<T> std::fmt::Debug for ServiceDiscovery<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServiceDiscovery").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+/// Lists the children of a node that may not exist.
+async fn list(session: &Session, path: &str) -> Result<Vec<String>, zk::Error> {
+    match session.list(path).await {
+        Err(zk::Error::NoNode) => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
+/// Reads a node that may not exist.
+async fn data(session: &Session, path: &str) -> Result<Option<Vec<u8>>, zk::Error> {
+    match session.data(path).await {
+        Ok((data, _)) => Ok(Some(decompressed(&data).unwrap_or(data))),
+        Err(zk::Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the children of a node that may not exist, with their names.
+async fn read_all(session: &Session, path: &str) -> Result<Vec<(String, Vec<u8>)>, zk::Error> {
+    let mut ids = session.synced(path, list(session, path)).await?;
+    ids.sort_unstable();
+    let mut nodes = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(AT_ONCE) {
+        let reads = ids.iter().map(|id| async move { data(session, &format!("{path}/{id}")).await });
+        for (id, data) in ids.iter().zip(join_all(reads).await) {
+            // One that is gone since is left out.
+            nodes.extend(data?.map(|data| (id.clone(), data)));
+        }
+    }
+    Ok(nodes)
+}

@@ -1,0 +1,110 @@
+//! How caches end.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, CacheState};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::{Client, Error};
+
+use super::create;
+use crate::support::{BOUND, bystander, connect_through, empty_server, eventually, within};
+
+const ADD_WATCH: Request = Request::Other(106);
+
+#[tokio::test]
+async fn changes_of_a_cache_that_is_dropped_before_it_has_loaded_end() {
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    drop(cache);
+    let next = timeout(BOUND, changes.next()).await;
+    assert!(matches!(next, Ok(None)), "it waits for ever: {next:?}");
+}
+
+#[tokio::test]
+async fn a_reader_that_waits_for_the_load_is_told_that_the_cache_is_dropped() {
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let waiting = tokio::spawn(async move { changes.next().await.is_none() });
+    sleep(Duration::from_millis(300)).await;
+    drop(cache);
+    assert!(matches!(timeout(BOUND, waiting).await, Ok(Ok(true))), "it waits for ever");
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_before_the_load_ends_all() {
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let mut state = cache.watch_state();
+    client.close().await;
+    assert!(within(changes.next()).await.is_none());
+    assert_eq!(within(cache.wait_loaded()).await.unwrap_err(), Error::Closed);
+    let seen = within(state.wait_for(|state| matches!(state, CacheState::Failed(_)))).await.unwrap().clone();
+    assert_eq!(seen, CacheState::Failed(Error::Closed));
+    while within(state.changed()).await.is_ok() {}
+    assert!(within(cache.changes().next()).await.is_none());
+}
+
+#[tokio::test]
+async fn a_cache_ends_with_the_runtime_of_its_client() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    create(&zookeeper, "/r", b"old").await;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let builder = Client::builder().runtime(runtime.handle().clone());
+    let client = builder.connect(&server.connect_string()).await.unwrap();
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    let mut changes = cache.changes();
+    assert!(matches!(within(changes.next()).await, Some(CacheEvent::Reset(_))));
+    runtime.shutdown_background();
+    eventually("the client is closed", async || client.is_closed().then_some(())).await;
+    zookeeper.set_data("/r", b"new", None).await.unwrap();
+    let mut broken = Vec::new();
+    if timeout(Duration::from_secs(20), changes.next()).await.is_err() {
+        broken.push("changes().next() waits for ever");
+    }
+    if timeout(Duration::from_secs(20), cache.wait_until(|_| false)).await.is_err() {
+        broken.push("wait_until waits for ever");
+    }
+    if cache.state().is_current() {
+        broken.push("the state is Current for ever, with old data");
+    }
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+/// A cache that is dropped while its watch is being set, or a client that is closed meanwhile.
+#[tokio::test]
+async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    create(&zookeeper, "/r", b"").await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    for _ in 0..20 {
+        let held = proxy.intercept(ADD_WATCH, Fate::HoldReply);
+        let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+        held.happened().await;
+        drop(cache);
+        sleep(Duration::from_millis(10)).await;
+        held.release();
+    }
+    eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_watch_is_left_on_an_adopted_session() {
+    let server = empty_server().await;
+    let own = bystander(&server).await;
+    create(&own, "/r", b"").await;
+    let client = Client::from_zookeeper(own.clone()).unwrap();
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    client.close().await;
+    eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
+}

@@ -1,0 +1,213 @@
+//! What a cache shows, and of what it tells.
+
+use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, CacheState};
+use zk_recipes::testing::{FaultProxy, kill_session};
+use zk_recipes::{Client, Error};
+use zookeeper_client as zk;
+
+use super::{Reader, create, paths, shows};
+use crate::support::{bystander, connect, connect_through, empty_server, eventually, watches_on, within};
+
+#[tokio::test]
+async fn a_tree_is_followed() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = Client::builder().namespace("app").connect(&server.connect_string()).await.unwrap();
+    let cache = Cache::new(&client, "/config", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let mut reader = Reader::default();
+    assert!(within(cache.wait_current()).await.unwrap().is_empty(), "there is no node yet");
+    assert!(matches!(within(changes.next()).await, Some(CacheEvent::Reset(_))));
+
+    for path in ["/app", "/app/config", "/app/config/a", "/app/config/a/b", "/app/configuration"] {
+        create(&zookeeper, path, path.as_bytes()).await;
+    }
+    let snapshot = shows(&cache, "/config/a/b", Some(b"/app/config/a/b")).await;
+    assert_eq!(paths(&snapshot), ["/config", "/config/a", "/config/a/b"]);
+    zookeeper.set_data("/app/config/a", b"new", None).await.unwrap();
+    let snapshot = shows(&cache, "/config/a", Some(b"new")).await;
+    let node = snapshot.get("/config/a").unwrap();
+    let (_, stat) = zookeeper.get_data("/app/config/a").await.unwrap();
+    assert_eq!((node.created_by(), node.modified_by(), node.version()), (stat.czxid, stat.mzxid, 1));
+    zookeeper.delete("/app/config/a/b", None).await.unwrap();
+    shows(&cache, "/config/a/b", None).await;
+    reader.read(&mut changes);
+    assert_eq!(reader.told, ["+/config", "+/config/a", "+/config/a/b", "=/config/a", "-/config/a/b"]);
+    assert_eq!(snapshot.len(), 3, "a snapshot does not change");
+    client.close().await;
+    assert!(within(changes.next()).await.is_none());
+    assert_eq!(cache.state(), CacheState::Failed(Error::Closed));
+}
+
+#[tokio::test]
+async fn a_cache_holds_what_its_options_say() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for path in ["/r", "/r/a", "/r/a/b", "/r/a/b/c", "/r/skip", "/r/skip/x", "/r/leaf", "/r/leaf/x"] {
+        create(&zookeeper, path, b"data").await;
+    }
+    let client = connect(&server).await;
+    let held = async |options: CacheOptions| {
+        let cache = Cache::new(&client, "/r", options).unwrap();
+        let snapshot = within(cache.wait_current()).await.unwrap();
+        paths(&snapshot).join(" ")
+    };
+    assert_eq!(held(CacheOptions::node()).await, "/r");
+    assert_eq!(held(CacheOptions::children()).await, "/r /r/a /r/leaf /r/skip");
+    assert_eq!(
+        held(CacheOptions::tree().depth(2)).await,
+        "/r /r/a /r/leaf /r/skip /r/a/b /r/leaf/x /r/skip/x"
+    );
+    let selected =
+        CacheOptions::tree().filter(|path| !path.ends_with("/skip")).descend(|path| path != "/r/leaf");
+    assert_eq!(held(selected.clone()).await, "/r /r/a /r/leaf /r/a/b /r/a/b/c");
+
+    let cache = Cache::new(&client, "/r", selected.without_data()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    for path in ["/r/skip/y", "/r/leaf/y", "/r/a/y"] {
+        create(&zookeeper, path, b"1234567").await;
+    }
+    let snapshot = within(cache.wait_until(|snapshot| snapshot.get("/r/a/y").is_some())).await.unwrap();
+    assert_eq!(paths(&snapshot).join(" "), "/r /r/a /r/leaf /r/a/b /r/a/y /r/a/b/c");
+    let node = snapshot.get("/r/a/y").unwrap();
+    assert_eq!((node.data(), node.data_length()), (None, 7));
+}
+
+#[tokio::test]
+async fn what_happens_without_a_connection_is_told_afterwards() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for path in ["/r", "/r/changed", "/r/deleted", "/r/created-again", "/r/created-again/x", "/r/same"] {
+        create(&zookeeper, path, b"old").await;
+    }
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let mut reader = Reader::default();
+    within(cache.wait_current()).await.unwrap();
+    reader.read(&mut changes);
+
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let mut state = cache.watch_state();
+    within(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    assert_eq!(cache.current().len(), 6, "what was known stays readable");
+    zookeeper.set_data("/r/changed", b"new", None).await.unwrap();
+    for path in ["/r/deleted", "/r/created-again/x", "/r/created-again"] {
+        zookeeper.delete(path, None).await.unwrap();
+    }
+    for path in ["/r/created-again", "/r/new"] {
+        create(&zookeeper, path, b"old").await;
+    }
+    proxy.refuse_connections(false).unwrap();
+    within(state.wait_for(CacheState::is_current)).await.unwrap();
+    reader.read(&mut changes);
+    reader.assert_is(&cache.current());
+    reader.told.sort();
+    let told = [
+        "+/r/created-again",
+        "+/r/new",
+        "-/r/created-again",
+        "-/r/created-again/x",
+        "-/r/deleted",
+        "=/r/changed",
+    ];
+    assert_eq!(reader.told, told);
+    assert_eq!(reader.resets, 1);
+
+    // Nothing changes with a new session.
+    reader.told.clear();
+    kill_session(&client).await.unwrap();
+    zookeeper.set_data("/r/changed", b"newer", None).await.unwrap();
+    shows(&cache, "/r/changed", Some(b"newer")).await;
+    within(cache.wait_current()).await.unwrap();
+    reader.read(&mut changes);
+    assert_eq!(reader.told, ["=/r/changed"]);
+}
+
+#[tokio::test]
+async fn a_late_reader_starts_over() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    create(&zookeeper, "/r", b"").await;
+    let client = connect(&server).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::node().buffer(4)).unwrap();
+    let mut late = cache.changes();
+    let mut reader = Reader::default();
+    within(cache.wait_current()).await.unwrap();
+    reader.read(&mut late);
+    for number in 0..50_u8 {
+        zookeeper.set_data("/r", &[number], None).await.unwrap();
+        // Each change is told by itself.
+        shows(&cache, "/r", Some(&[number])).await;
+    }
+    reader.read(&mut late);
+    assert_eq!(reader.resets, 2);
+    reader.assert_is(&cache.current());
+    assert!(reader.told.is_empty(), "the snapshot has all that was kept: {:?}", reader.told);
+    zookeeper.set_data("/r", b"on", None).await.unwrap();
+    shows(&cache, "/r", Some(b"on")).await;
+    reader.read(&mut late);
+    assert_eq!(reader.told, ["=/r"]);
+}
+
+#[tokio::test]
+async fn a_cache_ends_when_it_is_dropped() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    create(&zookeeper, "/r", b"").await;
+    let client = connect(&server).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let other = cache.clone();
+    let mut changes = cache.changes();
+    let mut state = cache.watch_state();
+    within(cache.wait_current()).await.unwrap();
+    watches_on(&server, "/r").await;
+    drop(cache);
+    within(other.wait_current()).await.unwrap();
+    assert!(matches!(changes.next().await, Some(CacheEvent::Reset(_))));
+    drop(other);
+    assert!(within(changes.next()).await.is_none());
+    while within(state.changed()).await.is_ok() {}
+    eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
+    // The client is there for others.
+    assert!(client.wait_connected().await.is_ok());
+}
+
+#[tokio::test]
+async fn compressed_data_is_decompressed() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = Client::builder().enable_compression().connect(&server.connect_string()).await.unwrap();
+    let count = zk_recipes::shared::SharedCount::new(&client, "/count", 7).unwrap();
+    assert_eq!(count.get().await, Ok(7));
+    let (raw, _) = zookeeper.get_data("/count").await.unwrap();
+    let cache = Cache::new(&client, "/count", CacheOptions::node()).unwrap();
+    let plain = within(cache.wait_current()).await.unwrap();
+    assert_eq!(plain.data("/count"), Some(&7_i32.to_be_bytes()[..]));
+    let cache = Cache::new(&client, "/count", CacheOptions::node().decompress(false)).unwrap();
+    let kept = within(cache.wait_current()).await.unwrap();
+    assert_eq!(kept.data("/count"), Some(&raw[..]));
+    assert_ne!(plain.data("/count"), kept.data("/count"));
+}
+
+#[tokio::test]
+async fn a_node_that_may_not_be_read_is_held_without_data() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for path in ["/r", "/r/a", "/r/a/b", "/r/z"] {
+        create(&zookeeper, path, b"secret").await;
+    }
+    let hidden = [zk::Acl::new(zk::Permission::CREATE | zk::Permission::DELETE, zk::AuthId::anyone())];
+    zookeeper.set_acl("/r/a", &hidden, None).await.unwrap();
+    let client = connect(&server).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let snapshot = within(cache.wait_current()).await.unwrap();
+    assert_eq!(paths(&snapshot), ["/r", "/r/a", "/r/z"]);
+    assert_eq!(snapshot.unreadable().collect::<Vec<_>>(), ["/r/a"]);
+    let node = snapshot.get("/r/a").unwrap();
+    assert_eq!((node.is_readable(), node.data(), node.data_length()), (false, None, 6));
+    zookeeper.delete("/r/a/b", None).await.unwrap();
+    zookeeper.delete("/r/a", None).await.unwrap();
+}

@@ -1,0 +1,48 @@
+//! Caches of nodes.
+
+mod current;
+mod ending;
+mod following;
+mod history;
+mod limits;
+mod one_shots;
+pub(crate) mod reader;
+mod replies;
+mod servers;
+mod threads;
+
+use std::sync::Arc;
+
+use zk_recipes::cache::{Cache, Snapshot};
+use zookeeper_client as zk;
+
+pub(crate) use self::reader::Reader;
+use crate::support::within;
+
+/// Creates a node.
+pub(crate) async fn create(zookeeper: &zk::Client, path: &str, data: &[u8]) {
+    let open = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.create(path, data, &open).await.unwrap();
+}
+
+/// Creates many nodes, in transactions.
+pub(crate) async fn create_many(zookeeper: &zk::Client, paths: impl Iterator<Item = String>, data: &[u8]) {
+    let open = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    let paths: Vec<String> = paths.collect();
+    for paths in paths.chunks(1000) {
+        let mut writer = zookeeper.new_multi_writer();
+        for path in paths {
+            writer.add_create(path, data, &open).unwrap();
+        }
+        writer.commit().await.unwrap();
+    }
+}
+
+/// Waits until the node has this data, or is gone.
+pub(crate) async fn shows(cache: &Cache, path: &str, data: Option<&[u8]>) -> Arc<Snapshot> {
+    within(cache.wait_until(|snapshot| snapshot.data(path) == data)).await.unwrap()
+}
+
+pub(crate) fn paths(snapshot: &Snapshot) -> Vec<&str> {
+    snapshot.iter().map(|node| node.path()).collect()
+}

@@ -1,0 +1,54 @@
+//! Who reads the changes of a cache, and checks each.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use zk_recipes::cache::{CacheEvent, CachedNode, Change, Changes, Snapshot};
+
+/// What a reader of the changes knows.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    pub(crate) nodes: HashMap<String, Arc<CachedNode>>,
+    pub(crate) resets: usize,
+    /// As `+`, `=` or `-`, and the path.
+    pub(crate) told: Vec<String>,
+}
+
+impl Reader {
+    /// Takes what has happened so far.
+    pub(crate) fn read(&mut self, changes: &mut Changes) {
+        while let Some(event) = changes.try_next() {
+            self.take(event);
+        }
+    }
+
+    pub(crate) fn take(&mut self, event: CacheEvent) {
+        match event {
+            CacheEvent::Reset(snapshot) => {
+                self.resets += 1;
+                self.nodes = snapshot.iter().map(|node| (node.path().to_owned(), node.clone())).collect();
+            }
+            CacheEvent::Change(Change::Created(node)) => {
+                self.told.push(format!("+{}", node.path()));
+                let before = self.nodes.insert(node.path().to_owned(), node);
+                assert_eq!(before, None, "it was there already");
+            }
+            CacheEvent::Change(Change::Changed { old, new }) => {
+                self.told.push(format!("={}", new.path()));
+                assert_eq!(old.created_by(), new.created_by());
+                assert_eq!(self.nodes.insert(new.path().to_owned(), new), Some(old));
+            }
+            CacheEvent::Change(Change::Deleted(node)) => {
+                self.told.push(format!("-{}", node.path()));
+                assert_eq!(self.nodes.remove(node.path()), Some(node));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn assert_is(&self, snapshot: &Snapshot) {
+        let seen: HashMap<_, _> =
+            snapshot.iter().map(|node| (node.path().to_owned(), node.clone())).collect();
+        assert_eq!(self.nodes, seen);
+    }
+}

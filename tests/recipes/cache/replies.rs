@@ -1,0 +1,94 @@
+//! How large the replies are that a cache asks for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use zk_recipes::Client;
+use zk_recipes::cache::{Cache, CacheOptions};
+use zk_recipes::testing::{FaultProxy, TestingServer};
+
+use super::{create, create_many};
+use crate::support::{BOUND, bystander, connect_through, within};
+
+/// Forwards, and notes the largest frame of the server.
+async fn measuring_relay(to: String) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let largest = Arc::new(AtomicUsize::new(0));
+    let noted = largest.clone();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (to, noted) = (to.clone(), noted.clone());
+            tokio::spawn(async move {
+                let Ok(server) = TcpStream::connect(&to).await else { return };
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                tokio::spawn(async move {
+                    let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+                });
+                loop {
+                    let Ok(length) = from_server.read_u32().await else { return };
+                    noted.fetch_max(length as usize, SeqCst);
+                    if to_client.write_u32(length).await.is_err() {
+                        return;
+                    }
+                    let mut body = (&mut from_server).take(length.into());
+                    if tokio::io::copy(&mut body, &mut to_client).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, largest)
+}
+
+/// The server has a heap of 256 MiB.
+#[tokio::test]
+async fn replies_stay_small_when_large_nodes_follow_small_ones() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    create(&zookeeper, "/r", b"").await;
+    create_many(&zookeeper, (0..2000).map(|number| format!("/r/a{number:04}")), b"x").await;
+    let large = vec![7; 250_000];
+    for number in 0..200 {
+        create(&zookeeper, &format!("/r/z{number:04}"), &large).await;
+    }
+    let (address, largest) = measuring_relay(server.connect_string()).await;
+    let client = Client::builder().drop_timeout(Duration::ZERO).connect(&address).await.unwrap();
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let is_loaded = timeout(BOUND, cache.wait_current()).await.is_ok();
+    let largest = largest.load(SeqCst);
+    assert!(
+        is_loaded && server.is_running() && largest < 2 << 20,
+        "the largest reply has {largest} bytes; loaded: {is_loaded}; the server runs: {}",
+        server.is_running()
+    );
+}
+
+#[tokio::test]
+async fn replies_stay_small_when_nodes_have_grown_meanwhile() {
+    let server = TestingServer::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
+    create(&zookeeper, "/r", b"").await;
+    create_many(&zookeeper, (0..120).map(|number| format!("/r/n{number:04}")), b"x").await;
+    let (address, largest) = measuring_relay(server.connect_string()).await;
+    let proxy = FaultProxy::start_before(address).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let large = vec![7; 100_000];
+    for number in 0..120 {
+        zookeeper.set_data(&format!("/r/n{number:04}"), &large, None).await.unwrap();
+    }
+    proxy.refuse_connections(false).unwrap();
+    let shown = timeout(BOUND, cache.wait_until(|seen| seen.bytes() > 12_000_000)).await.is_ok();
+    let largest = largest.load(SeqCst);
+    assert!(shown && largest < 2 << 20, "the largest reply has {largest} bytes; shown: {shown}");
+}

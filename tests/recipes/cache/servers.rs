@@ -1,0 +1,117 @@
+//! What differs between servers: ZooKeeper 3.8, on which one-shot watches end persistent ones, 3.9, and the one in memory.
+
+use zk_recipes::cache::{Cache, CacheOptions};
+use zk_recipes::shared::SharedCount;
+use zk_recipes::testing::{MemoryServer, TestingServer};
+use zk_recipes::{Client, CloseMode, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Semaphore};
+use zookeeper_client as zk;
+
+use super::{Reader, create, shows};
+use crate::installed::{Generation, Peers};
+use crate::support::{bystander, connect, empty_server, eventually, within};
+
+/// Lets one-shot watches come and go on the very path of a cache, by this library.
+async fn one_shot_watches_end_no_cache(client: &Client, zookeeper: &zk::Client) {
+    let cache = Cache::new(client, "/leaders", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let mut reader = Reader::default();
+    within(cache.wait_current()).await.unwrap();
+    reader.read(&mut changes);
+    // It watches the existence of a path that is not there.
+    let mut leader = LeaderObserver::new(client, "/leaders").unwrap().watch_leader();
+    within(leader.wait_for(|leader| *leader == Observation::Nobody)).await.unwrap();
+    for path in ["/leaders", "/leaders/x", "/leaders/x/y"] {
+        create(zookeeper, path, b"").await;
+    }
+    shows(&cache, "/leaders/x/y", Some(b"")).await;
+    zookeeper.set_data("/leaders/x", b"1", None).await.unwrap();
+    shows(&cache, "/leaders/x", Some(b"1")).await;
+    zookeeper.set_data("/leaders", b"2", None).await.unwrap();
+    shows(&cache, "/leaders", Some(b"2")).await;
+    drop(leader);
+
+    // It watches the data of the count, while a waiter waits.
+    let count = SharedCount::new(client, "/count", 1).unwrap();
+    let limited = Cache::new(client, "/count", CacheOptions::tree()).unwrap();
+    let semaphore = Semaphore::with_shared_count(client, "/semaphore", &count).unwrap();
+    let one = semaphore.acquire().await.unwrap();
+    within(limited.wait_current()).await.unwrap();
+    let waiting = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire().await }
+    });
+    eventually("it waits", async || (semaphore.participants().await.ok()?.len() == 2).then_some(())).await;
+    create(zookeeper, "/count/child", b"").await;
+    shows(&limited, "/count/child", Some(b"")).await;
+    waiting.abort();
+    let _ = waiting.await;
+    one.release().await.unwrap();
+    create(zookeeper, "/count/other", b"").await;
+    shows(&limited, "/count/other", Some(b"")).await;
+    count.set(5).await.unwrap();
+    shows(&limited, "/count", Some(&5_i32.to_be_bytes())).await;
+    reader.read(&mut changes);
+    reader.assert_is(&cache.current());
+    assert_eq!(reader.told.iter().filter(|told| told.starts_with('+')).count(), 3, "{:?}", reader.told);
+}
+
+#[tokio::test]
+async fn one_shot_watches_of_the_session_end_no_cache_on_these_servers() {
+    let server = empty_server().await;
+    one_shot_watches_end_no_cache(&connect(&server).await, &bystander(&server).await).await;
+}
+
+#[tokio::test]
+async fn one_shot_watches_of_the_session_end_no_cache_on_3_9() {
+    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
+    let server = TestingServer::builder().class_path(peers.class_path).start().await.unwrap();
+    one_shot_watches_end_no_cache(&connect(&server).await, &bystander(&server).await).await;
+}
+
+#[tokio::test]
+async fn one_shot_watches_of_the_session_end_no_cache_in_memory() {
+    let server = MemoryServer::start().unwrap();
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    one_shot_watches_end_no_cache(&client, &zookeeper).await;
+}
+
+/// A watch that a cache leaves behind, or takes away, is one that others wait for.
+#[tokio::test]
+async fn a_cache_that_ends_takes_no_other_watch_along() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    for _ in 0..20 {
+        let cache = Cache::new(&client, "/leaders", CacheOptions::tree()).unwrap();
+        within(cache.wait_current()).await.unwrap();
+        let mut leader = LeaderObserver::new(&client, "/leaders").unwrap().watch_leader();
+        drop(cache);
+        within(leader.wait_for(|leader| *leader == Observation::Nobody)).await.unwrap();
+        let latch = LeaderLatch::start(&client, "/leaders", LeaderOptions::new()).unwrap();
+        within(leader.wait_for(|leader| matches!(leader, Observation::Leader(_)))).await.unwrap();
+        within(latch.close(CloseMode::Silent)).await.unwrap();
+        drop(leader);
+        eventually("the path is gone", async || zookeeper.delete("/leaders", None).await.ok()).await;
+    }
+}
+
+/// A session that the user's own client connects, again and again.
+#[tokio::test]
+async fn an_adopted_session_is_followed() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    create(&zookeeper, "/r", b"").await;
+    let proxy = zk_recipes::testing::FaultProxy::start(&server).await.unwrap();
+    let own = zk::Client::connect(&proxy.connect_string()).await.unwrap();
+    let client = Client::from_zookeeper(own).unwrap();
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    for number in 0..5_u8 {
+        proxy.cut();
+        zookeeper.set_data("/r", &[number], None).await.unwrap();
+        shows(&cache, "/r", Some(&[number])).await;
+        create(&zookeeper, &format!("/r/{number}"), &[number]).await;
+        shows(&cache, &format!("/r/{number}"), Some(&[number])).await;
+    }
+}
