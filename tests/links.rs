@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 const FOLDERS: [&str; 3] = ["", "docs", "fuzz"];
 
 /// The packages that commands name, and their folders.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("zk-recipes-benches", "benches"),
     ("zk-recipes-fencing", "examples/fencing"),
+    ("zk-recipes-metrics", "examples/metrics"),
     ("zk-recipes-model", "tests/thorough/model"),
     ("zk-recipes-security", "tests/security"),
     ("zk-recipes-thorough", "tests/thorough"),
@@ -58,6 +59,27 @@ fn files_that_are_named_exist() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// The guide shows code that needs crates of other packages. It is compiled there.
+#[test]
+fn code_that_is_not_compiled_here_is_that_of_an_example() {
+    let examples: String = files_below(&root().join("examples"))
+        .iter()
+        .filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    let mut checked = 0;
+    for file in markdown("src/guide") {
+        let text = fs::read_to_string(&file).unwrap();
+        for block in text.split("```ignore\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            for line in block.lines() {
+                assert!(examples.contains(line), "{}: {line}", file.display());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 0);
 }
 
 #[test]

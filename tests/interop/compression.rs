@@ -1,8 +1,7 @@
 //! Curator with compressed node data.
 
-use zk_recipes::{
-    Client, InterProcessMutex, LeaderObserver, LeaderOptions, ReadWriteLock, SharedCount, operate,
-};
+use zk_recipes::shared::SharedCount;
+use zk_recipes::{Client, InterProcessMutex, LeaderObserver, LeaderOptions, ReadWriteLock, operate};
 
 use crate::candidate::{Recipe, ids};
 use crate::installed::Generation;

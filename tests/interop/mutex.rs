@@ -1,5 +1,7 @@
 //! `InterProcessMutex`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use zk_recipes::{Client, Error, InterProcessMutex, LockOptions, Locks};
@@ -106,6 +108,38 @@ pub(crate) async fn a_lock_that_lingers_lets_others_in(generation: Generation) {
         };
         within(async { tokio::join!(waits, releases) }).await;
         peer.call("release").await;
+    }
+}
+
+pub(crate) async fn a_cohort_lets_others_in(generation: Generation) {
+    let stage = Stage::set(generation).await;
+    let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
+    let client = stage.client("rust").await;
+    let options = LockOptions::new().cohort(50).cohort_time(Duration::from_millis(50));
+    let mutex = InterProcessMutex::new(&client, PATH).unwrap().with_options(options).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let tasks = (0..4).map(|_| {
+        let (mutex, is_over) = (mutex.clone(), is_over.clone());
+        tokio::spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                let guard = mutex.acquire().await.unwrap();
+                assert!(guard.is_valid());
+                guard.release().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    for peer in &mut [java.open("a", "mutex /locks/a").await, python.open("a", "mutex /locks/a").await] {
+        for _ in 0..3 {
+            within(peer.call("acquire")).await;
+            assert!(mutex.try_acquire().await.unwrap().is_none());
+            peer.call("release").await;
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for task in tasks {
+        within(task).await.unwrap();
     }
 }
 

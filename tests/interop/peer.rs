@@ -23,12 +23,18 @@
 //! | `loop <milliseconds> [how...]` | acquires, holds for up to this time and releases, until it is told `stop` |
 //! | `stay`, `go` | whoever is in a section of a loop stays in it, until it may go; no answer |
 //! | `stop` | ends the loop; no answer of its own |
-//! | `get`, `set <number>` | a `count`, which is Curator's `SharedCount` |
+//! | `get`, `set <value>` | of a value |
+//! | `exchange <expected> <value>` | sets a value if it is the expected one, and answers whether it was |
+//! | `initialize <value>` | creates an atomic value, and answers whether it did |
+//! | `add <number>`, `count_up <times>` | adds to an `atomic_long`, once or by one as often, and answers each sum |
+//! | `act <verb> [argument]` | what only one recipe of Curator's has: `path` and `data` of a `node`, `members` and `data` of a `group`, `close` and `open` of a `barrier`, those of a `service` |
 //! | `ping` | makes a request and says `<actor> pong`, even while the actor is busy |
 //!
 //! The kinds are `mutex`, `rw`, `semaphore` (`permits=`, with Curator also `count=` and the path of a `SharedCount`),
 //! `semaphore_mutex`, `multi` (paths with commas), `selector` (with kazoo its `Election`) and, with Curator only,
-//! `latch` and `count` (`seed=`). Who acquires a `latch` or a `selector` stands for election until it leads, and leads until it
+//! `latch`, the values `count` and `value` (`seed=`), `atomic_long` and `atomic_value` (`lock=` is the path of the lock
+//! of those who keep failing), `node` (`mode=` or `ttl=`), `group` (`id=`), `barrier`, `double_barrier` (`members=`) and `service`. A
+//! node is kept, and a group joined, from `acquire` to `release`. Who acquires a `latch` or a `selector` stands for election until it leads, and leads until it
 //! releases. `data=` is the node data, where the library lets it differ from the client's, and the id of a candidate.
 //! `naming=kazoo` makes kazoo use its own node names instead of Curator's. `how` is `read` or `write` for `rw`, and a
 //! number of leases for `semaphore`.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use zk_recipes::{Client, LockGuard, LockOptions, Semaphore, SharedCount};
+use zk_recipes::shared::SharedCount;
+use zk_recipes::{Client, LockGuard, LockOptions, Semaphore};
 
 use crate::installed::Generation;
 use crate::line::{Contender, Line};

@@ -15,7 +15,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -26,7 +26,9 @@ use zookeeper_client as zk;
 #[allow(unused_imports)]
 pub use self::pool::{PooledServer, empty_server, lasting_server};
 #[allow(unused_imports)]
-pub use self::watches::{watches, watches_of, watches_on_children, watches_with_holders};
+pub use self::watches::{
+    all_watches, watches, watches_of, watches_on, watches_on_children, watches_with_holders,
+};
 
 /// What must happen, happens within this time even on a busy machine.
 pub const BOUND: Duration = Duration::from_secs(60);
@@ -38,6 +40,11 @@ pub fn repeats(times: usize) -> usize {
 
 pub fn is_thorough() -> bool {
     std::env::var_os("ZK_RECIPES_THOROUGH").is_some_and(|value| !value.is_empty())
+}
+
+/// Polls once, without ever being woken.
+pub fn poll_once<F: Future + Unpin + ?Sized>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// The servers that `with-zookeeper` started.

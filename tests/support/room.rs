@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use zk_recipes::LockGuard;
 
 /// A place for one holder of the whole, or for several with a share each. Sees more at once than it has room for, and
-/// tokens that do not grow.
+/// tokens, with their turns, that do not grow.
 #[derive(Debug, Default)]
 pub struct Room(Mutex<Inside>);
 
@@ -15,9 +15,12 @@ struct Inside {
     visitors: usize,
     most_visitors: usize,
     visits: usize,
-    last_token: i64,
-    last_token_of_whole: i64,
+    last: Grant,
+    last_of_whole: Grant,
 }
+
+/// A token and a turn.
+type Grant = (i64, u64);
 
 /// Somebody who is inside until this is dropped.
 #[derive(Debug)]
@@ -31,20 +34,24 @@ impl Room {
 
     /// Lets in whoever has this guard, and nobody beside it.
     pub fn enter(&self, guard: &LockGuard) -> Stay<'_> {
-        self.share(guard.fencing_token(), Self::WHOLE)
+        self.admit((guard.fencing_token(), guard.turn()), Self::WHOLE)
     }
 
     /// Lets in whoever has this token and fills this much of the room.
     pub fn share(&self, token: i64, share: u32) -> Stay<'_> {
+        self.admit((token, 0), share)
+    }
+
+    fn admit(&self, grant: Grant, share: u32) -> Stay<'_> {
         let mut inside = self.0.lock().unwrap();
         inside.taken += share;
         assert!(inside.taken <= Self::WHOLE, "too many at once: {inside:?}");
         let is_whole = share == Self::WHOLE;
-        let before = if is_whole { inside.last_token } else { inside.last_token_of_whole };
-        assert!(before < token, "the tokens of grants must grow: {token}, {inside:?}");
-        inside.last_token = inside.last_token.max(token);
+        let before = if is_whole { inside.last } else { inside.last_of_whole };
+        assert!(before < grant, "the tokens of grants must grow: {grant:?}, {inside:?}");
+        inside.last = inside.last.max(grant);
         if is_whole {
-            inside.last_token_of_whole = token;
+            inside.last_of_whole = grant;
         }
         inside.visits += 1;
         inside.visitors += 1;

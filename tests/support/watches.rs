@@ -15,7 +15,23 @@ pub async fn watches_of(server: &TestingServer, count: u64) {
     eventually(&format!("{count} wait"), || async { (watches(server).await == count).then_some(()) }).await;
 }
 
-/// The same, with the watches of holders on their own nodes.
+/// Waits until somebody watches that node.
+pub async fn watches_on(server: &TestingServer, node: &str) {
+    eventually("it is watched", async || {
+        server.four_letter_word("wchp").await.unwrap().contains(node).then_some(())
+    })
+    .await;
+}
+
+/// Waits until there are so many watches at all, whatever they are on: those of one session on one node count once.
+pub async fn all_watches(server: &TestingServer, count: u64) {
+    eventually(&format!("{count} watches in all"), || async {
+        (server.watch_count().await.unwrap() == count).then_some(())
+    })
+    .await;
+}
+
+/// Waits until there are so many watches of contenders, and of holders on their own nodes.
 pub async fn watches_with_holders(server: &TestingServer, count: u64) {
     eventually(&format!("{count} watches"), || async {
         (count_watches(server, true).await == count).then_some(())

@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Deque;
@@ -146,11 +147,25 @@ public final class CuratorPeer {
                 case "loop":
                     loop(Integer.parseInt(args.remove()), List.copyOf(args));
                     return "";
+                case "act":
+                    return recipe.act(args.remove(), args.poll());
                 case "get":
-                    return String.valueOf(recipe.count().getCount());
+                    return recipe.get();
                 case "set":
-                    recipe.count().setCount(Integer.parseInt(args.remove()));
+                    recipe.set(args.remove());
                     return "";
+                case "exchange":
+                    return String.valueOf(recipe.exchange(args.remove(), args.remove()));
+                case "initialize":
+                    return String.valueOf(recipe.initialize(args.remove()));
+                case "add":
+                    return recipe.add(args.remove());
+                case "count_up":
+                    var sums = new ArrayList<String>();
+                    for (int times = Integer.parseInt(args.remove()); times > 0; times--) {
+                        sums.add(recipe.add("1"));
+                    }
+                    return String.join(" ", sums);
                 default:
                     throw new IllegalArgumentException("unknown: " + op);
             }

@@ -1,0 +1,61 @@
+//! The command `zklock` over encrypted connections.
+
+use std::process::{Output, Stdio};
+
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::installed::Generation;
+use crate::pki::Ca;
+use crate::stage::{TlsServer, server};
+use crate::support::within;
+use crate::wiretap::Wiretap;
+
+/// Files with certificates and keys.
+struct Files(TempDir);
+
+impl Files {
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+async fn run(tap: &Wiretap, tls: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zklock-tls"));
+    command.args(["--connect", &format!("localhost:{}", tap.port), "--connect-timeout", "10s"]).args(tls);
+    command.args(["run", "/locks/encrypted", "--", "sh", "-c", "echo \"held: $ZKLOCK_PATH\""]);
+    command.env_remove("ZK_CONNECT").env_remove("ZKLOCK_AUTH").stdin(Stdio::null()).kill_on_drop(true);
+    within(command.output()).await.unwrap()
+}
+
+pub(crate) async fn zklock_locks_over_mutual_tls(generation: Generation) {
+    let (ca, other) = (Ca::new("ca"), Ca::new("another ca"));
+    let server = TlsServer::start(server(generation), &ca.server("localhost"), &ca.pem).await;
+    let files = Files(tempfile::tempdir().unwrap());
+    let alice = ca.client("alice");
+    let (trusted, cert, key) = (
+        files.write("ca.pem", &ca.pem),
+        files.write("alice.pem", &alice.certificate),
+        files.write("alice.key", &alice.key),
+    );
+    let identity = ["--tls-cert", &cert, "--tls-key", &key];
+
+    let tap = Wiretap::to(server.secure_port).await;
+    let held = run(&tap, &[&["--tls-ca", &trusted][..], &identity].concat()).await;
+    assert_eq!((held.status.code(), &*held.stdout), (Some(0), &b"held: /locks/encrypted\n"[..]), "{held:?}");
+    tap.assert_encrypted();
+    let sent = tap.sent().concat();
+    assert!(sent.len() > 500, "it went another way");
+
+    // Servers that it does not trust, and servers that do not trust it.
+    let distrusted = files.write("other.pem", &other.pem);
+    for tls in [&[&["--tls-ca", &distrusted][..], &identity].concat()[..], &["--tls-ca", &trusted]] {
+        let tap = Wiretap::to(server.secure_port).await;
+        let refused = run(&tap, tls).await;
+        assert_eq!((refused.status.code(), &*refused.stdout), (Some(121), &b""[..]), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("TLS"), "{refused:?}");
+        tap.assert_encrypted();
+    }
+}
