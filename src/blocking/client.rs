@@ -3,7 +3,7 @@
 use super::wait::wait;
 use super::watch::Watch;
 use crate::ConnectionState;
-use crate::client::ClientBuilder;
+use crate::client::{ClientBuilder, ClientHealth};
 use crate::error::Result;
 
 /// A connection to ZooKeeper that outlives its sessions, for threads. The blocking twin of
@@ -62,6 +62,12 @@ impl Client {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn wait_connected(&self) -> Result<()> {
         wait(self.inner.wait_connected())
+    }
+
+    /// Returns the state of the connection, since when there has been none, and for how long what the client holds is
+    /// certain to stay held. Does not block. See [`Client::health`](crate::Client::health).
+    pub fn health(&self) -> ClientHealth {
+        self.inner.health()
     }
 
     /// Returns a [`Watch`] that always shows the latest state of the connection.

@@ -54,8 +54,8 @@
 //!
 //! You can use both kinds on one client: each type converts [`From`] its async twin, and `as_async` borrows that
 //! twin. Use this for what has no blocking twin: [`Client::zookeeper`](crate::Client::zookeeper), whose own calls
-//! are async, [`Client::from_zookeeper`](crate::Client::from_zookeeper), and
-//! [`InterProcessLock`](crate::InterProcessLock).
+//! are async, [`Client::from_zookeeper`](crate::Client::from_zookeeper), [`InterProcessLock`](crate::InterProcessLock)
+//! and [scheduled jobs](crate::job).
 //!
 //! ```no_run
 //! # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
@@ -88,21 +88,28 @@
 //! the last one. So call [`Client::close`] first: it releases everything, and wakes all waiting threads with
 //! [`Error::Closed`](crate::Error::Closed). Or join the threads.
 
+pub mod atomic;
+pub mod barriers;
+pub mod cache;
 mod client;
+#[cfg(feature = "discovery")]
+pub mod discovery;
 mod guard;
 mod latch;
 mod leadership;
 mod locks;
 mod multi;
 mod mutex;
+pub mod nodes;
 mod observer;
 pub mod operate;
+mod quorum;
 mod read_lock;
 mod read_write;
 mod selector;
 mod semaphore;
 mod semaphore_mutex;
-mod shared_count;
+pub mod shared;
 mod ticket;
 mod transaction;
 mod wait;
@@ -117,12 +124,12 @@ pub use self::locks::Locks;
 pub use self::multi::MultiLock;
 pub use self::mutex::InterProcessMutex;
 pub use self::observer::LeaderObserver;
+pub use self::quorum::{QuorumGuard, QuorumLock};
 pub use self::read_lock::ReadLock;
 pub use self::read_write::ReadWriteLock;
 pub use self::selector::LeaderSelector;
 pub use self::semaphore::Semaphore;
 pub use self::semaphore_mutex::SemaphoreMutex;
-pub use self::shared_count::SharedCount;
 pub use self::ticket::Ticket;
 pub use self::transaction::Transaction;
 pub use self::watch::Watch;

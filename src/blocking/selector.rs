@@ -7,7 +7,7 @@ use super::leadership::Leadership;
 use super::wait::wait;
 use super::watch::Watch;
 use crate::error::{Result, WorkError};
-use crate::leader::{LeaderOptions, LeaderState};
+use crate::leader::{LeaderHealth, LeaderOptions, LeaderState};
 use crate::lock::Participant;
 
 /// A candidate for the leadership among all processes that use the same path, which calls a closure while it
@@ -118,6 +118,11 @@ impl LeaderSelector {
     /// Returns whether this candidate leads now and is not about to give the leadership up. Does not block.
     pub fn has_leadership(&self) -> bool {
         self.inner.has_leadership()
+    }
+
+    /// Returns what the candidate does at the moment and since when, for probes. Does not block.
+    pub fn health(&self) -> LeaderHealth {
+        self.inner.health()
     }
 
     /// Returns the present leadership, if this candidate [has](Self::has_leadership) it. Does not block.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::guard::LockGuard;
-use super::shared_count::SharedCount;
+use super::shared::SharedCount;
 use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Owner, Participant};

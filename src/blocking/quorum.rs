@@ -1,0 +1,214 @@
+//! A lock over independent ensembles, for threads.
+
+use std::time::{Duration, Instant};
+
+use super::client::Client;
+use super::wait::{wait, wait_within};
+use super::watch::Watch;
+use crate::ensembles::Ensembles;
+use crate::error::{LossReason, Result};
+use crate::lock::{LockOptions, LockState};
+
+/// A lock over independent ensembles, held by whoever holds it on more than half of them. The blocking twin of
+/// [`QuorumLock`](crate::QuorumLock).
+///
+/// ```no_run
+/// use zk_recipes::Ensembles;
+/// use zk_recipes::blocking::{Client, QuorumLock};
+///
+/// # fn example(ensembles: Ensembles<Client>) -> zk_recipes::Result<()> {
+/// let lock = QuorumLock::new(&ensembles, "/locks/settlement")?;
+/// let guard = lock.acquire()?;
+/// println!("{:?}", guard.fencing_tokens().collect::<Vec<_>>());
+/// guard.release()
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct QuorumLock {
+    inner: crate::QuorumLock,
+}
+
+/// A held [`QuorumLock`]. The lock is released when the guard is dropped or [released](Self::release), on any thread. The
+/// blocking twin of [`QuorumGuard`](crate::QuorumGuard).
+///
+/// A thread cannot be stopped when the lock is lost. Check between steps of the work with
+/// [`is_valid`](Self::is_valid), and protect what it writes with the [fencing tokens](Self::fencing_tokens).
+#[derive(Debug)]
+#[must_use = "if unused, the lock is released at once"]
+#[clippy::has_significant_drop]
+pub struct QuorumGuard {
+    inner: crate::QuorumGuard,
+}
+
+impl QuorumLock {
+    /// Creates a lock over these ensembles, at `path` on each of them. Does not block. See
+    /// [`QuorumLock::new`](crate::QuorumLock::new).
+    ///
+    /// # Errors
+    /// Same as the async method.
+    pub fn new(ensembles: &Ensembles<Client>, path: &str) -> Result<Self> {
+        let ensembles = Ensembles::new(ensembles.iter().map(|(name, client)| (name, client.inner.clone())))?;
+        crate::QuorumLock::new(&ensembles, path).map(Self::from)
+    }
+
+    /// Returns a handle to the same lock object that acquires with these options on each ensemble.
+    ///
+    /// # Errors
+    /// Same as [`QuorumLock::with_options`](crate::QuorumLock::with_options).
+    pub fn with_options(&self, options: LockOptions) -> Result<Self> {
+        self.inner.with_options(options).map(Self::from)
+    }
+
+    /// Returns a handle to the same lock object that skips an ensemble if it does not answer for this long.
+    ///
+    /// # Errors
+    /// Same as [`QuorumLock::with_response_timeout`](crate::QuorumLock::with_response_timeout).
+    pub fn with_response_timeout(&self, response_timeout: Duration) -> Result<Self> {
+        self.inner.with_response_timeout(response_timeout).map(Self::from)
+    }
+
+    /// Acquires the lock, blocking the thread until it is available and more than half of the ensembles answer. The
+    /// blocking version of [`QuorumLock::acquire`](crate::QuorumLock::acquire).
+    ///
+    /// # Errors
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    pub fn acquire(&self) -> Result<QuorumGuard> {
+        wait(self.inner.acquire()).map(QuorumGuard::from)
+    }
+
+    /// Acquires the lock if more than half of the ensembles grant it immediately; returns `None` otherwise. Blocks the
+    /// thread for the round trips. The blocking version of
+    /// [`QuorumLock::try_acquire`](crate::QuorumLock::try_acquire).
+    ///
+    /// # Errors
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    pub fn try_acquire(&self) -> Result<Option<QuorumGuard>> {
+        Ok(wait(self.inner.try_acquire())?.map(QuorumGuard::from))
+    }
+
+    /// Acquires the lock, blocking the thread for at most `within`. Returns `None` if that time elapsed in the queues. The
+    /// blocking version of [`QuorumLock::try_acquire_for`](crate::QuorumLock::try_acquire_for).
+    ///
+    /// # Errors
+    /// Same as [`try_acquire`](Self::try_acquire).
+    pub fn try_acquire_for(&self, within: Duration) -> Result<Option<QuorumGuard>> {
+        Ok(wait(self.inner.try_acquire_for(within))?.map(QuorumGuard::from))
+    }
+
+    /// Returns the names of the ensembles, and the full path of the lock on each, in the order in which they are taken.
+    pub fn paths(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.inner.paths()
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::QuorumLock {
+        &self.inner
+    }
+}
+
+impl QuorumGuard {
+    /// Returns the ensembles on which the lock was granted, with the async guard of each. See
+    /// [`QuorumGuard::members`](crate::QuorumGuard::members).
+    pub fn members(&self) -> impl Iterator<Item = (&str, &crate::LockGuard)> {
+        self.inner.members()
+    }
+
+    /// Returns the fencing token of each ensemble on which the lock was granted. See
+    /// [`QuorumGuard::fencing_tokens`](crate::QuorumGuard::fencing_tokens) for how to compare them.
+    pub fn fencing_tokens(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.inner.fencing_tokens()
+    }
+
+    /// Returns whether the lock is still held. Does not block. See
+    /// [`QuorumGuard::is_valid`](crate::QuorumGuard::is_valid).
+    pub fn is_valid(&self) -> bool {
+        self.inner.is_valid()
+    }
+
+    /// Returns the time until which the lock is certainly held. Does not block. See
+    /// [`QuorumGuard::valid_until`](crate::QuorumGuard::valid_until).
+    pub fn valid_until(&self) -> Instant {
+        self.inner.valid_until().into_std()
+    }
+
+    /// Returns why the lock was lost, or `None` if it was not. A lost lock stays lost. Does not block.
+    pub fn loss(&self) -> Option<LossReason> {
+        self.inner.loss()
+    }
+
+    /// Blocks the thread until the lock is lost. The blocking version of
+    /// [`QuorumGuard::lost`](crate::QuorumGuard::lost).
+    ///
+    /// # Errors
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    pub fn lost(&self) -> Result<LossReason> {
+        wait(async { Ok(self.inner.lost().await) })
+    }
+
+    /// Blocks the thread until the lock is lost, for at most `within`. Returns `None` if it was not lost within
+    /// that time.
+    ///
+    /// # Errors
+    /// Same as [`lost`](Self::lost).
+    pub fn lost_within(&self, within: Duration) -> Result<Option<LossReason>> {
+        wait_within(within, async { Ok(self.inner.lost().await) })
+    }
+
+    /// Returns a [`Watch`] that always shows the latest state of the lock. See
+    /// [`QuorumGuard::watch_state`](crate::QuorumGuard::watch_state).
+    pub fn watch_state(&self) -> Watch<LockState> {
+        self.inner.watch_state().into()
+    }
+
+    /// Runs `work` if the lock is held before it, and returns its result if the lock is still held after it. A
+    /// loss does not stop the work.
+    ///
+    /// # Errors
+    /// Same as [`QuorumGuard::run`](crate::QuorumGuard::run).
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
+        self.inner.run_blocking(work)
+    }
+
+    /// Releases the lock on all ensembles, blocking the thread until those that answer have confirmed it. The blocking
+    /// version of [`QuorumGuard::release`](crate::QuorumGuard::release).
+    ///
+    /// # Errors
+    /// Same as the async method, and:
+    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
+    ///   The lock is then released in the background.
+    pub fn release(self) -> Result<()> {
+        wait(self.inner.release())
+    }
+
+    /// Returns the async twin.
+    pub fn as_async(&self) -> &crate::QuorumGuard {
+        &self.inner
+    }
+}
+
+impl From<crate::QuorumLock> for QuorumLock {
+    fn from(inner: crate::QuorumLock) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<QuorumLock> for crate::QuorumLock {
+    fn from(twin: QuorumLock) -> Self {
+        twin.inner
+    }
+}
+
+impl From<crate::QuorumGuard> for QuorumGuard {
+    fn from(inner: crate::QuorumGuard) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<QuorumGuard> for crate::QuorumGuard {
+    fn from(twin: QuorumGuard) -> Self {
+        twin.inner
+    }
+}
