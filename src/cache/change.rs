@@ -1,0 +1,22 @@
+//! A change of the content of a cache.
+
+use std::sync::Arc;
+
+use super::node::CachedNode;
+
+/// A change of the content of a cache, from [`Changes`](super::Changes).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The node was created.
+    Created(Arc<CachedNode>),
+    /// The data of the node was changed, or the client may read the node now, or may no longer.
+    Changed {
+        /// The node before. Changes in between may have been skipped.
+        old: Arc<CachedNode>,
+        /// The node after.
+        new: Arc<CachedNode>,
+    },
+    /// The node was deleted: this is how it was last.
+    Deleted(Arc<CachedNode>),
+}

@@ -1,0 +1,95 @@
+//! The changes of a cache, one after the other.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+
+use super::change::Change;
+use super::shared::Shared;
+use super::snapshot::Snapshot;
+
+/// The changes of a [`Cache`](super::Cache) from a snapshot on. From [`Cache::changes`](super::Cache::changes).
+///
+/// It begins with a [`Reset`](CacheEvent::Reset), once the cache has loaded. A reader that is later than the
+/// [buffer](super::CacheOptions::buffer) holds gets another one, instead of the changes that it has missed: no change is
+/// lost silently, and no reader holds up the cache or another reader.
+#[derive(Debug)]
+pub struct Changes {
+    shared: Arc<Shared>,
+    receiver: Receiver<(u64, Change)>,
+    /// How many changes are covered by what was returned. `None` before the first reset.
+    covered: Option<u64>,
+}
+
+/// What happens in a cache.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum CacheEvent {
+    /// Replace all that you know by this snapshot: it is the first event, or changes were missed.
+    Reset(Arc<Snapshot>),
+    /// A change of what was told before.
+    Change(Change),
+}
+
+impl Changes {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let receiver = shared.subscribe();
+        Self { shared, receiver, covered: None }
+    }
+
+    /// Waits for the next event. Returns `None` when the cache has failed, or was dropped with all its handles, or the
+    /// client was closed: no more events will come.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: no event is lost.
+    pub async fn next(&mut self) -> Option<CacheEvent> {
+        if self.covered.is_none() {
+            self.shared.loaded().await?;
+            return Some(self.reset());
+        }
+        loop {
+            match self.receiver.recv().await {
+                Ok(change) => {
+                    if let Some(event) = self.take(change) {
+                        return Some(event);
+                    }
+                }
+                Err(RecvError::Lagged(_)) => return Some(self.reset()),
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// Returns the next event if there is one at the moment.
+    pub fn try_next(&mut self) -> Option<CacheEvent> {
+        if self.covered.is_none() {
+            return self.shared.has_loaded().then(|| self.reset());
+        }
+        loop {
+            match self.receiver.try_recv() {
+                Ok(change) => {
+                    if let Some(event) = self.take(change) {
+                        return Some(event);
+                    }
+                }
+                Err(TryRecvError::Lagged(_)) => return Some(self.reset()),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// Starts over. The changes up to the snapshot are skipped when they come.
+    fn reset(&mut self) -> CacheEvent {
+        let snapshot = self.shared.snapshot();
+        self.covered = Some(snapshot.changes());
+        CacheEvent::Reset(snapshot)
+    }
+
+    fn take(&mut self, (number, change): (u64, Change)) -> Option<CacheEvent> {
+        (Some(number) > self.covered).then(|| {
+            self.covered = Some(number);
+            CacheEvent::Change(change)
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! A node in a cache.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use zookeeper_client as zk;
+
+/// A node as a [`Cache`](super::Cache) has it.
+///
+/// It has what the servers tell of changes. The number of children, for one, is not part of it: ask the
+/// [`Snapshot`](super::Snapshot).
+#[derive(Clone, PartialEq, Eq)]
+pub struct CachedNode {
+    path: Arc<str>,
+    data: Option<Box<[u8]>>,
+    is_readable: bool,
+    version: i32,
+    data_length: u32,
+    created: i64,
+    modified: i64,
+    created_ms: i64,
+    modified_ms: i64,
+    owner: i64,
+}
+
+impl CachedNode {
+    pub(super) fn new(path: Arc<str>, data: Option<Vec<u8>>, is_readable: bool, stat: &zk::Stat) -> Self {
+        Self {
+            path,
+            data: data.map(Vec::into_boxed_slice),
+            is_readable,
+            version: stat.version,
+            data_length: stat.data_length.try_into().unwrap_or_default(),
+            created: stat.czxid,
+            modified: stat.mzxid,
+            created_ms: stat.ctime,
+            modified_ms: stat.mtime,
+            owner: stat.ephemeral_owner,
+        }
+    }
+
+    pub(super) fn with_readable(&self, is_readable: bool) -> Self {
+        Self { is_readable, ..self.clone() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(path: &str, version: i32) -> Self {
+        let stat = zk::Stat {
+            czxid: 1,
+            mzxid: 1,
+            pzxid: 1,
+            ctime: 0,
+            mtime: 0,
+            version,
+            cversion: 0,
+            aversion: 0,
+            ephemeral_owner: 0,
+            data_length: 0,
+            num_children: 0,
+        };
+        Self::new(path.into(), None, true, &stat)
+    }
+
+    /// Returns the path, below the client's namespace: in the form in which paths are given to the cache.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(super) fn shared_path(&self) -> &Arc<str> {
+        &self.path
+    }
+
+    /// Returns the last element of the path.
+    pub fn name(&self) -> &str {
+        super::tree::split(&self.path).1
+    }
+
+    /// Returns the data, decompressed unless the [options](super::CacheOptions::decompress) say otherwise. `None` if the
+    /// cache holds [no data](super::CacheOptions::without_data), or may not read the node.
+    pub fn data(&self) -> Option<&[u8]> {
+        self.data.as_deref()
+    }
+
+    /// Returns whether the client may read the node. The data and the children of one that it may not read are not
+    /// known, and the servers may not tell when such a node changes: see
+    /// [`Snapshot::unreadable`](super::Snapshot::unreadable).
+    pub fn is_readable(&self) -> bool {
+        self.is_readable
+    }
+
+    /// Returns how often the data was changed since the node was created, for conditional writes.
+    pub fn version(&self) -> i32 {
+        self.version
+    }
+
+    /// Returns the length of the data in bytes, as it is at the servers.
+    pub fn data_length(&self) -> usize {
+        self.data_length as usize
+    }
+
+    /// Returns the number of the transaction that created the node (its `czxid`). A node that was deleted and created
+    /// again has another one.
+    pub fn created_by(&self) -> i64 {
+        self.created
+    }
+
+    /// Returns the number of the transaction that changed the data last (its `mzxid`).
+    pub fn modified_by(&self) -> i64 {
+        self.modified
+    }
+
+    /// Returns when the node was created, by the clock of the servers.
+    pub fn created_at(&self) -> SystemTime {
+        time(self.created_ms)
+    }
+
+    /// Returns when the data was changed last, by the clock of the servers.
+    pub fn modified_at(&self) -> SystemTime {
+        time(self.modified_ms)
+    }
+
+    /// Returns the session that the node ends with; `None` if it is not ephemeral.
+    pub fn ephemeral_owner(&self) -> Option<i64> {
+        // The first byte of a session is the number of its server, from 0 to 254: some are negative. Nodes with a time to
+        // live have 255 there instead, and containers the least number.
+        let is_session = self.owner != 0 && self.owner != i64::MIN && self.owner >> 56 != -1;
+        is_session.then_some(self.owner)
+    }
+
+    /// What it counts for the limit of bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.path.len() + self.data.as_ref().map_or(0, |data| data.len())
+    }
+}
+
+fn time(ms: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(ms.try_into().unwrap_or_default())
+}
+
+/// Without the data, which may be large or secret.
+impl fmt::Debug for CachedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CachedNode")
+            .field("path", &self.path)
+            .field("version", &self.version)
+            .field("data_length", &self.data_length)
+            .field("is_readable", &self.is_readable)
+            .field("created_by", &self.created)
+            .field("modified_by", &self.modified)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_of_all_servers_own_ephemeral_nodes() {
+        let owner = |owner| CachedNode { owner, ..CachedNode::for_tests("/a", 0) }.ephemeral_owner();
+        for session in
+            [1, 0x7f00_0000_0000_0001, 0x8000_0000_0000_0001_u64 as i64, 0xfe00_0000_0000_0001_u64 as i64]
+        {
+            assert_eq!(owner(session), Some(session));
+        }
+        for other in [0, i64::MIN, -1, 0xff00_0000_0000_0001_u64 as i64] {
+            assert_eq!(owner(other), None, "{other:x}");
+        }
+    }
+}

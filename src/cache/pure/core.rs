@@ -1,0 +1,570 @@
+//! The content of a cache, and what is still to be read.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use zookeeper_client as zk;
+
+use super::super::change::Change;
+use super::super::node::CachedNode;
+use super::super::tree::Tree;
+use super::event::{Failed, Found, Kind, NodeEvent, Op, Rules};
+use super::sizes::{Seen, Size, Sizes};
+use super::want::{Listed, Reading, Want, What};
+
+/// The content of a cache, and what is still to be read.
+///
+/// [`resume`](Self::resume) begins a load, after the persistent watch is set, and [`interrupt`](Self::interrupt) ends
+/// the connection. In between, [`next`](Self::next) yields the reads to make; [`apply`](Self::apply) takes their
+/// replies in the order of the requests, and [`event`](Self::event) the events.
+pub(in crate::cache) struct Core {
+    rules: Rules,
+    nodes: Tree,
+    bytes: usize,
+    /// The nodes whose children are all known, or wanted, or told of by events since.
+    listed: HashMap<Arc<str>, Listed>,
+    unreadable: BTreeSet<Arc<str>>,
+    wants: HashMap<Arc<str>, Want>,
+    queue: VecDeque<Arc<str>>,
+    /// How many wants belong to the load.
+    loads: usize,
+    sweep: Sweep,
+    sizes: Sizes,
+    changes: Vec<Change>,
+}
+
+/// How far a load is with the nodes that were known before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sweep {
+    /// There is no connection, or the watch is not set.
+    Idle,
+    /// The nodes up to this one are wanted or read.
+    Behind(Arc<str>),
+    Done,
+}
+
+/// Why what is under way has come to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) enum Interruption {
+    Disconnected,
+    /// The watch may have ended.
+    Displaced,
+}
+
+/// How far a cache is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) enum Progress {
+    Loading,
+    /// Everything has been read since the watch was set.
+    Loaded,
+}
+
+impl Core {
+    pub(in crate::cache) fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            nodes: Tree::default(),
+            bytes: 0,
+            listed: HashMap::new(),
+            unreadable: BTreeSet::new(),
+            wants: HashMap::new(),
+            queue: VecDeque::new(),
+            loads: 0,
+            sweep: Sweep::Idle,
+            sizes: Sizes::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    pub(in crate::cache) fn nodes(&self) -> &Tree {
+        &self.nodes
+    }
+
+    pub(in crate::cache) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(in crate::cache) fn unreadable(&self) -> &BTreeSet<Arc<str>> {
+        &self.unreadable
+    }
+
+    /// Returns the changes since the last call, in order.
+    pub(in crate::cache) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub(in crate::cache) fn progress(&self) -> Progress {
+        match self.sweep {
+            Sweep::Done if self.loads == 0 => Progress::Loaded,
+            _ => Progress::Loading,
+        }
+    }
+
+    /// Begins a load: the watch is set, so that everything that happens from now on is told. May be called again, if
+    /// something may have been missed.
+    pub(in crate::cache) fn resume(&mut self) {
+        let root = self.rules.root.clone();
+        self.sweep = Sweep::Behind(root.clone());
+        // What was left of the last load is part of this one.
+        self.loads = self.wants.len();
+        for want in self.wants.values_mut() {
+            want.is_load = true;
+            want.checks_children = true;
+            // The reply may be older than the watch.
+            want.overtake(0);
+        }
+        self.want_load(&root);
+    }
+
+    /// No replies will come to what is under way, and events may be missed from now on.
+    pub(in crate::cache) fn interrupt(&mut self, interruption: Interruption) {
+        self.sweep = Sweep::Idle;
+        let mut was_under_way = false;
+        for (path, want) in &mut self.wants {
+            was_under_way |= want.under_way.is_some();
+            want.interrupt();
+            if !std::mem::replace(&mut want.is_queued, true) {
+                self.queue.push_back(path.clone());
+            }
+        }
+        if was_under_way && interruption == Interruption::Disconnected {
+            self.sizes.interrupted();
+        }
+    }
+
+    /// The server has refused a request with several reads. They are made one by one.
+    pub(in crate::cache) fn refused(&mut self, ops: &[Op]) {
+        self.sizes.refused();
+        for path in ops.iter().map(Op::path) {
+            if let Some(want) = self.wants.get_mut(path) {
+                want.interrupt();
+            }
+            self.settle(path);
+        }
+    }
+
+    /// Wants the nodes once more that the client may not read: the servers tell nothing of their changes.
+    pub(in crate::cache) fn look_at_unreadable(&mut self) {
+        for path in self.unreadable.clone() {
+            self.want(&path, |want| want.checks_children = true);
+        }
+    }
+
+    /// Returns the next reads, which share a request; none if there is nothing to read at the moment.
+    ///
+    /// Reads of the stat alone come alone.
+    pub(in crate::cache) fn next(&mut self) -> Vec<Op> {
+        let mut ops = Vec::new();
+        let mut filling = self.sizes.begin();
+        loop {
+            let Some(path) = self.queue.front().cloned().or_else(|| self.sweep_on()) else { return ops };
+            let known = self.nodes.get(&path);
+            let Some(want) =
+                self.wants.get_mut(&path).filter(|want| want.is_queued && want.under_way.is_none())
+            else {
+                self.queue.pop_front();
+                if let Some(want) = self.wants.get_mut(&path) {
+                    want.is_queued = false;
+                }
+                continue;
+            };
+            let (op, size) = if want.node {
+                let is_alone = want.is_forbidden || !self.rules.with_data;
+                let size = known.map_or(Size::Unknown, |node| Size::Had(node.data_length()));
+                (if is_alone { Op::Stat(path.clone()) } else { Op::Data(path.clone()) }, size)
+            } else {
+                (Op::Children(path.clone()), Size::Names(want.names))
+            };
+            let is_alone = matches!(op, Op::Stat(_));
+            if is_alone && !ops.is_empty() || !self.sizes.adds(&mut filling, size) {
+                return ops;
+            }
+            self.queue.pop_front();
+            want.is_queued = false;
+            let what = match op {
+                Op::Children(_) => want.children.take().map(What::Children),
+                Op::Data(_) | Op::Stat(_) => {
+                    want.node = false;
+                    Some(What::Node)
+                }
+            };
+            want.under_way = what.map(|what| Reading { what, is_overtaken: false, deleted: 0 });
+            if want.under_way.is_some() {
+                ops.push(op);
+            }
+            if is_alone {
+                return ops;
+            }
+        }
+    }
+
+    /// Wants the next of the nodes that were known before the load.
+    fn sweep_on(&mut self) -> Option<Arc<str>> {
+        while let Sweep::Behind(last) = &self.sweep {
+            let Some(next) = self.nodes.after(last).next() else {
+                self.sweep = Sweep::Done;
+                break;
+            };
+            let path = next.shared_path().clone();
+            self.sweep = Sweep::Behind(path.clone());
+            self.want_load(&path);
+            // Unless it is under way already.
+            if let Some(path) = self.queue.front() {
+                return Some(path.clone());
+            }
+        }
+        None
+    }
+
+    /// Wants a node as part of the load.
+    fn want_load(&mut self, path: &Arc<str>) {
+        self.want(path, |want| want.checks_children = true);
+        self.mark_load(path);
+    }
+
+    fn mark_load(&mut self, path: &Arc<str>) {
+        let want = self.wants.get_mut(path);
+        if let Some(want) = want.filter(|want| !want.is_load) {
+            want.is_load = true;
+            self.loads += 1;
+        }
+    }
+
+    /// Wants a node to be read. What is under way may be too old.
+    fn want(&mut self, path: &Arc<str>, how: impl FnOnce(&mut Want)) {
+        let want = self.wants.entry(path.clone()).or_default();
+        how(want);
+        match want.under_way.map(|reading| reading.what) {
+            Some(What::Node) => want.overtake(0),
+            _ => want.node = true,
+        }
+        self.enqueue(path);
+    }
+
+    fn enqueue(&mut self, path: &Arc<str>) {
+        if let Some(want) = self.wants.get_mut(path)
+            && want.is_to_be_read()
+            && want.under_way.is_none()
+            && !std::mem::replace(&mut want.is_queued, true)
+        {
+            self.queue.push_back(path.clone());
+        }
+    }
+
+    /// Forgets a want if nothing is left of it.
+    fn settle(&mut self, path: &Arc<str>) {
+        self.enqueue(path);
+        if let Entry::Occupied(want) = self.wants.entry(path.clone())
+            && want.get().is_over()
+        {
+            self.loads -= usize::from(want.remove().is_load);
+        }
+    }
+
+    /// Takes an event.
+    ///
+    /// # Errors
+    /// The cache cannot go on.
+    pub(in crate::cache) fn event(&mut self, event: NodeEvent<'_>) -> Result<(), Failed> {
+        if !self.rules.is_in_depth(event.path) {
+            return Ok(());
+        }
+        let known = self.nodes.get(event.path).cloned();
+        match event.kind {
+            Kind::Created => {
+                let is_known =
+                    known.is_some_and(|node| event.zxid.is_some_and(|zxid| node.created_by() >= zxid));
+                if is_known {
+                    return Ok(());
+                }
+                if self.is_followed(event.path)? {
+                    self.want(&event.path.into(), |want| want.checks_children = true);
+                    self.ensure_room()?;
+                } else if let Some(parent) =
+                    self.rules.parent(event.path).and_then(|parent| self.wants.get_mut(parent))
+                {
+                    // The parent is about to be read, perhaps as it was before.
+                    parent.has_children = true;
+                    parent.may_be_readable();
+                } else {
+                    self.want_unknown(event.path)?;
+                }
+            }
+            Kind::DataChanged => {
+                let is_covered = known
+                    .as_ref()
+                    .is_some_and(|node| event.zxid.is_some_and(|zxid| node.modified_by() >= zxid));
+                let is_wanted = self.wants.get(event.path).is_some_and(Want::concerns_node);
+                if !is_covered && (known.is_some() || is_wanted) {
+                    self.want(&event.path.into(), |_| {});
+                } else if known.is_none() {
+                    self.want_unknown(event.path)?;
+                }
+            }
+            Kind::Deleted => {
+                if let Some(want) = self.wants.get_mut(event.path) {
+                    want.overtake(known.as_ref().map_or(0, |node| node.created_by()));
+                    want.node = want.under_way.is_some() && want.node;
+                    want.children = None;
+                    self.settle(&event.path.into());
+                }
+                if known.is_some() {
+                    self.remove(event.path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The servers have told of a node that is not known, as nothing is told of a node that the client may not read: it,
+    /// or a node above it, may be read since. Wants the first of those that are not known.
+    fn want_unknown(&mut self, path: &str) -> Result<(), Failed> {
+        let mut unknown = path;
+        while let Some(parent) = self.rules.parent(unknown)
+            && self.nodes.get(parent).is_none()
+        {
+            unknown = parent;
+        }
+        if let Some(want) = self.wants.get_mut(unknown) {
+            want.may_be_readable();
+            return Ok(());
+        }
+        if self.nodes.get(unknown).is_some() || !self.is_followed(unknown)? {
+            return Ok(());
+        }
+        self.want(&unknown.into(), |want| want.checks_children = true);
+        self.ensure_room()
+    }
+
+    /// Whether a node is to be held, given that it is there: its parent is held, and descended into.
+    fn is_followed(&self, path: &str) -> Result<bool, Failed> {
+        let has_parent = match self.rules.parent(path) {
+            Some(parent) => self.nodes.get(parent).is_some() && self.rules.descends(parent)?,
+            None => true,
+        };
+        Ok(has_parent && self.rules.accepts(path)?)
+    }
+
+    /// Takes the replies to the reads of one request.
+    ///
+    /// # Errors
+    /// The cache cannot go on.
+    pub(in crate::cache) fn apply(&mut self, replies: Vec<(Op, Found)>) -> Result<(), Failed> {
+        let mut seen = Seen::default();
+        for (op, found) in replies {
+            match (op, found) {
+                (Op::Data(path), Found::Node(data, stat)) => {
+                    let before = self.nodes.get(&path).map(|node| node.data_length());
+                    seen.add(stat.data_length.try_into().unwrap_or_default(), before);
+                    self.node_read(&path, data, &stat, true)?;
+                }
+                (Op::Stat(path), Found::Node(_, stat)) => {
+                    // Without data, only a list tells whether a node may be read.
+                    let is_readable = match self.rules.with_data {
+                        true => !self.wants.get(&path).is_some_and(|want| want.is_forbidden),
+                        false => self.nodes.get(&path).is_none_or(|node| node.is_readable()),
+                    };
+                    self.node_read(&path, None, &stat, is_readable)?;
+                }
+                (Op::Children(path), Found::Children(names)) => self.children_read(&path, names)?,
+                (Op::Children(path), Found::Forbidden) if !self.rules.with_data => {
+                    let _ = self.finish_reading_children(&path);
+                    self.listed.remove(&path);
+                    self.show_readable(&path, false)?;
+                    self.settle(&path);
+                }
+                // It has gone since, or may not be read any more: the node itself tells.
+                (Op::Children(path), _) => {
+                    let _ = self.finish_reading_children(&path);
+                    if self.nodes.get(&path).is_some() {
+                        self.want(&path, |want| want.checks_children = true);
+                    }
+                    self.settle(&path);
+                }
+                (Op::Data(path), Found::Forbidden) => {
+                    if let Some(want) = self.wants.get_mut(&path) {
+                        want.under_way = None;
+                        want.is_forbidden = true;
+                        want.node = true;
+                    }
+                    self.settle(&path);
+                }
+                (Op::Data(path) | Op::Stat(path), _) => {
+                    // It was absent after everything that is known of it.
+                    let _ = self.finish_reading(&path);
+                    self.remove(&path);
+                    self.settle(&path);
+                }
+            }
+        }
+        self.sizes.replied(seen);
+        Ok(())
+    }
+
+    /// Ends the read of a node that is under way. It is read once more if there was an event since.
+    fn finish_reading(&mut self, path: &Arc<str>) -> Option<Reading> {
+        let want = self.wants.get_mut(path)?;
+        let reading = want.under_way.take()?;
+        want.node |= reading.is_overtaken;
+        Some(reading)
+    }
+
+    fn node_read(
+        &mut self,
+        path: &Arc<str>,
+        data: Option<Vec<u8>>,
+        stat: &zk::Stat,
+        is_readable: bool,
+    ) -> Result<(), Failed> {
+        let Some(reading) = self.finish_reading(path) else { return Ok(()) };
+        if reading.deleted >= stat.czxid || !self.is_followed(path)? {
+            self.settle(path);
+            return Ok(());
+        }
+        let known = self.nodes.get(path).cloned();
+        let is_new = known.as_ref().is_none_or(|node| node.created_by() < stat.czxid);
+        if is_new {
+            // What is below it may be of the new node already.
+            self.remove_before(path, stat.czxid);
+        }
+        let is_changed = known.is_some_and(|node| {
+            node.modified_by() < stat.mzxid
+                || node.modified_by() == stat.mzxid && node.is_readable() != is_readable
+        });
+        if is_new || is_changed {
+            self.put(CachedNode::new(path.clone(), data, is_readable, stat))?;
+        }
+        if let Some(want) = self.wants.get_mut(path) {
+            want.is_forbidden = false;
+            let checks = want.checks_children || is_new;
+            // If it is read once more, this reply may be older than what made that necessary.
+            want.checks_children &= want.node;
+            want.names = stat.num_children.try_into().unwrap_or_default();
+            let has_children = std::mem::take(&mut want.has_children) || stat.num_children > 0;
+            if checks && self.rules.descends(path)? {
+                self.check_children(path, has_children, is_readable, Listed::of(stat));
+            }
+        }
+        self.settle(path);
+        Ok(())
+    }
+
+    /// Wants the children of a node to be listed, if they may not be known.
+    fn check_children(&mut self, path: &Arc<str>, has_children: bool, is_readable: bool, state: Listed) {
+        if !is_readable && self.rules.with_data {
+            // They cannot be listed. Those that are known are read one by one.
+            self.listed.remove(path);
+        } else if !has_children {
+            self.listed.remove(path);
+            let gone: Vec<_> = self.nodes.children(path).cloned().collect();
+            gone.iter().for_each(|node| self.remove(node.path()));
+        } else if self.listed.get(path) != Some(&state)
+            && let Some(want) = self.wants.get_mut(path)
+        {
+            want.children = Some(state);
+        }
+    }
+
+    fn children_read(&mut self, path: &Arc<str>, names: Vec<String>) -> Result<(), Failed> {
+        let reading = self.finish_reading_children(path);
+        let (Some(What::Children(state)), true) = (reading, self.nodes.get(path).is_some()) else {
+            self.settle(path);
+            return Ok(());
+        };
+        let is_load = self.wants.get(path).is_some_and(|want| want.is_load);
+        let mut here: BTreeSet<Arc<str>> = BTreeSet::new();
+        for name in &names {
+            let child = Rules::child(path, name);
+            if self.rules.accepts(&child)? {
+                here.insert(child);
+            }
+        }
+        let gone: Vec<_> =
+            self.nodes.children(path).filter(|node| !here.contains(node.path())).cloned().collect();
+        gone.iter().for_each(|node| self.remove(node.path()));
+        for child in &here {
+            if self.nodes.get(child).is_some() {
+                continue;
+            }
+            // An event may have told of it already.
+            if !self.wants.get(child).is_some_and(Want::concerns_node) {
+                self.want(child, |want| want.checks_children = true);
+            }
+            if is_load {
+                self.mark_load(child);
+            }
+        }
+        self.listed.insert(path.clone(), state);
+        self.show_readable(path, true)?;
+        self.settle(path);
+        self.ensure_room()
+    }
+
+    /// Shows whether a node that is known may be read.
+    fn show_readable(&mut self, path: &str, is_readable: bool) -> Result<(), Failed> {
+        let known = self.nodes.get(path).filter(|node| node.is_readable() != is_readable);
+        match known.map(|node| node.with_readable(is_readable)) {
+            Some(node) => self.put(node),
+            None => Ok(()),
+        }
+    }
+
+    fn finish_reading_children(&mut self, path: &Arc<str>) -> Option<What> {
+        Some(self.wants.get_mut(path)?.under_way.take()?.what)
+    }
+
+    fn put(&mut self, node: CachedNode) -> Result<(), Failed> {
+        match node.is_readable() {
+            true => self.unreadable.remove(node.path()),
+            false => self.unreadable.insert(node.shared_path().clone()),
+        };
+        self.bytes += node.bytes();
+        let new = Arc::new(node);
+        let old = self.nodes.insert(new.clone());
+        self.bytes -= old.as_ref().map_or(0, |old| old.bytes());
+        self.changes.push(match old {
+            Some(old) => Change::Changed { old, new },
+            None => Change::Created(new),
+        });
+        if self.bytes > self.rules.most_bytes { Err(Failed::TooManyBytes) } else { self.ensure_room() }
+    }
+
+    /// # Errors
+    /// There are too many nodes, or will be when those that are there are read.
+    fn ensure_room(&self) -> Result<(), Failed> {
+        let most = self.rules.most_nodes;
+        let unknown = || self.wants.keys().filter(|path| self.nodes.get(path).is_none()).count();
+        let is_full = self.nodes.len() > most || self.wants.len() > most && unknown() > most;
+        if is_full { Err(Failed::TooManyNodes) } else { Ok(()) }
+    }
+
+    /// Removes a node and everything below it, from the bottom up.
+    fn remove(&mut self, path: &str) {
+        self.remove_before(path, i64::MAX);
+    }
+
+    /// [Removes](Self::remove) what was created before this transaction.
+    fn remove_before(&mut self, path: &str, created: i64) {
+        let mut stack = Vec::from_iter(self.nodes.get(path).cloned());
+        let mut gone = Vec::new();
+        while let Some(node) = stack.pop() {
+            stack.extend(self.nodes.children(node.path()).cloned());
+            gone.push(node);
+        }
+        gone.retain(|node| node.created_by() < created);
+        for node in gone.into_iter().rev() {
+            self.nodes.remove(node.path());
+            self.listed.remove(node.path());
+            self.unreadable.remove(node.path());
+            self.bytes -= node.bytes();
+            self.changes.push(Change::Deleted(node));
+        }
+    }
+}
+
+impl Listed {
+    fn of(stat: &zk::Stat) -> Self {
+        Self { created: stat.czxid, last_change: stat.pzxid, changes: stat.cversion }
+    }
+}

@@ -1,0 +1,24 @@
+//! What decides which nodes a cache has, and what to read next: no I/O, no clock.
+//!
+//! # Why it is exact
+//! The persistent watch is set before anything is read. The servers send replies and events of one connection in the order
+//! in which things happened, and whoever drives this passes an event on no later than a reply that came after it. So
+//! when a reply is applied, each event before it has been applied. An event that is applied while a read of its node is
+//! under way may be older or newer than the reply: the node is read once more then. Whatever the reply says is applied
+//! nevertheless, if it is newer than what is known; else a node that changes all the time would never be shown.
+//!
+//! Creations and deletions are told apart by the transaction that created the node (`czxid`), changes by the one that
+//! changed it last (`mzxid`). So nothing is told twice, and a node that was deleted and created again while nobody looked
+//! is told as both.
+
+mod core;
+mod event;
+mod pauses;
+mod sizes;
+#[cfg(test)]
+mod tests;
+mod want;
+
+pub(super) use self::core::{Core, Interruption, Progress};
+pub(super) use self::event::{Failed, Found, Kind, NodeEvent, Op, Rules};
+pub(super) use self::pauses::Pauses;

@@ -1,0 +1,487 @@
+//! The core against a model of servers: random writes, replies and events in the order of the connection, cuts, watches
+//! that end silently, and permissions that change.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use zookeeper_client as zk;
+
+use super::super::change::Change;
+use super::super::node::CachedNode;
+use super::*;
+
+/// A node of the servers.
+#[derive(Clone, Debug)]
+struct Node {
+    data: Vec<u8>,
+    stat: zk::Stat,
+    is_forbidden: bool,
+}
+
+/// What is on its way to the client.
+#[derive(Clone, Debug)]
+enum Message {
+    Event(Kind, String, i64),
+    Reply(Vec<(Op, Found)>),
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A client of the servers does something to one of the paths.
+    Write(u8, u8),
+    /// One of the paths cannot be read, or can be again.
+    Permit(u8, bool),
+    /// The client sends the next request.
+    Send,
+    /// The server answers the next request.
+    Answer,
+    /// The client takes so many messages, and sees the events among so many more.
+    Take(u8, u8),
+    Cut,
+    Connect,
+    /// The watch ends silently, and is set again later.
+    Displace,
+    LookAtUnreadable,
+}
+
+struct World {
+    nodes: BTreeMap<String, Node>,
+    zxid: i64,
+    is_connected: bool,
+    is_watched: bool,
+    tells_zxids: bool,
+    requests: VecDeque<Vec<Op>>,
+    messages: VecDeque<Message>,
+    core: Core,
+    /// The changes, replayed.
+    replayed: HashMap<String, Arc<CachedNode>>,
+    /// The latest node of each path that was told of.
+    created: HashMap<String, i64>,
+}
+
+const PATHS: [&str; 9] =
+    ["/r", "/r/a", "/r/b", "/r/a/c", "/r/a/d", "/r/a/c/e", "/r/a/c/f", "/r/b/skip", "/r/b/skip/x"];
+const AT_ONCE: usize = 3;
+
+fn rules(depth: usize, with_data: bool) -> Rules {
+    Rules {
+        root: "/r".into(),
+        depth,
+        with_data,
+        most_nodes: 100,
+        most_bytes: 10_000,
+        filter: Some(Box::new(|path| !path.ends_with("/skip"))),
+        descend: None,
+    }
+}
+
+impl World {
+    fn new(depth: usize, with_data: bool, tells_zxids: bool) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            zxid: 0,
+            is_connected: false,
+            is_watched: false,
+            tells_zxids,
+            requests: VecDeque::new(),
+            messages: VecDeque::new(),
+            core: Core::new(rules(depth, with_data)),
+            replayed: HashMap::new(),
+            created: HashMap::new(),
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Write(path, what) => self.write(PATHS[usize::from(*path) % PATHS.len()], *what),
+            Step::Permit(path, is_forbidden) => {
+                if let Some(node) = self.nodes.get_mut(PATHS[usize::from(*path) % PATHS.len()]) {
+                    node.is_forbidden = *is_forbidden;
+                }
+            }
+            Step::Send if self.is_connected && self.requests.len() < AT_ONCE => {
+                let ops = self.core.next();
+                if !ops.is_empty() {
+                    self.requests.push_back(ops);
+                }
+            }
+            Step::Answer => self.answer(),
+            Step::Take(messages, more) => self.take((*messages).into(), (*more).into()),
+            Step::Cut if self.is_connected => {
+                self.is_connected = false;
+                self.is_watched = false;
+                self.requests.clear();
+                self.messages.clear();
+                self.core.interrupt(Interruption::Disconnected);
+            }
+            Step::Connect if !self.is_connected || !self.is_watched => {
+                self.is_connected = true;
+                self.is_watched = true;
+                self.core.resume();
+            }
+            Step::Displace => self.is_watched = false,
+            Step::LookAtUnreadable => self.core.look_at_unreadable(),
+            _ => {}
+        }
+        self.replay();
+    }
+
+    fn write(&mut self, path: &str, what: u8) {
+        let parent = path.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap();
+        let has_children = self.nodes.keys().any(|other| other.starts_with(&format!("{path}/")));
+        let has_parent = parent.is_empty() || self.nodes.contains_key(&parent);
+        self.zxid += 1;
+        let zxid = self.zxid;
+        let kind = match self.nodes.get_mut(path) {
+            Some(_) if what.is_multiple_of(3) && !has_children => {
+                self.nodes.remove(path);
+                Kind::Deleted
+            }
+            Some(node) => {
+                node.stat.mzxid = zxid;
+                node.stat.version += 1;
+                node.data = vec![what; usize::from(what) % 5];
+                node.stat.data_length = node.data.len() as i32;
+                Kind::DataChanged
+            }
+            None if has_parent => {
+                let data = vec![what; usize::from(what) % 5];
+                let mut stat = stat_of(zxid);
+                stat.data_length = data.len() as i32;
+                self.nodes.insert(path.to_owned(), Node { data, stat, is_forbidden: false });
+                Kind::Created
+            }
+            None => return,
+        };
+        if kind != Kind::DataChanged
+            && let Some(parent) = self.nodes.get_mut(&parent)
+        {
+            parent.stat.pzxid = zxid;
+            parent.stat.cversion += 1;
+            parent.stat.num_children += if kind == Kind::Created { 1 } else { -1 };
+        }
+        if self.is_watched {
+            self.messages.push_back(Message::Event(kind, path.to_owned(), zxid));
+        }
+    }
+
+    fn answer(&mut self) {
+        let Some(ops) = self.requests.pop_front() else { return };
+        let reply = ops.into_iter().map(|op| {
+            let found = self.find(&op);
+            (op, found)
+        });
+        let reply = Message::Reply(reply.collect());
+        self.messages.push_back(reply);
+    }
+
+    fn find(&self, op: &Op) -> Found {
+        match (op, self.nodes.get(&**op.path())) {
+            (_, None) => Found::Nothing,
+            (Op::Stat(_), Some(node)) => Found::Node(None, node.stat),
+            (_, Some(node)) if node.is_forbidden => Found::Forbidden,
+            (Op::Data(_), Some(node)) => Found::Node(Some(node.data.clone()), node.stat),
+            (Op::Children(path), Some(_)) => {
+                let below = format!("{path}/");
+                let names = self.nodes.keys().filter_map(|other| other.strip_prefix(&below));
+                Found::Children(names.filter(|name| !name.contains('/')).map(String::from).collect())
+            }
+        }
+    }
+
+    /// Takes messages. Of those behind them, the events may be seen already.
+    fn take(&mut self, messages: usize, more: usize) {
+        let mut replies = Vec::new();
+        let mut events = Vec::new();
+        for _ in 0..messages {
+            match self.messages.pop_front() {
+                Some(Message::Event(kind, path, zxid)) => events.push((kind, path, zxid)),
+                Some(Message::Reply(reply)) => replies.push(reply),
+                None => {}
+            }
+        }
+        let mut at = 0;
+        for _ in 0..more {
+            match self.messages.get(at) {
+                Some(Message::Event(..)) => {
+                    if let Some(Message::Event(kind, path, zxid)) = self.messages.remove(at) {
+                        events.push((kind, path, zxid));
+                    }
+                }
+                Some(Message::Reply(_)) => at += 1,
+                None => break,
+            }
+        }
+        for (kind, path, zxid) in events {
+            let zxid = self.tells_zxids.then_some(zxid);
+            self.core.event(NodeEvent { kind, path: &path, zxid }).unwrap();
+        }
+        for reply in replies {
+            self.core.apply(reply).unwrap();
+        }
+    }
+
+    /// Applies the changes, each of which must fit what was told before.
+    fn replay(&mut self) {
+        for change in self.core.take_changes() {
+            match change {
+                Change::Created(node) => {
+                    let latest = self.created.insert(node.path().to_owned(), node.created_by());
+                    assert!(latest.is_none_or(|latest| latest < node.created_by()), "told twice: {node:?}");
+                    assert!(self.replayed.insert(node.path().to_owned(), node).is_none());
+                }
+                Change::Changed { old, new } => {
+                    assert_ne!(old, new);
+                    assert_eq!(old.created_by(), new.created_by(), "that is another node");
+                    assert_eq!(self.replayed.insert(new.path().to_owned(), new), Some(old));
+                }
+                Change::Deleted(node) => assert_eq!(self.replayed.remove(node.path()), Some(node)),
+            }
+        }
+        assert_eq!(self.replayed.len(), self.core.nodes().len());
+        let bytes = |node: &Arc<CachedNode>| node.path().len() + node.data().map_or(0, <[u8]>::len);
+        assert_eq!(self.core.bytes(), self.core.nodes().iter().map(bytes).sum::<usize>());
+        for node in self.core.nodes().iter() {
+            assert_eq!(self.replayed.get(node.path()), Some(node));
+            assert_eq!(self.core.unreadable().contains(node.path()), !node.is_readable());
+        }
+    }
+
+    /// Lets everything that is under way come to its end.
+    fn settle(&mut self) {
+        for _ in 0..1000 {
+            for step in [Step::Connect, Step::Send, Step::Answer, Step::Take(2, 0)] {
+                self.step(&step);
+            }
+        }
+        assert!(self.messages.is_empty() && self.requests.is_empty());
+        assert_eq!(self.core.progress(), Progress::Loaded);
+        assert!(self.core.next().is_empty(), "there is no end to it");
+    }
+
+    /// What a cache must have. What is below an unreadable node may be known or not.
+    fn assert_is_right(&self, depth: usize, with_data: bool, knows_permissions: bool) {
+        let is_within = |path: &&String| !path.contains("/skip") && path.matches('/').count() <= depth + 1;
+        for path in self.nodes.keys().filter(is_within) {
+            let mut above = path.as_str();
+            let mut is_hidden = false;
+            while let Some((parent, _)) = above.rsplit_once('/') {
+                is_hidden |= self.nodes.get(parent).is_some_and(|node| node.is_forbidden);
+                above = parent;
+            }
+            let node = &self.nodes[path];
+            let Some(cached) = self.core.nodes().get(path) else {
+                assert!(is_hidden, "{path} is missing");
+                continue;
+            };
+            assert_eq!(
+                (cached.created_by(), cached.modified_by()),
+                (node.stat.czxid, node.stat.mzxid),
+                "{path}"
+            );
+            if with_data && knows_permissions {
+                assert_eq!(cached.is_readable(), !node.is_forbidden, "{path}");
+            }
+            if with_data && cached.is_readable() {
+                assert_eq!(cached.data(), Some(&node.data[..]), "{path}");
+            }
+        }
+        for node in self.core.nodes().iter() {
+            let is_there = self.nodes.contains_key(node.path()) && is_within(&&node.path().to_owned());
+            assert!(is_there, "{node:?} is not there");
+        }
+    }
+}
+
+/// The stat of a node that this transaction has created.
+fn stat_of(zxid: i64) -> zk::Stat {
+    zk::Stat {
+        czxid: zxid,
+        mzxid: zxid,
+        pzxid: zxid,
+        ctime: 0,
+        mtime: 0,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner: 0,
+        data_length: 0,
+        num_children: 0,
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (any::<u8>(), any::<u8>()).prop_map(|(path, what)| Step::Write(path, what)),
+        1 => (any::<u8>(), any::<bool>()).prop_map(|(path, is_forbidden)| Step::Permit(path, is_forbidden)),
+        6 => Just(Step::Send),
+        6 => Just(Step::Answer),
+        8 => (0..4_u8, 0..4_u8).prop_map(|(messages, more)| Step::Take(messages, more)),
+        1 => Just(Step::Cut),
+        2 => Just(Step::Connect),
+        1 => Just(Step::Displace),
+        1 => Just(Step::LookAtUnreadable),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_cache_becomes_what_the_servers_have(
+        steps in prop::collection::vec(step(), 0..150),
+        depth in prop_oneof![Just(0), Just(1), Just(2), Just(usize::MAX - 1)],
+        with_data in any::<bool>(),
+        tells_zxids in any::<bool>(),
+        cuts_last in any::<bool>(),
+    ) {
+        let mut world = World::new(depth, with_data, tells_zxids);
+        for step in &steps {
+            world.step(step);
+        }
+        if cuts_last {
+            world.step(&Step::Cut);
+        }
+        world.settle();
+        world.assert_is_right(depth, with_data, cuts_last);
+    }
+}
+
+fn loaded(world: &mut World) {
+    for path in ["/r", "/r/a", "/r/a/c"] {
+        world.write(path, 1);
+    }
+    world.settle();
+}
+
+/// A world in which the data of the root could not be read, and could be since.
+fn permitted_late() -> World {
+    let mut world = World::new(1, true, false);
+    world.write("/r", 0);
+    world.nodes.get_mut("/r").unwrap().is_forbidden = true;
+    for step in [Step::Connect, Step::Send, Step::Answer, Step::Take(1, 0)] {
+        world.step(&step);
+    }
+    world.nodes.get_mut("/r").unwrap().is_forbidden = false;
+    world
+}
+
+#[test]
+fn what_the_servers_tell_of_below_an_unreadable_node_has_that_read_again() {
+    let mut world = permitted_late();
+    world.step(&Step::Send);
+    world.write("/r/a", 0);
+    world.settle();
+    world.assert_is_right(1, true, true);
+}
+
+#[test]
+fn what_could_not_be_read_is_tried_again_after_a_reconnect() {
+    let mut world = permitted_late();
+    world.step(&Step::Cut);
+    world.settle();
+    world.assert_is_right(1, true, true);
+}
+
+#[test]
+fn a_node_that_is_created_again_unseen_is_deleted_and_created() {
+    let mut world = World::new(9, true, false);
+    loaded(&mut world);
+    world.step(&Step::Cut);
+    for path in ["/r/a/c", "/r/a"] {
+        world.write(path, 0);
+    }
+    for path in ["/r/a", "/r/a/c"] {
+        world.write(path, 1);
+    }
+    world.step(&Step::Connect);
+    let mut told = Vec::new();
+    for _ in 0..20 {
+        let ops = world.core.next();
+        if ops.is_empty() {
+            break;
+        }
+        world.requests.push_back(ops);
+        world.answer();
+        world.take(1, 0);
+        told.extend(world.core.take_changes());
+    }
+    let told: Vec<_> = told
+        .iter()
+        .map(|change| match change {
+            Change::Created(node) => format!("+{}", node.path()),
+            Change::Changed { new, .. } => format!("={}", new.path()),
+            Change::Deleted(node) => format!("-{}", node.path()),
+        })
+        .collect();
+    assert_eq!(told, ["-/r/a/c", "-/r/a", "+/r/a", "+/r/a/c"]);
+}
+
+#[test]
+fn what_has_not_changed_is_not_listed_again() {
+    let mut world = World::new(9, true, false);
+    loaded(&mut world);
+    world.step(&Step::Cut);
+    world.step(&Step::Connect);
+    let mut ops = Vec::new();
+    while let batch @ [_, ..] = &world.core.next()[..] {
+        ops.extend_from_slice(batch);
+        world.requests.push_back(batch.to_vec());
+        world.answer();
+        world.take(1, 0);
+    }
+    assert!(ops.iter().all(|op| matches!(op, Op::Data(_))), "{ops:?}");
+    assert_eq!(ops.len(), 3);
+}
+
+#[test]
+fn an_event_that_was_read_already_costs_no_read() {
+    let mut world = World::new(9, true, true);
+    world.step(&Step::Connect);
+    loaded(&mut world);
+    let node = world.core.nodes().get("/r/a").unwrap().clone();
+    for (kind, zxid) in [(Kind::Created, node.created_by()), (Kind::DataChanged, node.modified_by())] {
+        world.core.event(NodeEvent { kind, path: "/r/a", zxid: Some(zxid) }).unwrap();
+        assert!(world.core.next().is_empty());
+    }
+}
+
+#[test]
+fn there_is_an_end_to_what_is_held() {
+    let most = |most_nodes, most_bytes| {
+        let mut world = World::new(9, true, true);
+        world.core = Core::new(Rules { most_nodes, most_bytes, ..rules(9, true) });
+        for path in ["/r", "/r/a", "/r/b", "/r/a/c"] {
+            world.write(path, 4);
+        }
+        world.core.resume();
+        loop {
+            let ops = world.core.next();
+            if ops.is_empty() {
+                return Ok(world.core.nodes().len());
+            }
+            let reply = ops.iter().map(|op| (op.clone(), world.find(op))).collect();
+            world.core.apply(reply)?;
+        }
+    };
+    assert_eq!(most(4, 100), Ok(4));
+    assert_eq!(most(3, 100), Err(Failed::TooManyNodes));
+    assert_eq!(most(4, 30), Err(Failed::TooManyBytes));
+}
+
+#[test]
+fn a_refused_request_is_made_in_parts() {
+    let mut world = World::new(9, true, true);
+    loaded(&mut world);
+    world.step(&Step::Cut);
+    world.step(&Step::Connect);
+    world.requests.clear();
+    for node in ["/r/a", "/r/a/c"] {
+        world.core.event(NodeEvent { kind: Kind::DataChanged, path: node, zxid: None }).unwrap();
+    }
+    let ops = world.core.next();
+    assert!(ops.len() > 1, "{ops:?}");
+    world.core.refused(&ops);
+    assert_eq!(world.core.next().len(), 1);
+}

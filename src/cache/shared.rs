@@ -1,0 +1,176 @@
+//! What the handles of a cache share with its driver.
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{broadcast, watch};
+
+use super::change::Change;
+use super::snapshot::Snapshot;
+use super::state::CacheState;
+use crate::client::{Client, Latest};
+use crate::error::Error;
+use crate::meters::CacheMeters;
+
+/// What the handles of a cache share with its driver, which writes it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    snapshot: RwLock<Arc<Snapshot>>,
+    /// `None` after the end.
+    changes: Mutex<Option<broadcast::Sender<(u64, Change)>>>,
+    state: Latest<CacheState>,
+    /// The state as users see it. They may hold a borrow of it, so nothing else goes by it. `None` after the end.
+    shown: Mutex<Option<Arc<watch::Sender<CacheState>>>>,
+    /// Wakes those who wait, when the snapshot or what they need to know of the state has changed.
+    news: watch::Sender<News>,
+    meters: CacheMeters,
+}
+
+/// What those who wait for a snapshot go by.
+#[derive(Clone, Debug, Default)]
+struct News {
+    has_loaded: bool,
+    end: Option<Error>,
+    /// Whether nothing will come any more, for whatever reason.
+    is_over: bool,
+}
+
+impl Shared {
+    pub(super) fn new(buffer: usize, meters: CacheMeters) -> Self {
+        Self {
+            snapshot: RwLock::default(),
+            changes: Mutex::new(Some(broadcast::Sender::new(buffer))),
+            state: Latest::new(CacheState::Loading),
+            shown: Mutex::new(Some(Arc::new(watch::Sender::new(CacheState::Loading)))),
+            news: watch::Sender::default(),
+            meters,
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.read().clone()
+    }
+
+    pub(super) fn state(&self) -> CacheState {
+        self.state.with(|state| state.clone())
+    }
+
+    pub(super) fn watch_state(&self) -> watch::Receiver<CacheState> {
+        let mut state = match &*self.shown.lock() {
+            Some(shown) => shown.subscribe(),
+            None => watch::channel(self.state()).1,
+        };
+        state.mark_changed();
+        state
+    }
+
+    /// Returns a receiver of the changes from now on.
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<(u64, Change)> {
+        match &*self.changes.lock() {
+            Some(changes) => changes.subscribe(),
+            None => {
+                let (_, receiver) = broadcast::channel(1);
+                receiver
+            }
+        }
+    }
+
+    pub(super) fn has_loaded(&self) -> bool {
+        self.news.borrow().has_loaded
+    }
+
+    /// Waits until the cache has loaded. Returns `None` if it has ended before.
+    pub(super) async fn loaded(&self) -> Option<()> {
+        let mut news = self.news.subscribe();
+        // The sender is ours.
+        let news = news.wait_for(|news| news.has_loaded || news.is_over).await.ok()?;
+        news.has_loaded.then_some(())
+    }
+
+    /// Waits until `decide` returns a value for the snapshot and the state, of a cache that has loaded.
+    ///
+    /// # Errors
+    /// The cache has ended before.
+    pub(super) async fn wait_until<T>(
+        &self,
+        mut decide: impl FnMut(&Arc<Snapshot>, &CacheState) -> Option<T>,
+    ) -> Result<T, Error> {
+        let mut news = self.news.subscribe();
+        loop {
+            let News { has_loaded, end, is_over } = news.borrow_and_update().clone();
+            // In this order, as they are published the other way round: no state goes with an earlier snapshot.
+            let state = self.state();
+            let snapshot = self.snapshot();
+            if has_loaded && let Some(decided) = decide(&snapshot, &state) {
+                return Ok(decided);
+            }
+            if is_over {
+                return Err(end.unwrap_or(Error::Closed));
+            }
+            // The sender is ours.
+            let _ = news.changed().await;
+        }
+    }
+
+    /// Publishes the changes that have led to this snapshot, the last of which has its number.
+    pub(super) fn publish(&self, snapshot: Snapshot, changes: Vec<Change>) {
+        let last = snapshot.changes();
+        self.meters.holds(snapshot.len());
+        // First: a reader that is late takes it instead of the changes.
+        *self.snapshot.write() = Arc::new(snapshot);
+        let count = changes.len() as u64;
+        if let Some(sender) = &*self.changes.lock() {
+            for (number, change) in (last + 1 - count..).zip(changes) {
+                // No one may be listening.
+                let _ = sender.send((number, change));
+            }
+        }
+        self.news.send_modify(|_| {});
+    }
+
+    pub(super) fn set_state(self: &Arc<Self>, client: &Client, state: CacheState) {
+        let has_loaded = state == CacheState::Current;
+        let end = match &state {
+            CacheState::Failed(error) => Some(error.clone()),
+            _ => None,
+        };
+        let is_over = end.is_some();
+        if matches!(state, CacheState::Stale { .. }) {
+            self.meters.resyncs();
+        }
+        let (before, is_to_be_shown) = self.state.replace(state);
+        tracing::debug!(?before, has_loaded, ?end, "the state of a cache has changed");
+        self.news.send_modify(|news| {
+            news.has_loaded |= has_loaded;
+            news.end = news.end.take().or(end);
+        });
+        let shown = self.shown.lock().clone();
+        if let Some(shown) = shown.filter(|_| is_to_be_shown) {
+            let shared = self.clone();
+            client.tell(move || {
+                shown.send_if_modified(|shown| {
+                    let state = shared.state.take(Clone::clone);
+                    std::mem::replace(shown, state) != *shown
+                });
+            });
+        }
+        if is_over {
+            self.end();
+        }
+    }
+
+    /// Ends the cache as the end of the client does, unless it has ended already.
+    pub(super) fn abandon(self: &Arc<Self>, client: &Client) {
+        if !self.news.borrow().is_over {
+            self.set_state(client, CacheState::Failed(Error::Closed));
+        }
+    }
+
+    /// Tells those who follow the cache that nothing will come any more.
+    pub(super) fn end(&self) {
+        self.changes.lock().take();
+        self.shown.lock().take();
+        self.news.send_modify(|news| news.is_over = true);
+        self.meters.holds(0);
+    }
+}
