@@ -38,15 +38,25 @@
 //! | one holder, re-entrant | [`InterProcessMutex`] |
 //! | one lock for each order, user or file | [`Locks`] |
 //! | many readers or one writer | [`ReadWriteLock`] |
-//! | a limited number of permits | [`Semaphore`], with a fixed number or a [`SharedCount`] |
+//! | a limited number of permits | [`Semaphore`], with a fixed number or a [`SharedCount`](shared::SharedCount) |
 //! | one holder, on a path of Curator's `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] |
 //! | several locks, all or none | [`MultiLock`] |
 //! | any of these, as an object | [`InterProcessLock`] |
 //! | one process that does a piece of work | [`LeaderSelector`] |
 //! | one process that leads until told otherwise | [`LeaderLatch`] |
+//! | a job that runs once per period in a fleet | [`job::ScheduledJob`] |
 //! | to see who leads, without standing for election | [`LeaderObserver`] |
+//! | a value or a setting that processes share and follow | [`shared`] |
+//! | a counter, or ids | [`atomic`] |
+//! | a node that exists as long as this process does | [`nodes::PersistentNode`] |
+//! | to know which processes there are | [`nodes::Group`] |
+//! | processes that wait until one opens the way | [`barriers::Barrier`] |
+//! | processes that begin together and end together | [`barriers::DoubleBarrier`] |
 //! | to ask holders for a lock, or to take it away | [`operate`] |
+//! | nodes kept up to date in memory | [`cache::Cache`] |
+//! | to register services and find them | `discovery::ServiceDiscovery` |
 //! | more locks than one ensemble carries | [`Ensembles`] |
+//! | one holder, over independent ensembles | [`QuorumLock`] |
 //!
 //! All of them work on a [`Client`], which is one session. An acquire returns a [`LockGuard`], an election a
 //! [`Leadership`]: both have a fencing token, a validity, `lost`, `run` and `transaction`.
@@ -73,7 +83,8 @@
 //! # The guide
 //!
 //! - [Losing a lock](guide::losing_a_lock): what is guaranteed, what is not, and how to protect what you write
-//! - [Leaders](guide::leaders)
+//! - [Leaders](guide::leaders), [nodes and groups](guide::nodes), [barriers](guide::barriers), [caches](guide::caches),
+//!   [values](guide::values)
 //! - [From Curator](guide::from_curator), [from Redisson, Redis or a database row](guide::from_redisson),
 //!   [with kazoo and others](guide::kazoo)
 //! - [Cost and tuning](guide::cost), [scale](guide::scale), [operations](guide::operations), [testing](guide::testing)
@@ -86,7 +97,9 @@
 //! | feature | adds |
 //! |---|---|
 //! | `blocking` | the same types for threads, without `async`: `zk_recipes::blocking` |
-//! | `testing` | real servers for your own tests: `zk_recipes::testing` |
+//! | `testing` | servers for your own tests, real ones and one in memory: `zk_recipes::testing` |
+//! | `discovery` | service discovery in the format of Curator: `zk_recipes::discovery` |
+//! | `cron` | cron expressions as schedules: `job::ScheduledJob::by_cron` |
 //! | `tls` | encrypted connections: `ClientBuilder::tls` |
 //! | `sasl-digest-md5` | authentication by SASL with a password: `ClientBuilder::sasl` |
 //! | `sasl-gssapi` | authentication by SASL with Kerberos: `ClientBuilder::sasl`. Needs a GSSAPI library of the system, and clang to build |
@@ -105,39 +118,46 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
 
+pub mod atomic;
+pub mod barriers;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+pub mod cache;
 mod client;
+#[cfg(feature = "discovery")]
+pub mod discovery;
 mod ensembles;
 mod error;
 mod failure;
 pub mod guide;
 mod host_failure;
+pub mod job;
 mod leader;
 mod lock;
+mod meters;
+pub mod nodes;
 pub mod operate;
 mod queue;
-mod shared_count;
+pub mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use zookeeper_client;
 pub use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
-pub use self::client::{Client, ClientBuilder, ConnectionState, KeepAlive, RetryPolicy};
+pub use self::client::{Client, ClientBuilder, ClientHealth, ConnectionState, KeepAlive, RetryPolicy};
 pub use self::ensembles::Ensembles;
-pub use self::error::{Error, LossReason, Result, WorkError};
+pub use self::error::{Error, LossReason, OwnerWaits, Result, WorkError};
 pub use self::host_failure::{ConnectFailure, HostFailure};
 pub use self::leader::{
-    CloseMode, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LeaderState, Leadership,
-    Observation,
+    CloseMode, LeaderHealth, LeaderLatch, LeaderObserver, LeaderOptions, LeaderRole, LeaderSelector,
+    LeaderState, Leadership, Observation,
 };
 pub use self::lock::{
     InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, Locks, MultiLock, Owner,
-    Participant, ReadLock, ReadWriteLock, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket, Transaction,
-    WriteLock,
+    Participant, QuorumGuard, QuorumLock, ReadLock, ReadWriteLock, Semaphore, SemaphoreMutex, SuspectPolicy,
+    Ticket, Transaction, WriteLock,
 };
-pub use self::shared_count::SharedCount;
 
 /// Compiles the programs of the README.
 #[cfg(doctest)]

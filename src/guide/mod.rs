@@ -4,15 +4,30 @@
 //!   protect what you write under it. Read this one first.
 //! - [Leaders](leaders): which of the three types to take, a job that runs once, and how long nobody leads when a
 //!   leader dies.
+//! - [Nodes and groups](nodes): nodes that exist as long as a process does, and who is a member of a group.
+//! - [Barriers](barriers): processes that wait until one opens the way, or until all have come.
+//! - [Caches](caches): nodes that are kept up to date in memory, and what that guarantees.
+//! - [Values](values): values and counters that processes share, and ids: which type to take, and what it costs.
+#![cfg_attr(
+    feature = "discovery",
+    doc = "- [Service discovery](discovery): registering services, finding them, and picking one for each call."
+)]
 //! - [From Curator](from_curator): each class and method, its counterpart, and what differs.
 //! - [From Redisson, Redis or a database row](from_redisson): each call and its counterpart, and fencing tokens in SQL.
 //! - [With kazoo and others](kazoo): the names that kazoo's locks need on a shared path.
 //! - [Cost and tuning](cost): requests, time and memory of each lock, and how to choose the session timeout.
+//! - [Observing](observing): metrics, dashboards and alerts; spans, and warnings of long waits and holds.
 //! - [Operations](operations): security, outages, what operators can see and do, and how to end a program.
 //! - [zklock]: a command that runs other commands under locks, and shows and operates locks.
 //! - [Scale](scale): how much one ensemble carries, and how to place locks on several.
 //! - [Testing](testing): servers for your own tests, the examples, and the test suites of this crate.
 //! - [What is missing](missing): what Curator has and this crate does not, and why.
+
+#[doc = include_str!("barriers.md")]
+pub mod barriers {}
+
+#[doc = include_str!("caches.md")]
+pub mod caches {}
 
 /// What locks cost in requests, time and memory, and what there is to tune.
 ///
@@ -20,6 +35,10 @@
 ///
 #[doc = include_str!("cost.md")]
 pub mod cost {}
+
+#[cfg(feature = "discovery")]
+#[doc = include_str!("discovery.md")]
+pub mod discovery {}
 
 #[doc = include_str!("from_curator.md")]
 pub mod from_curator {}
@@ -47,6 +66,12 @@ pub mod losing_a_lock {}
 #[doc = include_str!("missing.md")]
 pub mod missing {}
 
+#[doc = include_str!("nodes.md")]
+pub mod nodes {}
+
+#[doc = include_str!("observing.md")]
+pub mod observing {}
+
 #[doc = include_str!("operations.md")]
 pub mod operations {}
 
@@ -55,6 +80,9 @@ pub mod scale {}
 
 #[doc = include_str!("testing.md")]
 pub mod testing {}
+
+#[doc = include_str!("values.md")]
+pub mod values {}
 
 #[doc = include_str!("zklock.md")]
 pub mod zklock {}
