@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use zk_recipes::{Client, Participant, Semaphore, SharedCount};
+use zk_recipes::shared::SharedCount;
+use zk_recipes::{Client, Participant, Semaphore};
 
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 

@@ -1,20 +1,20 @@
 //! A job that is due every now and then, and is to be done by one of three processes, whatever happens to them:
 //! `./zk-docker/with-zookeeper cargo run --example scheduled_job`
 //!
-//! The workers are processes, each with a session of its own. Each stands by a [`LeaderSelector`], and does the job
-//! at each tick of the clock while it leads. One leader after the other resigns, is killed, is paused, and is cut
+//! The workers are processes, each with a session of its own. Each starts the same [`ScheduledJob`], and does it at
+//! each tick of the clock while it leads. One leader after the other resigns, is killed, is paused, and is cut
 //! off from the servers. All that workers do goes into a record outside of ZooKeeper, before it is done and after;
 //! in the end that record tells whether each tick was done once, and how long nobody did any.
 //!
 //! - [`story`]: the parent process, from the first tick to the last
 //! - [`worker`]: what a worker does, and [`crew`]: the worker processes
-//! - [`ticks`]: when the job is due, and what ZooKeeper knows of it
+//! - [`ticks`]: what ZooKeeper knows of the ticks
 //! - [`network`]: the cable of each worker, which can be cut; [`forwarder`]: what is at its end
 //! - [`record`]: what happened, in order, and [`proof`]: what that proves
 //! - [`tamper`]: shows that the proof would notice
 //! - [`figures`]: what there is to see
 //!
-//! [`LeaderSelector`]: zk_recipes::LeaderSelector
+//! [`ScheduledJob`]: zk_recipes::job::ScheduledJob
 
 mod crew;
 mod figures;
@@ -75,6 +75,11 @@ async fn connect(name: &str, servers: &str) -> Result<Client> {
     Ok(builder.connection_timeout(Duration::from_secs(10)).connect(servers).await?)
 }
 
+fn job(root: &str) -> String {
+    format!("{root}/job")
+}
+
+/// That of the job, for those who observe it.
 fn election(root: &str) -> String {
-    format!("{root}/leader")
+    format!("{}/leader", job(root))
 }

@@ -1,32 +1,20 @@
-//! The ticks: when the job is due, and one node in ZooKeeper for each time that it was done.
+//! The ticks: one node in ZooKeeper for each time that the job was done.
 
 use std::time::{Duration, SystemTime};
 
-use tokio::time::sleep;
 use zk_recipes::Client;
 use zk_recipes::zookeeper_client::{Acls, CreateMode, Error};
 
 use crate::record::Tick;
-use crate::{PERIOD, Result, election};
+use crate::{PERIOD, Result, election, job};
 
 /// A node may come while all are removed, from one who was killed in the middle of a request.
 const REMOVALS: usize = 5;
 
-/// The number of the present tick, by the clock on the wall: so everybody means the same by it.
-pub(crate) fn present() -> u64 {
-    (since_epoch().as_millis() / PERIOD.as_millis()) as u64
-}
-
-/// Waits until a tick has come, this one or a later one. Those that were missed are not done later.
-pub(crate) async fn due(next: u64) -> u64 {
-    loop {
-        let present = present();
-        if present >= next {
-            return present;
-        }
-        let begins = Duration::from_millis(next * PERIOD.as_millis() as u64);
-        sleep(begins.saturating_sub(since_epoch())).await;
-    }
+/// The number of the tick that is due at this time: so everybody means the same by it.
+pub(crate) fn number(due: SystemTime) -> u64 {
+    let since_epoch = due.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    (since_epoch.as_millis() / PERIOD.as_millis()) as u64
 }
 
 fn since_epoch() -> Duration {
@@ -55,13 +43,6 @@ pub(crate) async fn create(client: &Client, root: &str) -> Result<()> {
     Ok(())
 }
 
-/// The last tick that was done. For the leader it is certain: its session has seen the one before it go from the
-/// queue, and so all that this one had done.
-pub(crate) async fn last(client: &Client, root: &str) -> Result<Option<u64>> {
-    let done = client.zookeeper().await?.list_children(&directory(root)).await?;
-    Ok(done.iter().filter_map(|name| name.parse().ok()).max())
-}
-
 /// What ZooKeeper says of all ticks, in order.
 pub(crate) async fn all(client: &Client, root: &str) -> Result<Vec<Tick>> {
     let zookeeper = client.zookeeper().await?;
@@ -87,7 +68,7 @@ pub(crate) async fn remove(client: &Client, root: &str) -> Result<()> {
     let zookeeper = client.zookeeper().await?;
     zookeeper.sync(root).await?;
     // The election first: without their nodes in it, nobody can do a tick.
-    for directory in [&election(root), &directory(root), root] {
+    for directory in [&election(root), &job(root), &directory(root), root] {
         let mut removed = Err(Error::NotEmpty);
         for _ in 0..REMOVALS {
             match zookeeper.list_children(directory).await {

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
-use zk_recipes::{Client, CreateMode, Error, LeaderOptions, LeaderSelector, Leadership};
+use zk_recipes::job::{JobOptions, JobRun, ScheduledJob};
+use zk_recipes::{CreateMode, Error, LeaderOptions, LeaderState, Leadership};
 
 use crate::record::{Event, Recorder, Tick};
-use crate::{Result, connect, election, ticks};
+use crate::{PERIOD, Result, connect, job, ticks};
 
 /// The job itself.
 const WORK: Duration = Duration::from_millis(40);
@@ -20,7 +21,6 @@ pub(crate) const RESIGN: &str = "resign";
 struct Worker {
     name: String,
     root: String,
-    client: Client,
     record: Recorder,
 }
 
@@ -32,64 +32,58 @@ pub(crate) async fn run(name: &str, root: &str, record: &Path) -> Result<()> {
     let client = connect(name, &servers).await?;
     println!("{}", client.zookeeper().await?.session_timeout().as_millis());
 
-    let worker = Worker { name: name.into(), root: root.into(), client: client.clone(), record };
-    let worker = Arc::new(worker);
-    let options = LeaderOptions::new().id(name);
-    let selector = LeaderSelector::start(&client, &election(root), options, move |leadership| {
-        let worker = worker.clone();
+    let worker = Arc::new(Worker { name: name.into(), root: root.into(), record });
+    let working = worker.clone();
+    let options = JobOptions::new().leader(LeaderOptions::new().id(name));
+    let job = ScheduledJob::every(&client, &job(root), PERIOD, options, move |run| {
+        let worker = working.clone();
         // Dropped, wherever it awaits, when the leadership is lost.
-        async move { worker.lead(leadership).await }
+        async move { worker.tick(run).await }
     })?;
+    tokio::spawn(worker.note_elections(job.watch_leader()));
     while let Some(order) = parent.recv().await {
         if order == RESIGN {
-            selector.interrupt_leadership();
+            job.interrupt_leadership();
         }
     }
-    Ok(selector.close().await?)
+    Ok(job.close().await?)
 }
 
 impl Worker {
-    /// Does the ticks until it is to resign.
-    async fn lead(self: Arc<Self>, leadership: Leadership) -> Result<()> {
-        self.record
-            .append(Event::Elected { worker: self.name.clone(), token: leadership.fencing_token() })?;
-        tokio::spawn(self.clone().note_the_end(leadership.clone()));
-        // From where the one before has stopped.
-        let mut next = ticks::last(&self.client, &self.root).await?.map_or(0, |last| last + 1);
-        loop {
-            let number = tokio::select! {
-                () = leadership.resign_requested() => return Ok(()),
-                number = ticks::due(next) => number,
-            };
-            if !self.tick(&leadership, number).await? {
-                return Ok(());
-            }
-            next = number + 1;
-        }
-    }
-
-    /// Answers whether it still leads.
-    async fn tick(&self, leadership: &Leadership, number: u64) -> Result<bool> {
-        let tick = Tick { number, worker: self.name.clone(), token: leadership.fencing_token() };
+    async fn tick(&self, run: JobRun) -> Result<()> {
+        let (number, token) = (ticks::number(run.scheduled_at()), run.fencing_token());
+        let tick = Tick { number, worker: self.name.clone(), token };
         self.record.append(Event::Begins(tick.clone()))?;
         sleep(WORK).await;
         // Done only while it leads, whatever happens to this process meanwhile.
         let path = ticks::path(&self.root, number);
-        let done = leadership.transaction().create(&path, ticks::data(&tick), CreateMode::Persistent);
-        match done.commit().await {
-            Ok(_) => self.record.append(Event::Done(tick))?,
-            Err(Error::LockLost { .. }) => return Ok(false),
-            // The connection broke. It is not done once more: the next tick is soon.
-            Err(Error::OutcomeUnknown { .. }) => {}
-            Err(error) => return Err(error.into()),
+        let done = run.leadership().transaction();
+        match done.create(&path, ticks::data(&tick), CreateMode::Persistent).commit().await {
+            Ok(_) => self.record.append(Event::Done(tick)),
+            // It leads no more; or the connection broke, and the next tick is soon.
+            Err(Error::LockLost { .. } | Error::OutcomeUnknown { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
         }
-        Ok(true)
+    }
+
+    async fn note_elections(self: Arc<Self>, mut state: watch::Receiver<LeaderState>) {
+        while state.changed().await.is_ok() {
+            let leadership = match &*state.borrow_and_update() {
+                LeaderState::Leading(leadership) => leadership.clone(),
+                _ => continue,
+            };
+            self.note(Event::Elected { worker: self.name.clone(), token: leadership.fencing_token() });
+            tokio::spawn(self.clone().note_the_end(leadership));
+        }
     }
 
     async fn note_the_end(self: Arc<Self>, leadership: Leadership) {
         leadership.lost().await;
-        let ended = Event::Ended { worker: self.name.clone(), token: leadership.fencing_token() };
-        if let Err(error) = self.record.append(ended) {
+        self.note(Event::Ended { worker: self.name.clone(), token: leadership.fencing_token() });
+    }
+
+    fn note(&self, event: Event) {
+        if let Err(error) = self.record.append(event) {
             eprintln!("{}: {error}", self.name);
         }
     }
