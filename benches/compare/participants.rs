@@ -14,6 +14,8 @@ pub(crate) const FLOOR: &str = "floor";
 pub(crate) const OURS: &str = "zk-recipes";
 /// With clients that live on the runtime of their callers.
 const OURS_ON_THE_RUNTIME: &str = "zk-recipes-on-runtime";
+/// With a cohort; where tasks of one client compete for one lock.
+const OURS_IN_A_COHORT: &str = "zk-recipes-cohort";
 /// zk-recipes in another build of this program.
 const BEFORE: &str = "zk-recipes-before";
 /// For threads; where one contender does one thing again and again.
@@ -42,6 +44,7 @@ pub(crate) async fn start_all(services: &[Service], before: Option<&Path>) -> Re
         (OURS, Service::ZooKeeper, itself(OURS)?, ""),
         (OURS_ON_THE_RUNTIME, Service::ZooKeeper, itself(OURS_ON_THE_RUNTIME)?, ""),
         (OURS_BLOCKING, Service::ZooKeeper, itself(OURS_BLOCKING)?, ""),
+        (OURS_IN_A_COHORT, Service::ZooKeeper, itself(OURS_IN_A_COHORT)?, ""),
         (CURATOR, Service::ZooKeeper, peers::curator(), peers::WAY_OUT),
         (KAZOO, Service::ZooKeeper, peers::kazoo(), peers::WAY_OUT),
         (ZOOKEEPER_LOCK, Service::ZooKeeper, itself(ZOOKEEPER_LOCK)?, ""),
@@ -90,6 +93,9 @@ pub(crate) fn part_of(name: &str, load: Load) -> Option<Load> {
         }
         (OURS | BEFORE, _) | (OURS_ON_THE_RUNTIME, Load::Timed { .. } | Load::Contend { .. }) => true,
         (OURS_BLOCKING, Load::Timed { .. }) => true,
+        (OURS_IN_A_COHORT, Load::Contend { tasks, locks, patience, .. }) => {
+            tasks > 1 && locks == Locks::Shared && patience.is_zero()
+        }
         (FLOOR, Load::Timed { operation, .. }) => operation != Reenter,
         // Where nobody waits for anybody, its writes are those of a lock.
         (FLOOR, Load::Contend { locks, .. }) => locks != Locks::Shared,

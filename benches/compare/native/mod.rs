@@ -30,6 +30,7 @@ pub(crate) async fn take_part(name: &str) -> Result<()> {
         "floor" => tokio::spawn(serve::<floor::Floor>()),
         "zk-recipes" => tokio::spawn(serve::<ours::Ours>()),
         "zk-recipes-on-runtime" => tokio::spawn(serve::<ours::OnTheRuntime>()),
+        "zk-recipes-cohort" => tokio::spawn(serve::<ours::InACohort>()),
         // On a thread that may block, and so not as a task.
         "zk-recipes-blocking" => tokio::task::spawn_blocking(|| block_on(serve::<ours::Blocking>())),
         "zookeeper-client" => tokio::spawn(serve::<zookeeper_lock::ZookeeperLock>()),

@@ -8,13 +8,16 @@ use zk_recipes::{
     Client, ClientBuilder, InterProcessMutex, LockGuard, LockOptions, MultiLock, SemaphoreMutex,
 };
 
-use super::library::{Kind, Library, members};
+use super::library::{Kind, Library, members, unsupported};
 use crate::Result;
 
 pub(crate) struct Ours;
 
 /// With clients that live on the runtime of their callers.
 pub(crate) struct OnTheRuntime;
+
+/// With mutexes that have a cohort.
+pub(crate) struct InACohort;
 
 /// Its twins for threads.
 pub(crate) struct Blocking;
@@ -81,6 +84,38 @@ impl Library for OnTheRuntime {
 
     async fn acquire(lock: &Lock) -> Result<LockGuard> {
         Ours::acquire(lock).await
+    }
+
+    async fn release(guard: LockGuard) -> Result<()> {
+        Ours::release(guard).await
+    }
+
+    async fn close(client: Client) {
+        Ours::close(client).await;
+    }
+}
+
+impl Library for InACohort {
+    type Session = Client;
+    type Lock = InterProcessMutex;
+    type Held = LockGuard;
+
+    async fn connect(servers: &str) -> Result<Client> {
+        Ours::connect(servers).await
+    }
+
+    fn lock(client: &Client, kind: Kind, path: &str) -> Result<InterProcessMutex> {
+        match kind {
+            Kind::Mutex => {
+                let options = LockOptions::new().cohort(100);
+                Ok(InterProcessMutex::new(client, path)?.with_options(options)?)
+            }
+            _ => unsupported(kind),
+        }
+    }
+
+    async fn acquire(mutex: &InterProcessMutex) -> Result<LockGuard> {
+        Ok(mutex.acquire().await?)
     }
 
     async fn release(guard: LockGuard) -> Result<()> {
