@@ -20,6 +20,7 @@ mod model {
     pub(crate) mod holders;
     pub(crate) mod idle;
     pub(crate) mod lag;
+    pub(crate) mod line;
     pub(crate) mod linger;
     pub(crate) mod properties;
     pub(crate) mod queue;

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::support::*;
+use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{FaultProxy, Request, TestingServer, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ClientBuilder, ConnectFailure, ConnectionState, CreateMode, Error,
     InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LockOptions, Locks,
-    MultiLock, Owner, Permission, ReadWriteLock, RetryPolicy, Semaphore, SemaphoreMutex, SharedCount,
+    MultiLock, Owner, Permission, ReadWriteLock, RetryPolicy, Semaphore, SemaphoreMutex,
 };
 use zookeeper_client as zk;
 

@@ -252,6 +252,26 @@ async fn a_silent_server_does_not_keep_it_from_the_others() {
     }
 }
 
+/// As a server that has just started, which may take a connection and never answer it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_silent_once_after_it_refused_does_not_cost_much_of_a_long_session() {
+    const SESSION: Duration = Duration::from_secs(30);
+    let server = TestingServer::builder().session_timeout_bounds(ms(500), SESSION).start().await.unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    becomes(&client, |state| !state.is_connected()).await;
+    // Some attempts are refused.
+    sleep(ms(1500)).await;
+    let held = proxy.intercept(Request::Confirm, Fate::HoldReply);
+    proxy.refuse_connections(false).unwrap();
+    within(held.happened()).await;
+    let silent = Instant::now();
+    becomes(&client, ConnectionState::is_connected).await;
+    assert!(silent.elapsed() < SESSION / 5, "{:?}", silent.elapsed());
+}
+
 #[tokio::test]
 async fn after_an_outage_beyond_the_session_it_does_not_wait_for_its_own_old_session() {
     let mut server = empty_server().await;

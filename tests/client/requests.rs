@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{Client, Error, InterProcessMutex, Owner};
 
 /// Long enough for no ping to be sent in between.
@@ -93,7 +93,8 @@ async fn a_waiter_looks_again_while_the_one_before_it_holds() {
     holder.release().await.unwrap();
     let second = ticket.acquired().await.unwrap();
     watches_on(&server, second.node_path()).await;
-    assert_eq!(proxy.take_requests(), [Request::GetChildren, Request::GetData]);
+    eventually("the queue is listed", || async { (proxy.requests_seen() == 2).then_some(()) }).await;
+    assert_eq!(proxy.take_requests(), [Request::GetData, Request::GetChildren]);
     // So that the last hand-over takes no request.
     second.release().await.unwrap();
     let guard = within(waiter).await.unwrap().unwrap();
@@ -279,14 +280,6 @@ async fn a_path_that_was_made_again_is_not_known() {
         [Request::Exists, Request::Create, Request::GetChildren, Request::Delete]
     );
     holder.release().await.unwrap();
-}
-
-/// Waits until somebody watches that node.
-async fn watches_on(server: &TestingServer, node: &str) {
-    eventually("it is watched", async || {
-        server.four_letter_word("wchp").await.unwrap().contains(node).then_some(())
-    })
-    .await;
 }
 
 /// By which a session asks for its own ephemeral nodes.

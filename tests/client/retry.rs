@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
+use zk_recipes::shared::SharedCount;
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason, MultiLock,
-    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, SharedCount, operate,
+    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, operate,
 };
 
 /// How long a server is silent until its client gives the connection up, at the latest: two fifths of the session
