@@ -12,12 +12,15 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.atomic.PromotedToLock;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.retry.RetryNTimes;
 
 /** Curator as a participant of a comparison. The protocol and the loads are described in load.rs. */
 public final class ComparePeer {
@@ -61,6 +64,7 @@ public final class ComparePeer {
             case "hand-over" -> new HandOver(servers, path, numbers[0], numbers[1], numbers[2], numbers[3]);
             case "succession" -> new Succession(servers, path, numbers[0], numbers[1], numbers[2]);
             case "park" -> new Park(servers, path, numbers[0]);
+            case "count" -> new Count(servers, path, numbers[0], numbers[1], numbers[2]);
             default -> throw new IllegalArgumentException(load[0]);
         };
     }
@@ -253,6 +257,71 @@ public final class ComparePeer {
                 throw failures.get(0);
             }
             return outcome(latencies.size(), nanos, latencies, grants);
+        }
+    }
+
+    /** An increment that has failed often takes a lock, so that all succeed. */
+    private static final class Count extends Stage {
+        private final List<DistributedAtomicLong> numbers = new ArrayList<>();
+        private final int tasks;
+        private final long nanos;
+
+        Count(String servers, String path, int sessions, int tasks, int millis) throws Exception {
+            super(servers, sessions);
+            this.tasks = tasks;
+            nanos = TimeUnit.MILLISECONDS.toNanos(millis);
+            for (var session : this.sessions) {
+                var lock = PromotedToLock.builder()
+                        .lockPath(path + "/lock")
+                        .retryPolicy(new RetryNTimes(3, 0))
+                        .timeout(10, TimeUnit.SECONDS)
+                        .build();
+                numbers.add(new DistributedAtomicLong(session, path + "/number", new RetryNTimes(3, 0), lock));
+            }
+        }
+
+        @Override
+        String run(int round) throws Exception {
+            var latencies = new ArrayList<Long>();
+            var counts = new ArrayList<Long>();
+            var failures = new ArrayList<Exception>();
+            long deadline = System.nanoTime() + nanos;
+            var counting = new ArrayList<Thread>();
+            for (var number : numbers) {
+                for (int i = 0; i < tasks; i++) {
+                    counting.add(thread(() -> {
+                        var own = new ArrayList<Long>();
+                        long inTime = 0;
+                        try {
+                            for (long started = System.nanoTime(); started < deadline; ) {
+                                if (!number.increment().succeeded()) {
+                                    throw new IllegalStateException("an increment has failed");
+                                }
+                                long now = System.nanoTime();
+                                own.add(now - started);
+                                inTime += now < deadline ? 1 : 0;
+                                started = now;
+                            }
+                        } catch (Exception failure) {
+                            synchronized (failures) {
+                                failures.add(failure);
+                            }
+                        }
+                        synchronized (latencies) {
+                            latencies.addAll(own);
+                            counts.add(inTime);
+                        }
+                    }));
+                }
+            }
+            for (var thread : counting) {
+                thread.join();
+            }
+            threads.clear();
+            if (!failures.isEmpty()) {
+                throw failures.get(0);
+            }
+            return outcome(latencies.size(), nanos, latencies, counts);
         }
     }
 

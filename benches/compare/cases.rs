@@ -151,6 +151,17 @@ fn all(effort: &Effort) -> Vec<Case> {
             Goal::Nanoseconds(1000.0),
         ),
     ];
+    let count = |name: &str, title: &str, sessions, tasks, goal: Option<f64>| {
+        let load = Load::Count { sessions, tasks, time: effort.contention_time };
+        Case::new(name, title, load, goal.map(Goal::TimesCurator))
+    };
+    cases.extend([
+        count("counter-1", "Increment a number alone", 1, 1, None),
+        count("counter-2", "2 clients increment a number", 2, 1, Some(2.0)),
+        count("counter-8", "8 clients increment a number", 8, 1, Some(2.0)),
+        count("counter-32", "32 clients increment a number", 32, 1, Some(2.0)),
+        count("counter-tasks", "64 tasks of one client increment a number", 1, 64, Some(20.0)),
+    ]);
     let memory = Load::Park { waiters: PARKED };
     cases.push(Case::new("memory", "Memory of one parked waiter", memory, Some(Goal::Bytes(8192.0))));
     for waiters in [SHORTEST_QUEUE, 100, 1000, LONGEST_QUEUE] {

@@ -34,6 +34,8 @@ pub(crate) enum Load {
     Succession { candidates: usize, successions: usize, term: Duration },
     /// Many of one session wait for a lock that another one keeps.
     Park { waiters: usize },
+    /// Several increment one number as fast as they can, `tasks` in each session.
+    Count { sessions: usize, tasks: usize, time: Duration },
 }
 
 /// What each of several tasks acquires.
@@ -104,7 +106,7 @@ impl Operation {
 /// What came of one round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Locks that were acquired and released.
+    /// Locks that were acquired and released; increments.
     pub(crate) cycles: u64,
     /// How long the cycles that were counted as grants took together.
     pub(crate) elapsed: Duration,
@@ -131,6 +133,9 @@ impl fmt::Display for Load {
                 write!(f, "succession {candidates} {successions} {}", term.as_millis())
             }
             Self::Park { waiters } => write!(f, "park {waiters}"),
+            Self::Count { sessions, tasks, time } => {
+                write!(f, "count {sessions} {tasks} {}", time.as_millis())
+            }
         }
     }
 }
@@ -170,6 +175,11 @@ impl FromStr for Load {
                 term: Duration::from_millis(millis.parse()?),
             },
             ["park", waiters] => Self::Park { waiters: waiters.parse()? },
+            ["count", sessions, tasks, millis] => Self::Count {
+                sessions: sessions.parse()?,
+                tasks: tasks.parse()?,
+                time: Duration::from_millis(millis.parse()?),
+            },
             _ => return Err(format!("not a load: {text:?}").into()),
         })
     }

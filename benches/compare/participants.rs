@@ -88,6 +88,7 @@ pub(crate) fn part_of(name: &str, load: Load) -> Option<Load> {
     use Operation::{Acquire, AcquireNew, Cycle, Linger, Reenter};
     let is_plain = matches!(load, Load::Timed { operation: Acquire | AcquireNew | Cycle, .. });
     let takes_part = match (name, load) {
+        (name, Load::Count { .. }) => matches!(name, OURS | BEFORE | CURATOR),
         (name, Load::Timed { operation: Linger, .. }) => {
             matches!(name, OURS | OURS_ON_THE_RUNTIME | OURS_BLOCKING)
         }

@@ -39,7 +39,7 @@ impl Arena {
                 self.wait_for_queue(&contestant.path, candidates).await?;
                 self.turn(contestant, 0, true).await?;
             }
-            Load::Timed { .. } | Load::Contend { .. } => {}
+            Load::Timed { .. } | Load::Contend { .. } | Load::Count { .. } => {}
         }
         contestant.participant.process.close().await
     }

@@ -72,7 +72,9 @@ impl Arena {
             Load::Timed { .. } => {
                 self.take_turns(&mut contestants, effort.warm_up_rounds, effort.latency_rounds).await?;
             }
-            Load::Contend { .. } => self.take_turns(&mut contestants, 1, effort.contention_rounds).await?,
+            Load::Contend { .. } | Load::Count { .. } => {
+                self.take_turns(&mut contestants, 1, effort.contention_rounds).await?
+            }
             Load::HandOver { .. } | Load::Succession { .. } | Load::Park { .. } => {
                 for contestant in &mut contestants {
                     let done = self.with_a_queue(contestant).await;

@@ -2,6 +2,7 @@
 
 mod baton;
 mod contend;
+mod count;
 mod etcd;
 mod floor;
 mod hand_over;
@@ -17,6 +18,7 @@ use futures_executor::block_on;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 use self::contend::Contend;
+use self::count::Count;
 use self::hand_over::HandOver;
 use self::library::Library;
 use self::park::Park;
@@ -49,6 +51,8 @@ enum Stage<L: Library> {
     /// Of zk-recipes.
     Succession(Succession),
     Park(Park<L>),
+    /// Of zk-recipes.
+    Count(Count),
 }
 
 impl<L: Library> Stage<L> {
@@ -68,6 +72,9 @@ impl<L: Library> Stage<L> {
                 Self::Succession(Succession::open(servers, path, candidates, successions, term).await?)
             }
             Load::Park { waiters } => Self::Park(Park::open(servers, path, waiters).await?),
+            Load::Count { sessions, tasks, time } => {
+                Self::Count(Count::open(servers, path, sessions, tasks, time).await?)
+            }
         })
     }
 
@@ -78,6 +85,7 @@ impl<L: Library> Stage<L> {
             Self::HandOver(hand_over) => hand_over.run().await,
             Self::Succession(succession) => succession.run().await,
             Self::Park(park) => park.run(),
+            Self::Count(count) => count.run().await,
         }
     }
 
@@ -87,6 +95,7 @@ impl<L: Library> Stage<L> {
             Self::Contend(contend) => contend.close().await,
             Self::HandOver(hand_over) => hand_over.close().await,
             Self::Succession(succession) => succession.close().await,
+            Self::Count(count) => count.close().await,
             Self::Park(park) => return park.close().await,
         }
         Ok(())

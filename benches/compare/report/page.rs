@@ -99,7 +99,7 @@ fn heading(comparison: &Comparison, measured: &Measured, title: &str) -> String 
 /// The rate under contention, where longer is better; the median or the memory otherwise.
 fn bar(measured: &Measured, figures: &Figures) -> Option<Bar> {
     let (value, mut label) = match (measured.case.load, figures.latency, figures.bytes_per_waiter) {
-        (Load::Contend { .. }, ..) => (figures.rate?, format!("{:.0}/s", figures.rate?)),
+        (Load::Contend { .. } | Load::Count { .. }, ..) => (figures.rate?, format!("{:.0}/s", figures.rate?)),
         (_, Some(latency), _) => (latency.p50, time(latency.p50)),
         (_, None, bytes) => (bytes?, format!("{:.0} bytes", bytes?)),
     };

@@ -75,7 +75,7 @@ fn row(measured: &Measured, figures: &Figures) -> [String; 13] {
 /// How many times that of another: of the rate under contention, of the median or the memory otherwise.
 pub(super) fn ratio(measured: &Measured, figures: &Figures, other: &str) -> Option<f64> {
     let other = measured.of(other)?;
-    if let Load::Contend { .. } = measured.case.load {
+    if let Load::Contend { .. } | Load::Count { .. } = measured.case.load {
         return Some(figures.rate? / other.rate?);
     }
     let measure = |figures: &Figures| figures.latency.map(|latency| latency.p50).or(figures.bytes_per_waiter);
