@@ -20,6 +20,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.retry.RetryForever;
 import org.apache.curator.retry.RetryNTimes;
 
 /** Curator as a participant of a comparison. The protocol and the loads are described in load.rs. */
@@ -273,7 +274,7 @@ public final class ComparePeer {
             for (var session : this.sessions) {
                 var lock = PromotedToLock.builder()
                         .lockPath(path + "/lock")
-                        .retryPolicy(new RetryNTimes(3, 0))
+                        .retryPolicy(new RetryForever(1))
                         .timeout(10, TimeUnit.SECONDS)
                         .build();
                 numbers.add(new DistributedAtomicLong(session, path + "/number", new RetryNTimes(3, 0), lock));
