@@ -6,13 +6,14 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use zk_recipes::Client;
-use zk_recipes::cache::{Cache, CacheEvent, CacheOptions};
+use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, Snapshot};
 use zk_recipes::testing::TestingServer;
 use zk_recipes::zookeeper_client as zk;
 
@@ -60,8 +61,12 @@ async fn main() -> Result<()> {
         "{:10} {:>8} {:>9} {:>11} {:>8} {:>11} {:>11}",
         "", "nodes", "load", "bytes/node", "read", "event p50", "p99"
     );
+    // Otherwise a round would use the memory of the one before.
+    let mut kept = Vec::new();
     for _ in 0..ROUNDS {
-        ours(&client, &writer, nodes).await?.print("zk-recipes");
+        let (figures, snapshot) = ours(&client, &writer, nodes).await?;
+        figures.print("zk-recipes");
+        kept.push(snapshot);
         if let Some(curator) = &mut curator {
             curator.round().await?.print("Curator");
         }
@@ -70,11 +75,11 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-async fn ours(client: &Client, writer: &zk::Client, nodes: usize) -> Result<Figures> {
+async fn ours(client: &Client, writer: &zk::Client, nodes: usize) -> Result<(Figures, Arc<Snapshot>)> {
     let before = resident();
     let start = Instant::now();
     let cache = Cache::new(client, "/tree", CacheOptions::tree())?;
-    let loaded = cache.wait_current().await?.len();
+    let snapshot = cache.wait_current().await?;
     let load = start.elapsed();
     let bytes = resident().saturating_sub(before);
 
@@ -97,7 +102,8 @@ async fn ours(client: &Client, writer: &zk::Client, nodes: usize) -> Result<Figu
         times.push(start.elapsed());
     }
     times.sort();
-    Ok(Figures { nodes: loaded, load, bytes, read, p50: times[EVENTS / 2], p99: times[EVENTS * 99 / 100] })
+    let (p50, p99) = (times[EVENTS / 2], times[EVENTS * 99 / 100]);
+    Ok((Figures { nodes: snapshot.len(), load, bytes, read, p50, p99 }, snapshot))
 }
 
 impl Figures {

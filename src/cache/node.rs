@@ -13,6 +13,8 @@ use zookeeper_client as zk;
 #[derive(Clone, PartialEq, Eq)]
 pub struct CachedNode {
     path: Arc<str>,
+    /// Where the name begins in the path: it is asked for at each step of a search.
+    name_at: u32,
     data: Option<Box<[u8]>>,
     is_readable: bool,
     version: i32,
@@ -26,8 +28,11 @@ pub struct CachedNode {
 
 impl CachedNode {
     pub(super) fn new(path: Arc<str>, data: Option<Vec<u8>>, is_readable: bool, stat: &zk::Stat) -> Self {
+        let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
         Self {
             path,
+            // Requests are limited to 1 MiB.
+            name_at: name_at.try_into().unwrap_or(u32::MAX),
             data: data.map(Vec::into_boxed_slice),
             is_readable,
             version: stat.version,
@@ -73,7 +78,16 @@ impl CachedNode {
 
     /// Returns the last element of the path.
     pub fn name(&self) -> &str {
-        super::tree::split(&self.path).1
+        self.path.get(self.name_at as usize..).unwrap_or_default()
+    }
+
+    /// Its place in a [`Tree`](super::tree::Tree): the path of its parent, and its name. Those of the root are empty.
+    pub(super) fn key(&self) -> (&str, &str) {
+        let parent = match self.name_at {
+            1 if self.path.len() > 1 => "/",
+            at => self.path.get(..at.saturating_sub(1) as usize).unwrap_or_default(),
+        };
+        (parent, self.name())
     }
 
     /// Returns the data, decompressed unless the [options](super::CacheOptions::decompress) say otherwise. `None` if the

@@ -40,10 +40,6 @@ pub(crate) fn split(path: &str) -> Key<'_> {
     }
 }
 
-fn key(node: &CachedNode) -> Key<'_> {
-    split(node.path())
-}
-
 impl Default for Tree {
     fn default() -> Self {
         Self { root: Arc::new(Page::Leaf(Vec::new())), len: 0 }
@@ -56,8 +52,14 @@ impl Tree {
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Arc<CachedNode>> {
-        let key = split(path);
-        self.from(key).next().filter(|node| node.path() == path)
+        let wanted = split(path);
+        let mut page = &self.root;
+        loop {
+            match &**page {
+                Page::Leaf(nodes) => return nodes.get(find(nodes, wanted).ok()?),
+                Page::Inner(pages) => page = pages.get(page_of(pages, wanted))?,
+            }
+        }
     }
 
     /// Returns the node that was at its path.
@@ -89,7 +91,7 @@ impl Tree {
 
     /// The children of a node, by name.
     pub(crate) fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Arc<CachedNode>> + 'a {
-        self.from((path, "")).take_while(move |node| key(node).0 == path)
+        self.from((path, "")).take_while(move |node| node.key().0 == path)
     }
 
     /// The nodes behind the one of this path, which need not exist.
@@ -117,7 +119,7 @@ impl Page {
     }
 
     fn first_key(&self) -> Key<'_> {
-        self.first().map(key).unwrap_or_default()
+        self.first().map(CachedNode::key).unwrap_or_default()
     }
 
     fn len(&self) -> usize {
@@ -130,7 +132,7 @@ impl Page {
     /// Returns the node that was there, and the right half if this had to be split.
     fn insert(&mut self, node: Arc<CachedNode>) -> (Option<Arc<CachedNode>>, Option<Arc<Page>>) {
         let before = match self {
-            Self::Leaf(nodes) => match find(nodes, key(&node)) {
+            Self::Leaf(nodes) => match find(nodes, node.key()) {
                 Ok(at) => return (Some(std::mem::replace(&mut nodes[at], node)), None),
                 Err(at) => {
                     nodes.insert(at, node);
@@ -138,7 +140,7 @@ impl Page {
                 }
             },
             Self::Inner(pages) => {
-                let at = page_of(pages, key(&node));
+                let at = page_of(pages, node.key());
                 let (before, split) = Arc::make_mut(&mut pages[at]).insert(node);
                 if let Some(split) = split {
                     pages.insert(at + 1, split);
@@ -204,7 +206,7 @@ fn merge(pages: &mut Vec<Arc<Page>>, at: usize) {
 }
 
 fn find(nodes: &[Arc<CachedNode>], wanted: Key<'_>) -> Result<usize, usize> {
-    nodes.binary_search_by(|node| key(node).cmp(&wanted))
+    nodes.binary_search_by(|node| node.key().cmp(&wanted))
 }
 
 /// The page that would have the key: the last one that does not begin behind it.
