@@ -22,7 +22,7 @@ use super::presence::Presence;
 use super::retry::RetryPolicy;
 use super::state::ConnectionState;
 use crate::error::{Error, Result};
-use crate::meters::{CacheMeters, LockMeters};
+use crate::meters::{CacheMeters, LockMeters, ValueMeters};
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
 ///
@@ -314,6 +314,11 @@ impl Client {
     /// Returns the meters of the cache at this full path.
     pub(crate) fn cache_meters(&self, path: &str) -> CacheMeters {
         self.core.config.labels.cache_meters(path)
+    }
+
+    /// Returns the meters of the shared value or number at this full path.
+    pub(crate) fn value_meters(&self, path: &str) -> ValueMeters {
+        self.core.config.labels.value_meters(path)
     }
 
     /// Returns a path that was [validated](Self::full_path), or is below one, with the namespace in front.

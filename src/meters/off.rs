@@ -33,6 +33,10 @@ pub(crate) struct Connections(());
 #[derive(Debug)]
 pub(crate) struct CacheMeters;
 
+/// Counts the writes of one shared value or number.
+#[derive(Clone, Debug)]
+pub(crate) struct ValueMeters;
+
 /// Measures how much validity is left when a session is confirmed.
 #[derive(Debug, Default)]
 pub(crate) struct ValidityMeter(());
@@ -44,6 +48,10 @@ impl Labels {
 
     pub(crate) fn cache_meters(&self, _path: &str) -> CacheMeters {
         CacheMeters
+    }
+
+    pub(crate) fn value_meters(&self, _path: &str) -> ValueMeters {
+        ValueMeters
     }
 
     pub(crate) fn election_meters(&self, _path: &str, _recipe: &'static str) -> LockMeters {
@@ -77,6 +85,12 @@ impl CacheMeters {
     pub(crate) fn holds(&self, _nodes: usize) {}
 
     pub(crate) fn resyncs(&self) {}
+}
+
+impl ValueMeters {
+    pub(crate) fn written(&self) {}
+
+    pub(crate) fn conflict(&self) {}
 }
 
 impl Requests {

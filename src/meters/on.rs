@@ -26,6 +26,7 @@ const REQUESTS: &str = "zk_recipes_requests_total";
 const CLIENTS: &str = "zk_recipes_clients";
 const CACHED: &str = "zk_recipes_cached_nodes";
 const RESYNCS: &str = "zk_recipes_cache_resyncs_total";
+const VALUE_WRITES: &str = "zk_recipes_value_writes_total";
 const VALIDITY: &str = "zk_recipes_validity_left_seconds";
 
 /// The reasons of losses. A leader that resigns has not lost its leadership.
@@ -108,6 +109,13 @@ pub(crate) struct CacheMeters {
     held: AtomicUsize,
 }
 
+/// Counts the writes of one shared value or number.
+#[derive(Clone)]
+pub(crate) struct ValueMeters {
+    written: Counter,
+    conflicts: Counter,
+}
+
 /// Measures how much validity is left when a session is confirmed.
 #[derive(Debug)]
 pub(crate) struct ValidityMeter(Histogram);
@@ -137,6 +145,13 @@ impl Labels {
             held: AtomicUsize::new(0),
             label,
         }
+    }
+
+    /// Returns the meters of a shared value or number at this full path.
+    pub(crate) fn value_meters(&self, path: &str) -> ValueMeters {
+        let label = self.label_of(path);
+        let of = |outcome| counter!(VALUE_WRITES, "path" => label.clone(), "outcome" => outcome);
+        ValueMeters { written: of("written"), conflicts: of("conflict") }
     }
 
     fn label_of(&self, path: &str) -> String {
@@ -341,6 +356,24 @@ impl fmt::Debug for CacheMeters {
     }
 }
 
+impl ValueMeters {
+    /// Records a write that was done.
+    pub(crate) fn written(&self) {
+        self.written.increment(1);
+    }
+
+    /// Records one that was refused, since another client has written first.
+    pub(crate) fn conflict(&self) {
+        self.conflicts.increment(1);
+    }
+}
+
+impl fmt::Debug for ValueMeters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ValueMeters")
+    }
+}
+
 impl Default for ValidityMeter {
     fn default() -> Self {
         Self(histogram!(VALIDITY))
@@ -366,6 +399,7 @@ fn describe() {
     describe_counter!(LOSSES, "Locks that were lost, by reason");
     describe_gauge!(CACHED, "Nodes that caches of this process hold");
     describe_counter!(RESYNCS, "How often a cache had to be read again, since changes may have been missed");
+    describe_counter!(VALUE_WRITES, "Writes of shared values and numbers, by outcome");
     describe_counter!(REQUESTS, "Requests to the servers, by kind");
     describe_gauge!(LEADERS, "Candidates of this process that lead now");
     describe_counter!(ELECTIONS, "How often a candidate of this process was elected");

@@ -11,6 +11,7 @@ use super::version::{Version, Versioned};
 use crate::client::{Client, Failures, Session, Watcher, Write, of_write};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
+use crate::meters::ValueMeters;
 
 /// The servers take this number for "any version".
 const ANY: i32 = -1;
@@ -21,6 +22,7 @@ pub(crate) struct ValueNode {
     client: Client,
     /// The full path.
     path: Arc<str>,
+    meters: ValueMeters,
 }
 
 /// The outcome of a conditional write.
@@ -47,7 +49,8 @@ impl ValueNode {
     /// # Errors
     /// [`Error::InvalidPath`].
     pub(crate) fn new(client: &Client, path: &str) -> Result<Self> {
-        Ok(Self { client: client.clone(), path: client.full_path(path)? })
+        let path = client.full_path(path)?;
+        Ok(Self { client: client.clone(), meters: client.value_meters(&path), path })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -60,7 +63,7 @@ impl ValueNode {
 
     /// Returns a handle for background work, which does not keep the client open.
     pub(crate) fn detached(&self) -> Self {
-        Self { client: self.client.detached(), path: self.path.clone() }
+        Self { client: self.client.detached(), ..self.clone() }
     }
 
     pub(crate) fn error(&self, operation: &'static str, source: zk::Error) -> Error {
@@ -156,7 +159,9 @@ impl ValueNode {
                 }
             }
         });
-        written.await.map(|stat| Version::of(&stat))
+        let written = written.await?;
+        self.meters.written();
+        Ok(Version::of(&written))
     }
 
     /// Writes if the node still has this version, or creates the node if that is `None`: once, or not at all.
@@ -207,8 +212,14 @@ impl ValueNode {
                     Tried::Written(now) if expected.is_some_and(|before| !now.is_of_node_of(&before)) => {
                         return Err(Error::NodeReplaced { operation, path: path() });
                     }
-                    Tried::Written(now) => return Ok(Some(Outcome::Written(now))),
-                    Tried::Conflict => return Ok(Some(Outcome::Conflict)),
+                    Tried::Written(now) => {
+                        self.meters.written();
+                        return Ok(Some(Outcome::Written(now)));
+                    }
+                    Tried::Conflict => {
+                        self.meters.conflict();
+                        return Ok(Some(Outcome::Conflict));
+                    }
                     Tried::Nothing => return Ok(None),
                     Tried::Failed { source, may_be_done } => {
                         if may_be_done && doubt.is_none() {

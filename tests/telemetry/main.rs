@@ -4,4 +4,5 @@
 mod support;
 
 mod metered;
+mod recipes;
 mod traced;

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use zk_recipes::testing::TestingServer;
 use zk_recipes::{
     Client, CloseMode, Ensembles, InterProcessMutex, LeaderLatch, LeaderOptions, LockOptions, LossReason,
     MultiLock, QuorumLock, Semaphore,
@@ -16,7 +17,7 @@ static EXPORTER: LazyLock<PrometheusHandle> =
     LazyLock::new(|| PrometheusBuilder::new().install_recorder().unwrap());
 
 /// Returns the value of the series of that name with all these labels; zero if there is none.
-fn value(name: &str, labels: &[(&str, &str)]) -> f64 {
+pub(crate) fn value(name: &str, labels: &[(&str, &str)]) -> f64 {
     let text = EXPORTER.render();
     let labels: Vec<_> = labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
     let series = text.lines().filter(|line| {
@@ -38,9 +39,13 @@ fn of(name: &str, path: &str) -> f64 {
     value(&format!("zk_recipes_{name}"), &[("lock", path)])
 }
 
-async fn measured(server: &zk_recipes::testing::TestingServer) -> Client {
+pub(crate) async fn measured(server: &TestingServer) -> Client {
+    measured_at(&server.connect_string()).await
+}
+
+pub(crate) async fn measured_at(servers: &str) -> Client {
     LazyLock::force(&EXPORTER);
-    connect(server).await
+    connected(Client::builder(), servers).await
 }
 
 #[tokio::test]

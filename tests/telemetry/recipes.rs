@@ -1,0 +1,64 @@
+//! The metrics of the recipes other than locks.
+
+use zk_recipes::atomic::DistributedAtomicLong;
+use zk_recipes::cache::{Cache, CacheOptions};
+use zk_recipes::shared::SharedValue;
+use zk_recipes::testing::FaultProxy;
+
+use crate::metered::{measured, measured_at, value};
+use crate::support::*;
+
+#[tokio::test]
+async fn nodes_of_caches_and_what_has_them_read_again() {
+    let server = empty_server().await;
+    let path = "/metrics/cache";
+    for path in ["/metrics/cache/a", "/metrics/cache/b"] {
+        SharedValue::new(&connect(&server).await, path, "").unwrap().set("").await.unwrap();
+    }
+    let nodes = || value("zk_recipes_cached_nodes", &[("path", path)]);
+    let resyncs = || value("zk_recipes_cache_resyncs_total", &[("path", path)]);
+
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = measured_at(&proxy.connect_string()).await;
+    let cache = Cache::new(&client, path, CacheOptions::tree()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    assert_eq!((nodes(), resyncs()), (3.0, 0.0));
+    let other = Cache::new(&client, path, CacheOptions::node()).unwrap();
+    within(other.wait_current()).await.unwrap();
+    assert_eq!(nodes(), 4.0, "those of all caches of the path");
+    drop(other);
+    eventually("the other cache is gone", || async { (nodes() == 3.0).then_some(()) }).await;
+
+    proxy.cut();
+    eventually("it is read again", || async { (resyncs() >= 1.0).then_some(()) }).await;
+    drop(cache);
+    eventually("there is no cache", || async { (nodes() == 0.0).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn writes_of_values_and_numbers() {
+    let server = empty_server().await;
+    let (client, other) = (measured(&server).await, measured(&server).await);
+    let writes =
+        |path, outcome| value("zk_recipes_value_writes_total", &[("path", path), ("outcome", outcome)]);
+
+    let path = "/metrics/value";
+    let shared = SharedValue::new(&client, path, "0").unwrap();
+    shared.set("1").await.unwrap();
+    assert_eq!((writes(path, "written"), writes(path, "conflict")), (1.0, 0.0));
+    let before = shared.get_versioned().await.unwrap();
+    shared.set("2").await.unwrap();
+    assert!(shared.compare_and_set(&before, "3").await.unwrap().is_err());
+    assert_eq!(
+        (writes(path, "written"), writes(path, "conflict")),
+        (2.0, 0.0),
+        "it has looked, and not written"
+    );
+
+    let path = "/metrics/number";
+    let [mine, theirs] = [&client, &other].map(|client| DistributedAtomicLong::new(client, path).unwrap());
+    mine.increment().await.unwrap();
+    theirs.increment().await.unwrap();
+    assert_eq!(mine.increment().await.unwrap(), 3, "it remembers 1, and is told that there was another one");
+    assert_eq!((writes(path, "written"), writes(path, "conflict")), (3.0, 1.0));
+}
