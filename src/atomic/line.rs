@@ -22,7 +22,7 @@ pub(super) const CHANGE: &str = "change the number at";
 /// the shorter this is, the less likely is a node that was deleted and created again, with the same version, in between.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// Who has lost a race within this time lets others in now and then.
+/// A client that lost a race within this time lets others in now and then.
 const CONTENDED: Duration = Duration::from_secs(1);
 /// After this many writes in a row.
 const TURN: u32 = 16;
@@ -49,7 +49,7 @@ struct State {
     known: Option<Known>,
 }
 
-/// Who waits for an answer.
+/// The waiter for an answer.
 #[derive(Debug)]
 struct Caller {
     answer: oneshot::Sender<Result<Submitted>>,

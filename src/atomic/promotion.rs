@@ -30,7 +30,7 @@ impl Promotion {
         Ok(Self { mutex: InterProcessMutex::new(&client.detached(), path)?, shared: Mutex::default() })
     }
 
-    /// Returns the place of the calls that are written together. Who comes when the lock is acquired already begins
+    /// Returns the place of the calls that are written together. A call that comes when the lock is already acquired begins
     /// another place, so that other clients get their turn.
     pub(super) fn join(&self) -> Place {
         let mut shared = self.shared.lock();
