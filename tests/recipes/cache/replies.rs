@@ -14,6 +14,9 @@ use zk_recipes::testing::{FaultProxy, TestingServer};
 use super::{create, create_many};
 use crate::support::{BOUND, bystander, connect_through, within};
 
+/// How the answer to `srvr` begins.
+const TEXT: u32 = u32::from_be_bytes(*b"Zook");
+
 /// Forwards, and notes the largest frame of the server.
 async fn measuring_relay(to: String) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -32,6 +35,10 @@ async fn measuring_relay(to: String) -> (String, Arc<AtomicUsize>) {
                 });
                 loop {
                     let Ok(length) = from_server.read_u32().await else { return };
+                    // The client asks why it could not connect, and the answer is text.
+                    if length == TEXT {
+                        return;
+                    }
                     noted.fetch_max(length as usize, SeqCst);
                     if to_client.write_u32(length).await.is_err() {
                         return;
