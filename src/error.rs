@@ -238,6 +238,18 @@ pub enum Error {
         path: String,
     },
 
+    /// The servers refuse nodes with a time to live, as those of a
+    /// [`PersistentTtlNode`](crate::nodes::PersistentTtlNode): they are older than ZooKeeper 3.5.3, or were started without
+    /// `zookeeper.extendedTypesEnabled`.
+    #[error(
+        "cannot keep a node at {path}: the servers refuse nodes with a time to live; start each of them with \
+         -Dzookeeper.extendedTypesEnabled=true (ZooKeeper 3.5.3 or later)"
+    )]
+    TtlUnsupported {
+        /// The full path of the node, namespace included.
+        path: String,
+    },
+
     /// The lock path of an operator's call does not exist: it is misspelled, or the lock has been unused for so
     /// long that the servers have removed the path. A path that exists but has no holder is not an error.
     #[error(

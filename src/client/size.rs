@@ -24,7 +24,9 @@ pub(crate) fn of_write(write: &Write<'_>) -> usize {
         + match write {
             Write::Check { path, .. } | Write::Delete { path, .. } => path.len(),
             Write::SetData { path, data, .. } => path.len() + data.len(),
-            Write::Create { path, data, acl, .. } => of_create(path.len(), data, acl),
+            Write::Create { path, data, acl, .. } | Write::CreateTtl { path, data, acl, .. } => {
+                of_create(path.len(), data, acl)
+            }
         }
 }
 

@@ -1,5 +1,7 @@
 //! How a node is kept.
 
+use std::time::Duration;
+
 /// The options of a [`PersistentNode`](super::PersistentNode).
 ///
 /// ```
@@ -59,6 +61,45 @@ impl PersistentNodeOptions {
     /// Sets what to report if someone else's node is at the path. The default is [`OnStranger::Fail`].
     pub fn on_stranger(self, on_stranger: OnStranger) -> Self {
         Self { on_stranger, ..self }
+    }
+
+    /// Sets whether missing parents are created, as containers. The default is true. Otherwise, the node is
+    /// [blocked](super::NodeState::Blocked) while its parent is missing.
+    pub fn create_parents(self, creates_parents: bool) -> Self {
+        Self { creates_parents, ..self }
+    }
+}
+
+/// The options of a [`PersistentTtlNode`](super::PersistentTtlNode).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use zk_recipes::nodes::PersistentTtlNodeOptions;
+///
+/// let options = PersistentTtlNodeOptions::new(Duration::from_secs(600)).child_name("alive");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "options do nothing until a node is started with them"]
+pub struct PersistentTtlNodeOptions {
+    pub(super) ttl: Duration,
+    pub(super) child_name: String,
+    pub(super) creates_parents: bool,
+}
+
+impl PersistentTtlNodeOptions {
+    /// The options for a time to live, in whole milliseconds: at least one, and less than 2^40, which is almost 35 years.
+    ///
+    /// Servers look for nodes whose time is over once a minute (`znode.container.checkIntervalMs`), so a node lives up to
+    /// two minutes longer. An outage that is longer than the time to live may take the node away, which is made again after
+    /// it. The node is touched twice in its time to live, so a time below seconds costs requests, and gains nothing.
+    pub fn new(ttl: Duration) -> Self {
+        Self { ttl, child_name: "touch".to_owned(), creates_parents: true }
+    }
+
+    /// Sets the name of the child that is rewritten. The default is `touch`, as in Curator.
+    pub fn child_name(self, child_name: impl Into<String>) -> Self {
+        Self { child_name: child_name.into(), ..self }
     }
 
     /// Sets whether missing parents are created, as containers. The default is true. Otherwise, the node is

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zookeeper_client::CreateMode;
 
-use super::keeping::{Keeper, Kept, Progress, Wanted};
+use super::keeping::{Keeper, Kept, Progress, Touch, Wanted};
 use super::options::{NodeMode, OnStranger, PersistentNodeOptions};
 use super::state::NodeState;
 use crate::client::{Client, Write, of_write};
@@ -58,6 +58,8 @@ use crate::error::{Error, Result};
 pub struct PersistentNode {
     client: Client,
     path: Arc<str>,
+    /// Of what is created along with the node.
+    size_beside: usize,
     options: PersistentNodeOptions,
     wanted: watch::Sender<Wanted>,
     kept: Kept,
@@ -82,16 +84,27 @@ impl PersistentNode {
         options: PersistentNodeOptions,
     ) -> Result<Self> {
         let path = client.full_path(path)?;
-        let data = data.into();
-        ensure_fits(client, &path, &data)?;
+        Self::start_with(client, path, data.into(), options, None)
+    }
+
+    /// Starts to keep a node at a full path. It vanishes when it is not touched any more, if it is to be touched.
+    pub(super) fn start_with(
+        client: &Client,
+        path: Arc<str>,
+        data: Vec<u8>,
+        options: PersistentNodeOptions,
+        touch: Option<Touch>,
+    ) -> Result<Self> {
+        let size_beside = touch.as_ref().map_or(0, |touch| touch.size(client));
+        ensure_fits(client, &path, &data, size_beside)?;
         let (wanted, data) = watch::channel(Wanted { generation: 1, data: data.into() });
         let closing = match options.mode {
             NodeMode::Persistent => client.leaving().child_token(),
             NodeMode::Ephemeral | NodeMode::EphemeralSequential => CancellationToken::new(),
         };
-        let kept = Keeper::start(client, &path, &options, data, closing.clone())?;
+        let kept = Keeper::start(client, &path, &options, touch, data, closing.clone())?;
         let _close_on_drop = closing.clone().drop_guard();
-        Ok(Self { client: client.clone(), path, options, wanted, kept, closing, _close_on_drop })
+        Ok(Self { client: client.clone(), path, size_beside, options, wanted, kept, closing, _close_on_drop })
     }
 
     /// Waits until the node exists, and returns its full path, namespace included. Returns immediately if it does.
@@ -135,7 +148,7 @@ impl PersistentNode {
     /// From the first poll on, the data are the newest, and are written even if this is dropped.
     pub async fn set_data(&self, data: impl Into<Vec<u8>>) -> Result<()> {
         let data = data.into();
-        ensure_fits(&self.client, &self.path, &data)?;
+        ensure_fits(&self.client, &self.path, &data, self.size_beside)?;
         let mut generation = 0;
         self.wanted.send_modify(|wanted| {
             wanted.generation += 1;
@@ -228,12 +241,12 @@ impl PersistentNode {
 
 /// # Errors
 /// [`Error::InvalidArgument`] if the servers would reject the create of a node with these data.
-fn ensure_fits(client: &Client, path: &str, data: &[u8]) -> Result<()> {
+fn ensure_fits(client: &Client, path: &str, data: &[u8], size_beside: usize) -> Result<()> {
     // A name may get a prefix and a number.
     const PROTECTION: usize = 64;
     let acl = client.acl_of(path);
     let data = client.node_data(data);
     let create = Write::Create { path, data: &data, mode: CreateMode::Ephemeral, acl: &acl };
     let delete = Write::Delete { path, version: None };
-    client.ensure_fits("data", [of_write(&create) + PROTECTION, of_write(&delete)])
+    client.ensure_fits("data", [of_write(&create) + PROTECTION, of_write(&delete), size_beside])
 }

@@ -9,7 +9,8 @@ pub enum NodeState {
     /// The node does not exist: it was not created yet, or the session to which it belonged has ended, and there is no
     /// other yet.
     Absent,
-    /// The node exists. While there is no connection, it is taken to exist until its session is known to have ended; see
+    /// The node exists. While there is no connection, it is taken to exist until its session is known to have ended, and
+    /// one that belongs to no session until the next connection shows that it is gone; see
     /// [`Client::watch_connection`](crate::Client::watch_connection).
     Present {
         /// The full path of the node, namespace included, and what the server has appended to it.
@@ -18,10 +19,10 @@ pub enum NodeState {
         /// disappear.
         czxid: i64,
     },
-    /// The node cannot be created for this reason, which waiting alone is not likely to change: a missing permission, an
-    /// invalid ACL, a quota, an ephemeral parent, or [someone else's node](Error::NodeTaken) at the path. It is tried
-    /// again, with pauses of up to 5 seconds; and as soon as someone else's node is gone, or within 6 seconds if that may
-    /// not be read.
+    /// The node cannot be created, or one with a time to live cannot be kept, for this reason, which waiting alone is not
+    /// likely to change: a missing permission, an invalid ACL, a quota, an ephemeral parent, servers without such nodes, or
+    /// [someone else's node](Error::NodeTaken) at the path. It is tried again, with pauses of up to 5 seconds; and as soon as
+    /// someone else's node is gone, or within 6 seconds if that may not be read.
     Blocked(Error),
     /// The value was closed or dropped, or the client was closed. This is the last state.
     Closed,

@@ -2,6 +2,8 @@
 
 mod group;
 mod persistent_node;
+mod persistent_ttl_node;
 
 pub use self::group::{Group, GroupMember};
 pub use self::persistent_node::PersistentNode;
+pub use self::persistent_ttl_node::PersistentTtlNode;

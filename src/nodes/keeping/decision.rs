@@ -1,6 +1,15 @@
 //! What is to be done about a kept node. No I/O, no clock.
 
-use super::super::options::NodeMode;
+/// How long a kept node is there. It decides whose a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lifetime {
+    /// As long as the session that has created it.
+    Session,
+    /// Until its value ends, which deletes it.
+    Value,
+    /// As long as anyone touches it.
+    Touched,
+}
 
 /// A node at the path of the kept node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +72,8 @@ pub(super) enum Step {
     Write {
         version: i32,
     },
+    /// Has the servers keep it for another time to live.
+    Touch,
     /// The own node is there with the wanted data.
     Rest,
     /// Someone else's node is there.
@@ -92,9 +103,15 @@ enum Whose {
 
 /// Returns the first step on a connection, or after something has changed. What is there already is only looked at: it may
 /// be another node than before.
-pub(super) fn first(known: Option<Known>, is_taken: bool, is_to_be_read: bool) -> Step {
+pub(super) fn first(
+    known: Option<Known>,
+    is_taken: bool,
+    is_to_be_read: bool,
+    is_to_be_touched: bool,
+) -> Step {
     match known {
         Some(_) if is_to_be_read => Step::Compare,
+        Some(_) if is_to_be_touched => Step::Touch,
         None if !is_taken => Step::Create,
         Some(_) | None => Step::Look,
     }
@@ -105,7 +122,7 @@ pub(super) fn first(known: Option<Known>, is_taken: bool, is_to_be_read: bool) -
 /// `left_over` is the node of an earlier session that the look before has shown. A node is replaced only if two looks have
 /// shown the same: it may disappear with its session at any time, and someone may have waited for that.
 pub(super) fn next(
-    mode: NodeMode,
+    lifetime: Lifetime,
     sight: Sight,
     known: Option<Known>,
     left_over: Option<i64>,
@@ -124,7 +141,7 @@ pub(super) fn next(
             };
         }
     };
-    match whose(mode, seen.owner, session, has_ended) {
+    match whose(lifetime, seen.owner, session, has_ended) {
         Whose::Strangers => Step::Yield,
         Whose::LeftOver if left_over == Some(seen.czxid) => Step::Replace { version: seen.version },
         Whose::LeftOver => Step::Look,
@@ -141,7 +158,7 @@ pub(super) fn next(
 
 /// Decides about the end of the kept node. `is_in_doubt` tells whether a create has an unknown outcome.
 pub(super) fn end(
-    mode: NodeMode,
+    lifetime: Lifetime,
     sight: Sight,
     known: Option<Known>,
     is_in_doubt: bool,
@@ -152,26 +169,25 @@ pub(super) fn end(
         Sight::Node(seen) => seen,
         Sight::Hidden => return known.map_or(End::Unknown, |known| End::Delete { version: known.version }),
     };
-    let is_ours = match mode {
+    let is_ours = match lifetime {
         // No one else makes nodes of this session.
-        NodeMode::Ephemeral | NodeMode::EphemeralSequential => seen.owner == session,
-        NodeMode::Persistent => {
+        Lifetime::Session => seen.owner == session,
+        Lifetime::Value => {
             seen.owner == 0 && (is_in_doubt || known.is_some_and(|known| known.czxid == seen.czxid))
         }
+        // Others may keep it.
+        Lifetime::Touched => false,
     };
     if is_ours { End::Delete { version: seen.version } } else { End::Gone }
 }
 
-fn whose(mode: NodeMode, owner: i64, session: i64, has_ended: impl Fn(i64) -> bool) -> Whose {
-    match mode {
-        // It does not say whose it is.
-        NodeMode::Persistent if owner == 0 => Whose::Ours,
-        NodeMode::Persistent => Whose::Strangers,
-        NodeMode::Ephemeral | NodeMode::EphemeralSequential => match owner {
-            owner if owner == session => Whose::Ours,
-            owner if owner != 0 && has_ended(owner) => Whose::LeftOver,
-            _ => Whose::Strangers,
-        },
+fn whose(lifetime: Lifetime, owner: i64, session: i64, has_ended: impl Fn(i64) -> bool) -> Whose {
+    match lifetime {
+        Lifetime::Session if owner == session => Whose::Ours,
+        Lifetime::Session if owner != 0 && has_ended(owner) => Whose::LeftOver,
+        // It does not say whose it is, nor whether it has a time to live.
+        Lifetime::Value | Lifetime::Touched if owner == 0 => Whose::Ours,
+        _ => Whose::Strangers,
     }
 }
 
@@ -190,7 +206,7 @@ mod tests {
     }
 
     fn step(sight: Sight, known: Option<Known>) -> Step {
-        next(NodeMode::Ephemeral, sight, known, Some(100), NOW, |session| session == BEFORE, 3)
+        next(Lifetime::Session, sight, known, Some(100), NOW, |session| session == BEFORE, 3)
     }
 
     #[test]
@@ -211,18 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn a_persistent_node_is_taken_over() {
-        let step = |sight| next(NodeMode::Persistent, sight, None, None, NOW, |_| true, 3);
-        assert_eq!(step(seen(0, 1)), Step::Compare);
-        assert_eq!(step(seen(STRANGER, 1)), Step::Yield);
-        assert_eq!(step(seen(NOW, 1)), Step::Yield, "an ephemeral node is another kind of node");
+    fn a_node_of_no_session_is_taken_over() {
+        for lifetime in [Lifetime::Value, Lifetime::Touched] {
+            let step = |sight| next(lifetime, sight, None, None, NOW, |_| true, 3);
+            assert_eq!(step(seen(0, 1)), Step::Compare);
+            assert_eq!(step(seen(STRANGER, 1)), Step::Yield);
+            assert_eq!(step(seen(NOW, 1)), Step::Yield, "an ephemeral node is another kind of node");
+        }
     }
 
     #[test]
     fn what_is_left_over_is_replaced_after_two_looks() {
         let step = |left_over| {
             let has_ended = |session| session == BEFORE;
-            next(NodeMode::Ephemeral, seen(BEFORE, 0), None, left_over, NOW, has_ended, 3)
+            next(Lifetime::Session, seen(BEFORE, 0), None, left_over, NOW, has_ended, 3)
         };
         assert_eq!(step(None), Step::Look);
         assert_eq!(step(Some(99)), Step::Look, "another one");
@@ -240,18 +258,20 @@ mod tests {
     #[test]
     fn what_may_be_someone_elses_is_looked_at_first() {
         let known = Some(Known { czxid: 100, version: 5, data: Data::Of(2) });
-        assert_eq!(first(None, false, false), Step::Create);
-        assert_eq!(first(None, true, true), Step::Look);
-        assert_eq!(first(known, false, false), Step::Look);
-        assert_eq!(first(known, false, true), Step::Compare);
+        assert_eq!(first(None, false, false, false), Step::Create);
+        assert_eq!(first(None, true, true, false), Step::Look);
+        assert_eq!(first(known, false, false, false), Step::Look);
+        assert_eq!(first(known, false, true, false), Step::Compare);
+        assert_eq!(first(known, false, false, true), Step::Touch);
+        assert_eq!(first(None, true, false, true), Step::Look);
     }
 
     #[test]
     fn only_what_is_ours_is_deleted_at_the_end() {
         let known = |czxid| Some(Known { czxid, version: 5, data: Data::Other });
         let delete = |version| End::Delete { version };
-        for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential] {
-            let end = |sight, known| end(mode, sight, known, false, NOW);
+        {
+            let end = |sight, known| end(Lifetime::Session, sight, known, false, NOW);
             for known in [None, known(100), known(99)] {
                 assert_eq!(end(Sight::Nothing, known), End::Gone);
                 assert_eq!(end(seen(NOW, 7), known), delete(7), "{known:?}");
@@ -262,12 +282,14 @@ mod tests {
             assert_eq!(end(Sight::Hidden, known(100)), delete(5));
             assert_eq!(end(Sight::Hidden, None), End::Unknown);
         }
-        let end = |sight, known, is_in_doubt| end(NodeMode::Persistent, sight, known, is_in_doubt, NOW);
+        let end = |sight, known, is_in_doubt| end(Lifetime::Value, sight, known, is_in_doubt, NOW);
         assert_eq!(end(seen(0, 7), known(100), false), delete(7));
         assert_eq!(end(seen(0, 7), known(99), false), End::Gone, "another one");
         assert_eq!(end(seen(0, 7), None, false), End::Gone, "it was never taken over");
         assert_eq!(end(seen(0, 7), None, true), delete(7));
         assert_eq!(end(seen(STRANGER, 7), known(100), true), End::Gone);
+        let touched = super::end(Lifetime::Touched, seen(0, 7), known(100), true, NOW);
+        assert_eq!(touched, End::Gone, "others may keep it");
     }
 
     /// A server with one path, as far as this is about it.
@@ -348,7 +370,7 @@ mod tests {
                         Known { czxid: node.czxid, version: node.version, data: Data::Of(self.wanted) };
                     learn(&mut self.known, Some(written));
                 }
-                Step::Look | Step::Rest | Step::Yield => {}
+                Step::Look | Step::Touch | Step::Rest | Step::Yield => {}
             }
         }
 
@@ -359,7 +381,7 @@ mod tests {
             if let Sight::Node(seen) = sight {
                 self.left_over = has_ended(seen.owner).then_some(seen.czxid);
             }
-            next(NodeMode::Ephemeral, sight, known, before, self.session, has_ended, self.wanted)
+            next(Lifetime::Session, sight, known, before, self.session, has_ended, self.wanted)
         }
     }
 

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::EventType;
 
 use super::super::options::{NodeMode, PersistentNodeOptions};
 use super::super::state::NodeState;
-use super::decision::{self, Known, Sight};
+use super::decision::{self, Known, Lifetime, Sight, Step};
 use super::paths::Claim;
 use super::progress::{Progress, Publisher, Wanted};
 use super::repairs;
 use super::requests::{Found, Trouble};
 use super::sessions::OwnSessions;
+use super::touch::Touch;
 use crate::client::{Board, Client, EphemeralNode, Failures, RetryPolicy, Session, Watcher, parent};
 use crate::error::{Error, Result};
 
@@ -33,7 +34,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(4);
 pub(in crate::nodes) struct Keeper {
     /// For background work.
     pub(super) client: Client,
-    pub(super) mode: NodeMode,
+    pub(super) lifetime: Lifetime,
+    /// What keeps a node of [`Lifetime::Touched`].
+    pub(super) touch: Option<Touch>,
     pub(super) creates_parents: bool,
     /// As it was given, in full.
     pub(super) given_path: Arc<str>,
@@ -62,6 +65,7 @@ pub(in crate::nodes) struct Keeper {
     /// The node that is known to be readable. The servers may tell nothing of one that is not.
     pub(super) readable: Option<i64>,
     is_to_be_read: bool,
+    is_to_be_touched: bool,
 }
 
 /// What the handle has of a keeper.
@@ -80,7 +84,7 @@ enum Rest {
 }
 
 impl Keeper {
-    /// Starts a keeper in the background.
+    /// Starts a keeper in the background. With `touch`, the node lives as long as that is touched, whatever the mode.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`]: this client keeps a node at this path already.
@@ -88,14 +92,21 @@ impl Keeper {
         client: &Client,
         path: &Arc<str>,
         options: &PersistentNodeOptions,
+        touch: Option<Touch>,
         wanted: watch::Receiver<Wanted>,
         closing: CancellationToken,
     ) -> Result<Kept> {
         let is_numbered = options.mode == NodeMode::EphemeralSequential;
+        let lifetime = match options.mode {
+            _ if touch.is_some() => Lifetime::Touched,
+            NodeMode::Persistent => Lifetime::Value,
+            NodeMode::Ephemeral | NodeMode::EphemeralSequential => Lifetime::Session,
+        };
         let claim = (!is_numbered).then(|| Claim::new(client, path, &closing)).transpose()?;
         let keeper = Self {
             client: client.detached(),
-            mode: options.mode,
+            lifetime,
+            touch,
             creates_parents: options.creates_parents,
             given_path: path.clone(),
             path: (!is_numbered).then(|| path.clone()),
@@ -114,10 +125,11 @@ impl Keeper {
             left_over: None,
             readable: None,
             is_to_be_read: false,
+            is_to_be_touched: false,
         };
         let kept = Kept { progress: keeper.publisher.progress(), board: keeper.publisher.board().clone() };
         // The end of a session takes an ephemeral node along. One that belongs to no session is deleted before that.
-        let stay = (options.mode == NodeMode::Persistent).then(|| client.stay(Duration::ZERO));
+        let stay = (lifetime == Lifetime::Value).then(|| client.stay(Duration::ZERO));
         client.spawn(async move {
             keeper.run().await;
             drop(stay);
@@ -178,7 +190,10 @@ impl Keeper {
                     if is_disturbed {
                         let (at, last) = last_repair;
                         let pause = repairs::pause(last, at.map(|at| at.elapsed()));
-                        self.pause(sleep(pause)).await;
+                        let due = self.touch.as_ref().map(|touch| touch.due().duration_since(Instant::now()));
+                        // A fight about the data must not keep the node from being touched.
+                        let until_touch = due.unwrap_or(pause).max(MIN_PAUSE);
+                        self.pause(sleep(pause.min(until_touch))).await;
                         last_repair = (Some(Instant::now()), pause);
                     }
                 }
@@ -227,7 +242,7 @@ impl Keeper {
         self.session = None;
         self.watch = None;
         self.unnamed = None;
-        if self.mode != NodeMode::Persistent {
+        if self.lifetime == Lifetime::Session {
             self.may_exist = false;
             self.is_in_doubt = false;
             self.known = None;
@@ -246,7 +261,10 @@ impl Keeper {
         for _ in 0..MOST_STEPS {
             let wanted = self.wanted.borrow_and_update().clone();
             let is_to_be_read = std::mem::take(&mut self.is_to_be_read);
-            let step = next.unwrap_or_else(|| decision::first(self.known, self.is_taken, is_to_be_read));
+            let is_to_be_touched = std::mem::take(&mut self.is_to_be_touched);
+            let step = next.unwrap_or_else(|| {
+                decision::first(self.known, self.is_taken, is_to_be_read, is_to_be_touched)
+            });
             let found = self.perform(session, step, &wanted).await.inspect_err(|trouble| {
                 if let Trouble::Refused(error) = trouble {
                     self.fails(wanted.generation, error.clone());
@@ -254,6 +272,11 @@ impl Keeper {
             })?;
             match found {
                 Found::Next(step) => next = Some(step),
+                Found::Own { .. }
+                    if step != Step::Touch && self.touch.as_ref().is_some_and(Touch::is_due) =>
+                {
+                    next = Some(Step::Touch);
+                }
                 Found::Own { path, czxid } => {
                     self.publisher.is_kept(&path, czxid, wanted.generation);
                     return Ok(Rest::Watched);
@@ -271,6 +294,13 @@ impl Keeper {
     /// Waits until there is something to do. Returns whether others have changed the node.
     async fn rest(&mut self, session: &Session) -> bool {
         let is_told = !self.is_taken && self.readable.is_some_and(|czxid| self.publisher.shows(czxid));
+        let due = self.touch.as_ref().filter(|_| !self.is_taken).map(Touch::due);
+        let touch_is_due = async {
+            match due {
+                Some(due) => sleep_until(due).await,
+                None => pending().await,
+            }
+        };
         let event = async {
             match &mut self.watch {
                 Some(watch) => watch.changed().await,
@@ -283,6 +313,10 @@ impl Keeper {
             event = event => event,
             () = sleep(LOOK_AGAIN.mul_f64(1.0 + fastrand::f64() / 2.0)), if !is_told => {
                 self.is_to_be_read = true;
+                return false;
+            }
+            () = touch_is_due => {
+                self.is_to_be_touched = true;
                 return false;
             }
             () = session.ended() => return false,

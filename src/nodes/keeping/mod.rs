@@ -8,7 +8,9 @@ mod removal;
 mod repairs;
 mod requests;
 mod sessions;
+mod touch;
 
 pub(super) use self::keeper::{Keeper, Kept};
 pub(super) use self::progress::{Progress, Wanted};
 pub(super) use self::sessions::OwnSessions;
+pub(super) use self::touch::Touch;

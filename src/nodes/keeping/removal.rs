@@ -7,8 +7,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client as zk;
 
-use super::super::options::NodeMode;
-use super::decision::{self, End, Sight};
+use super::decision::{self, End, Lifetime, Sight};
 use super::keeper::Keeper;
 use super::paths::Claim;
 use crate::client::{Client, Failures, RetryPolicy, Session};
@@ -41,9 +40,11 @@ impl Keeper {
             return node.remove(()).await.map(drop);
         }
         let Some(path) = self.path.clone() else { return Ok(()) };
-        let may_be_there = match self.mode {
-            NodeMode::Persistent => self.known.is_some() || self.is_in_doubt,
-            NodeMode::Ephemeral | NodeMode::EphemeralSequential => self.may_exist,
+        let may_be_there = match self.lifetime {
+            Lifetime::Session => self.may_exist,
+            Lifetime::Value => self.known.is_some() || self.is_in_doubt,
+            // The servers remove it when no one touches it any more.
+            Lifetime::Touched => false,
         };
         if !may_be_there {
             return Ok(());
@@ -58,7 +59,7 @@ impl Keeper {
             let session = match self.session.clone().filter(|session| !session.is_over()) {
                 Some(session) => session,
                 // It went with its session.
-                None if self.mode != NodeMode::Persistent => return Ok(()),
+                None if self.lifetime == Lifetime::Session => return Ok(()),
                 None => match self.client.session_under_policy().await {
                     Ok(session) => self.session.insert(session).clone(),
                     Err(error) if error.is_retryable() => {
@@ -81,7 +82,7 @@ impl Keeper {
             let error = Error::ZooKeeper { operation: "delete", path: path.to_string(), source };
             if is_over {
                 self.session = None;
-                if self.mode == NodeMode::Persistent {
+                if self.lifetime != Lifetime::Session {
                     outages.pause_in_background(error).await;
                 }
                 continue;
@@ -94,11 +95,12 @@ impl Keeper {
         let mut losses = 0;
         loop {
             let sight = look(&self.client, session, path).await?;
-            let version = match decision::end(self.mode, sight, self.known, self.is_in_doubt, session.id()) {
-                End::Gone => return Ok(()),
-                End::Unknown => return Err(Left::Hidden),
-                End::Delete { version } => version,
-            };
+            let version =
+                match decision::end(self.lifetime, sight, self.known, self.is_in_doubt, session.id()) {
+                    End::Gone => return Ok(()),
+                    End::Unknown => return Err(Left::Hidden),
+                    End::Delete { version } => version,
+                };
             let deleted = if losses < MOST_LOSSES {
                 self.client.attempt_one(session, session.delete_version(path, version)).await
             } else {
@@ -137,7 +139,7 @@ impl Keeper {
         if !self.is_in_doubt {
             return;
         }
-        let late = Late { client: self.client.clone(), mode: self.mode, session, path };
+        let late = Late { client: self.client.clone(), lifetime: self.lifetime, session, path };
         let data = self.wanted.borrow().data.clone();
         let closing = self.client.closing();
         self.client.spawn(async move {
@@ -156,7 +158,7 @@ async fn look(client: &Client, session: &Session, path: &str) -> Result<Sight, L
 /// A node that may come to exist late.
 struct Late {
     client: Client,
-    mode: NodeMode,
+    lifetime: Lifetime,
     session: Arc<Session>,
     path: Arc<str>,
 }
@@ -166,10 +168,10 @@ impl Late {
         sleep(self.session.timeout() * LATE).await;
         let mut failures = Failures::default();
         loop {
-            let session = match self.mode {
-                NodeMode::Persistent => self.client.session().await,
-                _ if self.session.is_over() => return,
-                _ => {
+            let session = match self.lifetime {
+                Lifetime::Value | Lifetime::Touched => self.client.session().await,
+                Lifetime::Session if self.session.is_over() => return,
+                Lifetime::Session => {
                     self.session.ready().await;
                     Ok(self.session.clone())
                 }
@@ -194,9 +196,9 @@ impl Late {
         // Another value may keep a node there by now. While it did, no other could come to exist.
         let Ok(claim) = Claim::new(&self.client, &self.path, &over) else { return Ok(()) };
         let _turn = claim.turn().await;
-        let ours = match self.mode {
+        let ours = match self.lifetime {
             // It does not say whose it is.
-            NodeMode::Persistent => match self.client.attempt_one(session, session.data(&self.path)).await {
+            Lifetime::Value => match self.client.attempt_one(session, session.data(&self.path)).await {
                 Err(zk::Error::NoNode) => None,
                 found => {
                     let (found, stat) = found?;
@@ -204,10 +206,11 @@ impl Late {
                     Some(stat).filter(|_| is_fresh && found == *self.client.node_data(data))
                 }
             },
-            NodeMode::Ephemeral | NodeMode::EphemeralSequential => {
+            Lifetime::Session => {
                 let stat = self.client.attempt_one(session, session.stat(&self.path)).await?;
                 stat.filter(|stat| stat.ephemeral_owner == session.id())
             }
+            Lifetime::Touched => None,
         };
         if let Some(stat) = ours {
             self.client.attempt_one(session, session.delete_version(&self.path, stat.version)).await?;

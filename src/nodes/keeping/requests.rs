@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join;
+use tokio::time::Instant;
 use zookeeper_client::{self as zk, CreateMode};
 
-use super::super::options::NodeMode;
-use super::decision::{self, Data, Known, Seen, Sight, Step};
+use super::decision::{self, Data, Known, Lifetime, Seen, Sight, Step};
 use super::keeper::Keeper;
 use super::progress::Wanted;
 use crate::client::{CreateOutcome, EphemeralNode, NewNode, NodeForm, Session, Watcher, Write};
@@ -69,10 +69,16 @@ impl Keeper {
             Step::Look | Step::Rest | Step::Yield => self.client.attempt_one(session, looking).await,
             Step::Create => {
                 self.may_exist = true;
+                let sent = Instant::now();
                 let creating = self.create(session, &path, wanted);
                 let (created, looked) = self.both(session, creating, looking).await;
                 match created {
-                    Ok(made) => self.known = made,
+                    Ok(made) => {
+                        self.known = made;
+                        if let Some(touch) = &mut self.touch {
+                            touch.touched(sent);
+                        }
+                    }
                     Err(zk::Error::NodeExists) => {}
                     Err(zk::Error::NoNode) if self.creates_parents => {
                         return self.make_parents(session).await;
@@ -145,6 +151,29 @@ impl Keeper {
                 }
                 looked
             }
+            Step::Touch => {
+                let sent = Instant::now();
+                let touching = self.write_to_child(session);
+                let (touched, looked) = self.both(session, touching, looking).await;
+                match touched {
+                    Ok(()) => {
+                        if let Some(touch) = &mut self.touch {
+                            touch.touched(sent);
+                        }
+                    }
+                    // The look shows it.
+                    Err(zk::Error::NoNode) => {}
+                    Err(error) => {
+                        let trouble = self.trouble("touch", error);
+                        if let Trouble::Refused(_) = trouble {
+                            // It is there, but not for long.
+                            self.known = None;
+                        }
+                        return Err(trouble);
+                    }
+                }
+                looked
+            }
         };
         let sight = self.saw(looked).map_err(|error| self.trouble("look for", error))?;
         Ok(self.decide(session, path, sight, wanted))
@@ -167,7 +196,8 @@ impl Keeper {
         let has_ended = |id| self.sessions.has_ended(id, session);
         let (known, left_over) = (self.known, self.left_over.take());
         let generation = wanted.generation;
-        let step = decision::next(self.mode, sight, known, left_over, session.id(), has_ended, generation);
+        let step =
+            decision::next(self.lifetime, sight, known, left_over, session.id(), has_ended, generation);
         self.is_taken = step == Step::Yield;
         match (step, sight, self.known) {
             (Step::Rest, _, Some(known)) => Found::Own { path, czxid: known.czxid },
@@ -210,10 +240,12 @@ impl Keeper {
         wanted: &Wanted,
     ) -> impl Future<Output = Result<Option<Known>, zk::Error>> + use<> {
         let (session, client, path) = (session.clone(), self.client.clone(), path.to_owned());
-        let (is_persistent, wanted) = (self.mode == NodeMode::Persistent, wanted.clone());
+        let (lifetime, touch, wanted) = (self.lifetime, self.touch.clone(), wanted.clone());
         async move {
             let (data, acl) = (client.node_data(&wanted.data), client.acl_of(&path));
-            let czxid = if is_persistent {
+            let czxid = if let Some(touch) = touch {
+                touch.create_both(&client, &session, &path, &data).await?
+            } else if lifetime == Lifetime::Value {
                 Some(session.create_persistent(&path, &data, &acl).await?.czxid)
             } else {
                 let node = NewNode { path: path.clone(), numbered: false, data, acl };
@@ -221,6 +253,16 @@ impl Keeper {
             };
             let data = Data::Of(wanted.generation);
             Ok(czxid.map(|czxid| Known { czxid, version: 0, data }))
+        }
+    }
+
+    fn write_to_child(&self, session: &Arc<Session>) -> impl Future<Output = Result<(), zk::Error>> + use<> {
+        let (session, client, touch) = (session.clone(), self.client.clone(), self.touch.clone());
+        async move {
+            match touch {
+                Some(touch) => touch.write(&client, &session).await,
+                None => Ok(()),
+            }
         }
     }
 
@@ -343,6 +385,9 @@ impl Keeper {
 
     fn trouble(&self, operation: &'static str, source: zk::Error) -> Trouble {
         let path = self.path.as_ref().unwrap_or(&self.given_path).to_string();
+        if self.touch.is_some() && source == zk::Error::Unimplemented {
+            return Trouble::Refused(Error::TtlUnsupported { path });
+        }
         Trouble::of(Error::ZooKeeper { operation, path, source })
     }
 }

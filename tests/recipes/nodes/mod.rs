@@ -6,6 +6,7 @@ mod group;
 mod persistent_node;
 mod removal;
 mod takeovers;
+mod ttl;
 mod unreadable;
 
 use zk_recipes::Client;
