@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         selector: selectors_lead_in_order, selectors_outlive_the_death_of_others, selectors_are_asked_and_evicted,
             selectors_take_turns;
         nodes: a_kept_node_of_curator_is_respected, numbered_nodes_have_names_of_one_form,
-            groups_are_shared;
+            nodes_with_a_ttl_are_kept_by_both, groups_are_shared;
         barriers: barriers_hold_back_both, double_barriers_are_entered_and_left_together;
         cache: what_curator_writes_is_followed;
         own_names: kazoo_keeps_its_own_names, kazoo_elects_under_its_own_names;

@@ -1,7 +1,12 @@
 //! Kept nodes and groups.
 
+use std::time::Duration;
+
 use zk_recipes::Error;
-use zk_recipes::nodes::{Group, Members, NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
+use zk_recipes::nodes::{
+    Group, Members, NodeMode, NodeState, PersistentNode, PersistentNodeOptions, PersistentTtlNode,
+    PersistentTtlNodeOptions,
+};
 
 use crate::installed::Generation;
 use crate::stage::Stage;
@@ -57,6 +62,57 @@ pub(crate) async fn numbered_nodes_have_names_of_one_form(generation: Generation
     theirs.call("release").await;
     within(ours.close()).await.unwrap();
     queue_of(&stage.zookeeper, "/kept", 0).await;
+}
+
+pub(crate) async fn nodes_with_a_ttl_are_kept_by_both(generation: Generation) {
+    /// Long enough for a busy machine to touch the node in time.
+    const TTL: Duration = Duration::from_secs(2);
+    let stage = Stage::set_with_ttl_nodes(generation).await;
+    let (java, client) = (stage.curator("java").await, stage.client("rust").await);
+    let opening = format!("node {PATH} ttl={} data=both", TTL.as_millis());
+    let ours =
+        || PersistentTtlNode::start(&client, PATH, "both", PersistentTtlNodeOptions::new(TTL)).unwrap();
+    let stat = async |path: &str| stage.zookeeper.check_stat(path).await.unwrap();
+    let touch = format!("{PATH}/touch");
+    // As often as in two times to live.
+    let touched = async |by: &str| {
+        let first = eventually("it is touched", async || {
+            let (data, stat) = stage.zookeeper.get_data(&touch).await.ok()?;
+            (data == by.as_bytes()).then_some(stat)
+        })
+        .await;
+        eventually("it is touched again", async || {
+            let touched = stat(&touch).await.expect("it is touched in time");
+            (touched.version >= first.version + 4).then_some(())
+        })
+        .await;
+    };
+    let vanished =
+        async || eventually("it vanishes", async || stat(PATH).await.is_none().then_some(())).await;
+
+    // Curator's first: ours keeps the same node on its own.
+    let mut theirs = java.open("a", &opening).await;
+    theirs.call("acquire").await;
+    let before = stat(PATH).await.unwrap().czxid;
+    let node = ours();
+    within(node.wait_present()).await.unwrap();
+    theirs.call("release").await;
+    touched("rust").await;
+    assert_eq!(stat(PATH).await.unwrap().czxid, before);
+    drop(node);
+    vanished().await;
+
+    // Ours first.
+    let node = ours();
+    within(node.wait_present()).await.unwrap();
+    let before = stat(PATH).await.unwrap().czxid;
+    let mut theirs = java.open("b", &opening).await;
+    theirs.call("acquire").await;
+    drop(node);
+    touched("java").await;
+    assert_eq!(stat(PATH).await.unwrap().czxid, before);
+    theirs.call("release").await;
+    vanished().await;
 }
 
 pub(crate) async fn groups_are_shared(generation: Generation) {

@@ -34,6 +34,12 @@ impl Stage {
         Self::set_on(generation, TestingServer::builder().system_property(interval.0, interval.1)).await
     }
 
+    /// With a server that has nodes with a time to live, and removes them soon after it.
+    pub(crate) async fn set_with_ttl_nodes(generation: Generation) -> Self {
+        let server = TestingServer::builder().system_property("zookeeper.extendedTypesEnabled", "true");
+        Self::set_on(generation, server.system_property("znode.container.checkIntervalMs", "20")).await
+    }
+
     async fn set_on(generation: Generation, server: TestingServerBuilder) -> Self {
         let peers = Peers::of(generation);
         let server = server.class_path(&peers.class_path).start().await.unwrap();
