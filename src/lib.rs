@@ -49,6 +49,7 @@
 //! | a value or a setting that processes share and follow | [`shared`] |
 //! | a counter, or ids | [`atomic`] |
 //! | a node that exists as long as this process does | [`nodes::PersistentNode`] |
+//! | a node that outlasts this process for a time to live, or that several keep | [`nodes::PersistentTtlNode`] |
 //! | to know which processes there are | [`nodes::Group`] |
 //! | processes that wait until one opens the way | [`barriers::Barrier`] |
 //! | processes that begin together and end together | [`barriers::DoubleBarrier`] |
