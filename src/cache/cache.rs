@@ -60,12 +60,12 @@ use crate::error::Result;
 /// its memory with the cache, which copies some hundred pointers when it changes.
 ///
 /// # Servers
-/// It needs ZooKeeper 3.6. Before 3.9, a one-shot watch that the same session sets on the data or existence of the
-/// very node at the path of the cache silently ends the server's side of the cache's watch (ZOOKEEPER-4466). Other types
-/// of this library watch that node through the cache's watch, as long as it is set. If one of them watched the node before
-/// the cache did, and then stops, the cache sets its watch and reads everything again. The cache cannot notice watches that
-/// you set through [`Client::zookeeper`](crate::Client::zookeeper) or on a session that you share with the client: do not
-/// set such ones there.
+/// It needs ZooKeeper 3.6.
+///
+/// All caches of a client share a second session, with a connection of its own, which the first of them opens and the end
+/// of the client closes. Before 3.9, watches of caches and of locks on the same node of one session may end each other
+/// (ZOOKEEPER-4466). So a cache may be current while the client is not connected, and the other way round. A client that
+/// [adopted](Client::from_zookeeper) its session has no second one, and no caches.
 ///
 /// # Permissions
 /// A node that the client may not read is [held without data](super::Snapshot::unreadable). The servers tell nothing of a
@@ -77,8 +77,7 @@ use crate::error::Result;
 ///
 /// # Ends
 /// The cache is kept up to date until all of its handles are dropped, or the client is closed or its runtime shut down.
-/// [`Changes`] and receivers of the state do not keep it alive. Its watch is removed then; but if another type of this
-/// library watches the same node, only after that has stopped, and until then the servers go on sending the events.
+/// [`Changes`] and receivers of the state do not keep it alive. Its watch is removed then.
 ///
 /// Sources: Curator's `CuratorCache`, `TreeCache`, `PathChildrenCache` and `NodeCache`.
 #[derive(Clone)]
@@ -99,7 +98,7 @@ impl Cache {
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): a limit in the options is zero, or its buffer too
-    ///   large.
+    ///   large, or the client [adopted](Client::from_zookeeper) its session.
     /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
     pub fn new(client: &Client, path: &str, options: CacheOptions) -> Result<Self> {
         let full_path = client.full_path(path)?;
@@ -110,7 +109,7 @@ impl Cache {
         let path: Arc<str> = path.into();
         let shared = Arc::new(Shared::new(options.buffered(), client.cache_meters(&full_path)));
         let dropped = CancellationToken::new();
-        let driver = Driver::new(client.detached(), path.clone(), options, shared.clone());
+        let driver = Driver::new(client.for_watches()?, path.clone(), options, shared.clone());
         client.spawn(driver.run(dropped.clone()));
         Ok(Self { path, shared, _alive: Arc::new(dropped.drop_guard()), _client: client.clone() })
     }

@@ -1,6 +1,7 @@
 //! The task that keeps a cache up to date.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, EventType};
 
 use super::options::CacheOptions;
-use super::pure::{Core, Failed, Interruption, Kind, NodeEvent, Pauses, Progress};
+use super::pure::{Core, Failed, Kind, NodeEvent, Progress};
 use super::requests::{Reply, read};
 use super::shared::Shared;
 use super::snapshot::Snapshot;
 use super::state::CacheState;
-use crate::client::{Client, Session, TreeEvent, TreeWatch};
+use crate::client::{Client, Session, TreeWatch};
 use crate::error::Error;
 use crate::failure::Failure;
 
@@ -97,12 +98,6 @@ impl Driver {
             }
             None => self.shared.end(),
         }
-        if let Some(watch) = self.watch.take() {
-            tokio::select! {
-                () = watch.retire() => {}
-                () = closing.cancelled() => {}
-            }
-        }
     }
 
     /// Follows the nodes, on one connection after the other.
@@ -111,15 +106,14 @@ impl Driver {
             match self.client.session().await {
                 Ok(session) => {
                     let number = session.connection();
-                    if let End::Failed(error) = self.follow_on(&session, number).await {
+                    if let Err(End::Failed(error)) = self.follow_on(&session, number).await {
                         return error;
                     }
                 }
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return error,
             }
-            self.core.interrupt(Interruption::Disconnected);
-            // Those who watch through it learn of the end of the connection.
+            self.core.interrupt();
             self.watch = None;
             self.become_stale();
             sleep(PAUSE).await;
@@ -133,46 +127,28 @@ impl Driver {
     }
 
     /// Follows the nodes on the connection of this number.
-    async fn follow_on(&mut self, session: &Arc<Session>, number: u64) -> End {
-        if let Err(end) = self.set_watch(session).await {
-            return end;
-        }
+    async fn follow_on(&mut self, session: &Arc<Session>, number: u64) -> Result<Infallible, End> {
+        self.set_watch(session).await?;
         // All caches of all clients lose their connections at once when a server restarts.
         let most = (self.core.nodes().len() as u64 / NODES_PER_MS).min(MOST_DELAY_MS);
-        let mut reads_from = Instant::now() + Duration::from_millis(fastrand::u64(0..=most));
-        let mut pauses = Pauses::default();
-        let mut was_set = Instant::now();
-        loop {
-            self.core.resume();
-            match self.read_on(session, number, reads_from, |after| pauses.next(after - was_set)).await {
-                Ok(()) => {
-                    if let Err(end) = self.set_watch(session).await {
-                        return end;
-                    }
-                    was_set = Instant::now();
-                    reads_from = was_set;
-                    self.core.interrupt(Interruption::Displaced);
-                }
-                Err(end) => return end,
-            }
-        }
+        let reads_from = Instant::now() + Duration::from_millis(fastrand::u64(0..=most));
+        self.core.resume();
+        self.read_on(session, number, reads_from).await
     }
 
-    /// Sets the watch, which replaces the last one.
+    /// Sets the watch.
     async fn set_watch(&mut self, session: &Arc<Session>) -> Result<(), End> {
         let (sender, watch) = oneshot::channel();
         let path = self.client.in_namespace(&self.root);
         let setting = session.clone();
         // In a task of its own, since it must not be given up half-way.
         self.client.spawn(async move {
-            if let Err(Ok(watch)) = sender.send(setting.watch_tree(&path).await) {
-                TreeWatch::retire(watch).await;
-            }
+            // A watch that comes too late is dropped.
+            let _ = sender.send(setting.watch_tree(&path).await);
         });
         match watch.await.unwrap_or(Err(zk::Error::ConnectionLoss)) {
             Ok(watch) => {
-                // Not before the new one is set: for the server, both are one, which would be removed.
-                drop(self.watch.replace(watch));
+                self.watch = Some(watch);
                 Ok(())
             }
             Err(zk::Error::Unimplemented) => {
@@ -193,21 +169,18 @@ impl Driver {
         }
     }
 
-    /// Reads from that time on, and takes events, until the watch may have been displaced and is to be set again, after a
-    /// pause that depends on when that was.
+    /// Reads from that time on, and takes events.
     async fn read_on(
         &mut self,
         session: &Arc<Session>,
         number: u64,
         reads_from: Instant,
-        mut pause: impl FnMut(Instant) -> Duration,
-    ) -> Result<(), End> {
+    ) -> Result<Infallible, End> {
         let mut requests: FuturesOrdered<BoxFuture<'_, Reply>> = FuturesOrdered::new();
         let mut look = interval_at(Instant::now() + UNREADABLE, UNREADABLE);
         let mut until = pin!(sleep_until(reads_from));
         // What the sleep is for.
         let mut reads = false;
-        let mut is_displaced = false;
         loop {
             while reads && requests.len() < AT_ONCE {
                 let ops = self.core.next();
@@ -222,11 +195,12 @@ impl Driver {
                     read(client, session.clone(), ops, decompresses).await
                 }));
             }
-            self.publish(is_displaced);
+            self.publish();
             let Some(watch) = &mut self.watch else { return Err(End::Disconnected) };
             let mut is_time_to_look = false;
             let mut is_time = false;
             let mut events = Vec::new();
+            let mut has_ended = false;
             let replies = poll_fn(|cx| {
                 // The replies first: then what comes before them is among the events.
                 let mut replies = Vec::new();
@@ -235,17 +209,17 @@ impl Driver {
                 }
                 while events.len() < EVENTS_AT_ONCE || !replies.is_empty() {
                     match watch.poll(cx) {
-                        Poll::Ready(event @ TreeEvent::Node(_)) => events.push(event),
-                        Poll::Ready(end) => {
-                            events.push(end);
+                        Poll::Ready(Some(event)) => events.push(event),
+                        Poll::Ready(None) => {
+                            has_ended = true;
                             break;
                         }
                         Poll::Pending => break,
                     }
                 }
                 is_time_to_look = look.poll_tick(cx).is_ready();
-                is_time = (!reads || is_displaced) && until.as_mut().poll(cx).is_ready();
-                if replies.is_empty() && events.is_empty() && !is_time_to_look && !is_time {
+                is_time = !reads && until.as_mut().poll(cx).is_ready();
+                if replies.is_empty() && events.is_empty() && !has_ended && !is_time_to_look && !is_time {
                     Poll::Pending
                 } else {
                     Poll::Ready(replies)
@@ -264,19 +238,10 @@ impl Driver {
                 tokio::task::yield_now().await;
             }
             for event in events {
-                match event {
-                    TreeEvent::Node(event) => self.take(&event)?,
-                    TreeEvent::Displaced => {
-                        let now = Instant::now();
-                        let pause = pause(now);
-                        tracing::debug!(path = %self.root, ?pause, "a one-shot watch may have displaced a watch");
-                        is_displaced = true;
-                        until.as_mut().reset(now + pause);
-                        is_time = pause.is_zero();
-                        self.become_stale();
-                    }
-                    TreeEvent::Ended => return Err(End::Disconnected),
-                }
+                self.take(&event)?;
+            }
+            if has_ended {
+                return Err(End::Disconnected);
             }
             for reply in replies {
                 match reply {
@@ -286,11 +251,7 @@ impl Driver {
                     Reply::Lost => return Err(End::Disconnected),
                 }
             }
-            match is_time {
-                true if is_displaced => return Ok(()),
-                true => reads = true,
-                false => {}
-            }
+            reads |= is_time;
         }
     }
 
@@ -318,8 +279,8 @@ impl Driver {
     }
 
     /// Shows what has changed. The first load is shown as a whole.
-    fn publish(&mut self, is_displaced: bool) {
-        let is_loaded = self.core.progress() == Progress::Loaded && !is_displaced;
+    fn publish(&mut self) {
+        let is_loaded = self.core.progress() == Progress::Loaded;
         if !self.has_loaded && !is_loaded {
             // Those who follow the changes begin with the snapshot.
             self.changes += self.core.take_changes().len() as u64;

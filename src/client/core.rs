@@ -12,6 +12,7 @@ use super::leaving::Leaving;
 use super::link::Link;
 use super::process::Process;
 use super::supervisor::Source;
+use super::watching::Watching;
 use super::{causes, supervisor};
 
 /// What all handles of a client share.
@@ -26,6 +27,7 @@ pub(super) struct Core {
     pub(super) janitor: Janitor,
     pub(super) home: Home,
     pub(super) extensions: Extensions,
+    pub(super) watching: Watching,
     pub(super) leaving: Arc<Leaving>,
     pub(super) closed: CancellationToken,
     /// Cancelled when the session has been let go.
@@ -34,7 +36,13 @@ pub(super) struct Core {
 
 impl Core {
     /// Starts a client.
-    pub(super) fn start(config: Config, home: Home, identity: Option<Vec<u8>>, source: Source) -> Arc<Self> {
+    pub(super) fn start(
+        config: Config,
+        home: Home,
+        identity: Option<Vec<u8>>,
+        source: Source,
+        watching: Watching,
+    ) -> Arc<Self> {
         let _at_home = home.runtime().enter();
         let link = Arc::new(Link::new(home.clone()));
         let closed = CancellationToken::new();
@@ -70,10 +78,19 @@ impl Core {
             janitor,
             home,
             extensions: Extensions::default(),
+            watching,
             leaving: Arc::default(),
             closed,
             ended,
         })
+    }
+
+    /// Waits until all sessions have been let go.
+    pub(super) async fn let_go(&self) {
+        self.ended.cancelled().await;
+        if let Some(watching) = self.watching.get() {
+            watching.ended.cancelled().await;
+        }
     }
 
     /// Closes the client when the work of its leaders has ended.

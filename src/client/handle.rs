@@ -94,7 +94,12 @@ impl Client {
 
     /// Returns a handle for background work, which does not keep the client open.
     pub(crate) fn detached(&self) -> Self {
-        Self { core: self.core.clone(), presence: None }
+        Self::of(self.core.clone())
+    }
+
+    /// Returns a handle that does not keep the client open.
+    pub(super) fn of(core: Arc<Core>) -> Self {
+        Self { core, presence: None }
     }
 
     /// Returns what keeps the client open; `None` if this handle is [detached](Self::detached).
@@ -196,7 +201,7 @@ impl Client {
         self.core.closed.cancelled().await;
         let patience = self.core.config.connection_timeout;
         // A server that does not answer ends the session by itself.
-        let _ = self.at_home(async { timeout(patience, self.core.ended.cancelled()).await }).await;
+        let _ = self.at_home(async { timeout(patience, self.core.let_go()).await }).await;
     }
 
     /// Returns whether [`close`](Self::close) was called, or the client has ended otherwise.

@@ -41,6 +41,7 @@ mod state;
 mod supervisor;
 mod sweeper;
 mod validity;
+mod watching;
 mod write;
 
 pub(crate) use self::board::Board;
@@ -62,7 +63,7 @@ pub(crate) use self::presence::Presence;
 pub(crate) use self::process::Process;
 pub use self::retry::RetryPolicy;
 pub(crate) use self::retry::{Failures, LONGEST_PAUSE};
-pub(crate) use self::session::{NewNode, Read, Session, TreeEvent, TreeWatch, Watcher};
+pub(crate) use self::session::{NewNode, Read, Session, TreeWatch, Watcher};
 pub(crate) use self::size::of_write;
 pub use self::state::ConnectionState;
 pub(crate) use self::validity::{Dependant, Health};

@@ -31,9 +31,9 @@ impl Drop for Presence {
             return;
         }
         let (at_the_end, end) = mpsc::channel::<Infallible>();
-        let ended = core.ended.clone();
+        let ending = core.clone();
         core.home.runtime().spawn(async move {
-            ended.cancelled().await;
+            ending.let_go().await;
             drop(at_the_end);
         });
         // Nothing is ever sent. The receive ends when the sender is dropped.

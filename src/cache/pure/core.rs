@@ -44,14 +44,6 @@ enum Sweep {
     Done,
 }
 
-/// Why what is under way has come to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cache) enum Interruption {
-    Disconnected,
-    /// The watch may have ended.
-    Displaced,
-}
-
 /// How far a cache is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Progress {
@@ -118,7 +110,7 @@ impl Core {
     }
 
     /// No replies will come to what is under way, and events may be missed from now on.
-    pub(in crate::cache) fn interrupt(&mut self, interruption: Interruption) {
+    pub(in crate::cache) fn interrupt(&mut self) {
         self.sweep = Sweep::Idle;
         let mut was_under_way = false;
         for (path, want) in &mut self.wants {
@@ -128,7 +120,7 @@ impl Core {
                 self.queue.push_back(path.clone());
             }
         }
-        if was_under_way && interruption == Interruption::Disconnected {
+        if was_under_way {
             self.sizes.interrupted();
         }
     }

@@ -13,12 +13,10 @@
 
 mod core;
 mod event;
-mod pauses;
 mod sizes;
 #[cfg(test)]
 mod tests;
 mod want;
 
-pub(super) use self::core::{Core, Interruption, Progress};
+pub(super) use self::core::{Core, Progress};
 pub(super) use self::event::{Failed, Found, Kind, NodeEvent, Op, Rules};
-pub(super) use self::pauses::Pauses;

@@ -113,7 +113,7 @@ impl World {
                 self.is_watched = false;
                 self.requests.clear();
                 self.messages.clear();
-                self.core.interrupt(Interruption::Disconnected);
+                self.core.interrupt();
             }
             Step::Connect if !self.is_connected || !self.is_watched => {
                 self.is_connected = true;

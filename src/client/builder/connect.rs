@@ -11,6 +11,7 @@ use super::super::dialer::Dialer;
 use super::super::handle::Client;
 use super::super::home::Home;
 use super::super::supervisor::Source;
+use super::super::watching::Watching;
 use super::super::{hosts, node_data, path, validity};
 use super::ClientBuilder;
 use crate::error::{Error, Result};
@@ -40,8 +41,14 @@ impl ClientBuilder {
     /// # Errors
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid.
     pub fn connect_lazily(self, connect_string: &str) -> Result<Client> {
+        self.start_own(connect_string).map(Client::new)
+    }
+
+    /// Starts a client with sessions of its own.
+    pub(in crate::client) fn start_own(self, connect_string: &str) -> Result<Arc<Core>> {
         let hosts = Arc::new(hosts::validate(connect_string, self.is_encrypted)?);
         self.validate_identity()?;
+        let settings = self.clone();
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
         let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
         let session_timeout = self.session_timeout;
@@ -50,6 +57,7 @@ impl ClientBuilder {
             origin,
             home,
             Source::Own { dialer: Box::new(Dialer::new(connector, hosts)), session_timeout },
+            Some(settings),
         )
     }
 
@@ -70,10 +78,10 @@ impl ClientBuilder {
                 "no tokio runtime is running here; call this on the runtime that the session was created on"
                     .into(),
         })?;
-        self.start(origin, Home::of(runtime), Source::Adopted(zookeeper))
+        self.start(origin, Home::of(runtime), Source::Adopted(zookeeper), None).map(Client::new)
     }
 
-    fn start(self, origin: Origin, home: Home, source: Source) -> Result<Client> {
+    fn start(self, origin: Origin, home: Home, source: Source, own: Option<Self>) -> Result<Arc<Core>> {
         self.validate(&source)?;
         if let Origin::Own { connect_string: hosts, .. } = &origin
             && self.is_authenticated
@@ -99,7 +107,7 @@ impl ClientBuilder {
             compresses: self.compresses,
             labels: self.labels,
         };
-        Ok(Client::new(Core::start(config, home, self.identity, source)))
+        Ok(Core::start(config, home, self.identity, source, Watching::new(own)))
     }
 
     /// Only for a session of our own: an adopted one has the identities that its owner gave it.

@@ -2,12 +2,9 @@
 
 mod confirm;
 mod connectivity;
-mod post;
 mod reads;
 mod reply;
-mod set_watch;
 mod tree_watch;
-mod trees;
 mod watcher;
 mod writes;
 
@@ -15,15 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use zookeeper_client as zk;
 
 pub(super) use self::connectivity::Connectivity;
 pub(crate) use self::reads::Read;
-pub(crate) use self::tree_watch::{TreeEvent, TreeWatch};
-use self::trees::Trees;
+pub(crate) use self::tree_watch::TreeWatch;
+use self::tree_watch::TreeWatches;
 pub(crate) use self::watcher::Watcher;
 pub(crate) use self::writes::NewNode;
 use super::connection::Connection;
@@ -55,9 +51,7 @@ pub(crate) struct Session {
     tells_no_dates: AtomicBool,
     /// The turns of requests that may be very many.
     turns: Semaphore,
-    trees: Arc<Trees>,
-    /// Where requests are finished whose callers have gone.
-    runtime: Option<Handle>,
+    tree_watches: TreeWatches,
     requests: Requests,
 }
 
@@ -77,8 +71,7 @@ impl Session {
             connectivity: watch::Sender::new(Connectivity::Down(0)),
             tells_no_dates: AtomicBool::new(false),
             turns: Semaphore::new(AT_ONCE),
-            trees: Arc::default(),
-            runtime: Handle::try_current().ok(),
+            tree_watches: TreeWatches::default(),
             requests: Requests::default(),
         }
     }

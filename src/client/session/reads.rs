@@ -8,8 +8,6 @@ use tokio::time::sleep;
 use zookeeper_client as zk;
 
 use super::reply::lost;
-use super::set_watch::SetWatch;
-use super::trees::{OneShot, Setting};
 use super::{Session, Watcher};
 use crate::failure::Failure;
 use crate::meters::Request;
@@ -100,17 +98,8 @@ impl Session {
     /// Reads the data of a node, and watches the node for its deletion or a change of its data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
         let connection = self.connected_for(Request::GetData)?;
-        let one_shot = match self.trees.watch_node(path) {
-            Setting::Server(one_shot) => one_shot,
-            Setting::Local(local) => {
-                let (data, stat) = connection.zookeeper().get_data(path).await.map_err(lost)?;
-                return Ok((data, stat, Watcher::local(local, &connection)));
-            }
-        };
-        let sent = (connection.clone(), path.to_owned());
-        let watching = async move { sent.0.zookeeper().get_and_watch_data(&sent.1).await };
-        let ((data, stat, watcher), one_shot) = self.set_watch(watching, one_shot).await?;
-        Ok((data, stat, Watcher::new(watcher, &connection, one_shot)))
+        let (data, stat, watcher) = connection.zookeeper().get_and_watch_data(path).await.map_err(lost)?;
+        Ok((data, stat, Watcher::new(watcher, &connection)))
     }
 
     /// Reads and watches as [`watch_data`](Self::watch_data) does, again and again while there is no connection. Takes
@@ -145,37 +134,15 @@ impl Session {
     /// servers need no permission for that, but do not report the event without it; others (3.9.5) answer `NoAuth`.
     pub(crate) async fn watch_stat(&self, path: &str) -> Result<(Option<zk::Stat>, Watcher), zk::Error> {
         let connection = self.connected_for(Request::Exists)?;
-        let one_shot = match self.trees.watch_node(path) {
-            Setting::Server(one_shot) => one_shot,
-            Setting::Local(local) => {
-                let stat = connection.zookeeper().check_stat(path).await.map_err(lost)?;
-                return Ok((stat, Watcher::local(local, &connection)));
-            }
-        };
-        let sent = (connection.clone(), path.to_owned());
-        let watching = async move { sent.0.zookeeper().check_and_watch_stat(&sent.1).await };
-        let ((stat, watcher), one_shot) = self.set_watch(watching, one_shot).await?;
-        Ok((stat, Watcher::new(watcher, &connection, one_shot)))
+        let (stat, watcher) = connection.zookeeper().check_and_watch_stat(path).await.map_err(lost)?;
+        Ok((stat, Watcher::new(watcher, &connection)))
     }
 
     /// Lists the children, and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
         let connection = self.connected_for(Request::List)?;
-        let one_shot = self.trees.watch_children(path);
-        let sent = (connection.clone(), path.to_owned());
-        let watching = async move { sent.0.zookeeper().list_and_watch_children(&sent.1).await };
-        let ((children, watcher), one_shot) = self.set_watch(watching, one_shot).await?;
-        Ok((children, Watcher::new(watcher, &connection, one_shot)))
-    }
-
-    /// Makes a request for a one-shot watch. If the caller gives up, the watch is removed when the reply has come, and
-    /// is accounted for until then.
-    async fn set_watch<T: Send + 'static>(
-        &self,
-        request: impl Future<Output = Result<T, zk::Error>> + Send + Sync + 'static,
-        one_shot: OneShot,
-    ) -> Result<(T, OneShot), zk::Error> {
-        SetWatch::new(request, one_shot, self.runtime.clone()).await.map_err(lost)
+        let (children, watcher) = connection.zookeeper().list_and_watch_children(path).await.map_err(lost)?;
+        Ok((children, Watcher::new(watcher, &connection)))
     }
 
     /// Reads several nodes in one request. Each has an outcome of its own.

@@ -1,72 +1,71 @@
 //! A persistent watch on a node and everything below it.
 
-use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use zookeeper_client as zk;
+use tokio::runtime::Handle;
+use tokio::sync::RwLock;
+use zookeeper_client::{self as zk, EventType};
 
+use super::super::connection::Server;
 use super::Session;
 use super::reply::lost;
-use super::trees::Registered;
 use crate::meters::Request;
-
-/// How many events are thrown away in one go while the watch cannot be removed.
-const EVENTS_AT_ONCE: usize = 1000;
 
 /// A persistent watch on a node and everything below it, on one connection. It reports each creation, deletion and
 /// change of data until the connection ends. Then it must be set again, and everything be read again:
 /// `zookeeper-client` does not set it again, and no server tells what has happened in between.
 ///
-/// Poll it all the time: one-shot watches on its node are told by it. [Retire](Self::retire) it rather than drop it.
+/// For sessions without one-shot watches only. Before ZooKeeper 3.9, a server knows one kind of watch for each path of
+/// a connection (ZOOKEEPER-4466): a watch of one kind may end one of the other, and no event tells of it.
 #[derive(Debug)]
 pub(crate) struct TreeWatch {
-    registered: Registered,
-    has_told_displaced: bool,
+    /// `None` when it is being dropped.
+    watcher: Option<zk::PersistentWatcher>,
+    /// Not the connection: holding it would keep the session from ending.
+    server: Server,
+    being_set: BeingSet,
+    runtime: Option<Handle>,
 }
 
-/// What a [`TreeWatch`] reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TreeEvent {
-    /// A node was created or deleted, or its data changed.
-    Node(zk::WatchedEvent),
-    /// A one-shot watch of this session may have ended this one: set it again, and read again. Reported once.
-    Displaced,
-    /// The connection has ended.
-    Ended,
-}
+/// Held for reading while a watch is being set. Dropping the last watch on a path removes it at the server, and would
+/// remove one that is just being set on the same path.
+type BeingSet = Arc<RwLock<()>>;
+
+/// The persistent watches of a session.
+#[derive(Debug, Default)]
+pub(super) struct TreeWatches(BeingSet);
 
 impl TreeWatch {
-    /// Polls for the next event. In the order of the server, and never later than a reply that came after it.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
-        let post = self.registered.post();
-        match post.poll(cx) {
-            Poll::Ready(Some(event)) => Poll::Ready(TreeEvent::Node(event)),
-            Poll::Ready(None) => Poll::Ready(TreeEvent::Ended),
-            Poll::Pending if !self.has_told_displaced && post.is_displaced() => {
-                self.has_told_displaced = true;
-                Poll::Ready(TreeEvent::Displaced)
+    /// Polls for the next event; `None` if the connection has ended. In the order of the server, and never later than a
+    /// reply that came after it.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<zk::WatchedEvent>> {
+        let Some(watcher) = &mut self.watcher else { return Poll::Ready(None) };
+        let next = || catch_unwind(AssertUnwindSafe(|| pin!(watcher.changed()).poll(cx)));
+        match self.server.while_it_lasts(next) {
+            Some(Ok(Poll::Ready(event))) if event.event_type != EventType::Session => {
+                Poll::Ready(Some(event))
             }
-            Poll::Pending => Poll::Pending,
+            Some(Ok(Poll::Pending)) => Poll::Pending,
+            _ => Poll::Ready(None),
         }
     }
+}
 
-    /// Removes the watch, as soon as there is no one-shot watch of the session on its path: that would be removed with
-    /// it, or keep it from being removed.
-    pub(crate) async fn retire(mut self) {
-        poll_fn(|cx| {
-            for _ in 0..EVENTS_AT_ONCE {
-                let polled = self.poll(cx);
-                if polled == Poll::Ready(TreeEvent::Ended) || self.registered.remove() {
-                    return Poll::Ready(());
-                }
-                if polled.is_pending() {
-                    return Poll::Pending;
-                }
-            }
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
+impl Drop for TreeWatch {
+    fn drop(&mut self) {
+        let Some(watcher) = self.watcher.take() else { return };
+        if let Ok(_none_is_being_set) = self.being_set.clone().try_write() {
+            drop(watcher);
+        } else if let Some(runtime) = &self.runtime {
+            let being_set = self.being_set.clone();
+            runtime.spawn(async move {
+                let _none_is_being_set = being_set.write().await;
+                drop(watcher);
+            });
+        }
     }
 }
 
@@ -77,14 +76,15 @@ impl Session {
     /// [`Unimplemented`](zk::Error::Unimplemented) from servers before 3.6, and as every request.
     ///
     /// # Cancel safety
-    /// Run it to its end: a watch that is given up is removed when its reply arrives, and may take one-shot watches on
-    /// the same path with it.
+    /// Run it to its end: a watch that is given up is removed when its reply arrives, and may take others on the same
+    /// path with it.
     pub(crate) async fn watch_tree(&self, path: &str) -> Result<TreeWatch, zk::Error> {
+        let being_set = self.tree_watches.0.clone();
+        let _setting = being_set.read().await;
         let connection = self.connected_for(Request::Watch)?;
-        let registered = self.trees.register(path);
         let mode = zk::AddWatchMode::PersistentRecursive;
         let watcher = connection.zookeeper().watch(path, mode).await.map_err(lost)?;
-        registered.post().set(watcher, connection.server().clone());
-        Ok(TreeWatch { registered, has_told_displaced: false })
+        let (server, being_set) = (connection.server().clone(), being_set.clone());
+        Ok(TreeWatch { watcher: Some(watcher), server, being_set, runtime: Handle::try_current().ok() })
     }
 }

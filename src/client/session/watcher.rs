@@ -10,38 +10,22 @@ use futures_util::FutureExt;
 use zookeeper_client::{self as zk, EventType};
 
 use super::super::connection::{Connection, Server};
-use super::post::Local;
-use super::trees::OneShot;
 
 /// A watch. Reports a change, or the end of the connection, after which the watch must be set again. Dropping it
 /// removes the watch.
 pub(crate) struct Watcher {
-    event: Event,
+    event: Pin<Box<dyn Future<Output = EventType> + Send + Sync>>,
     /// Not the connection: holding it would keep the session from ending.
     server: Server,
     seen: Option<EventType>,
-    /// Dropped after the event, which removes the watch. `None` if the server does not have the watch.
-    one_shot: Option<OneShot>,
-}
-
-enum Event {
-    /// The server has the watch.
-    Server(Pin<Box<dyn Future<Output = EventType> + Send + Sync>>),
-    /// A persistent watch tells.
-    Local(Local),
 }
 
 impl Watcher {
-    pub(super) fn new(watcher: zk::OneshotWatcher, connection: &Connection, one_shot: OneShot) -> Self {
+    pub(super) fn new(watcher: zk::OneshotWatcher, connection: &Connection) -> Self {
         // An adopted session may be served by another runtime than the client's.
         let event = AssertUnwindSafe(watcher.changed()).catch_unwind();
         let event = event.map(|event| event.map_or(EventType::Session, |event| event.event_type));
-        let event = Event::Server(Box::pin(event));
-        Self { event, server: connection.server().clone(), seen: None, one_shot: Some(one_shot) }
-    }
-
-    pub(super) fn local(local: Local, connection: &Connection) -> Self {
-        Self { event: Event::Local(local), server: connection.server().clone(), seen: None, one_shot: None }
+        Self { event: Box::pin(event), server: connection.server().clone(), seen: None }
     }
 
     /// Waits for the event.
@@ -58,15 +42,9 @@ impl Watcher {
             return Poll::Ready(seen);
         }
         let Self { event, server, .. } = self;
-        let event = match event {
-            Event::Server(event) => server.while_it_lasts(|| event.as_mut().poll(cx)),
-            Event::Local(local) => Some(local.poll(cx)),
-        };
+        let event = server.while_it_lasts(|| event.as_mut().poll(cx));
         let event = ready!(event.unwrap_or(Poll::Ready(EventType::Session)));
         self.seen = Some(event);
-        if let Some(one_shot) = self.one_shot.take() {
-            one_shot.spend();
-        }
         Poll::Ready(event)
     }
 
