@@ -96,15 +96,3 @@ async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();
 }
-
-#[tokio::test]
-async fn no_watch_is_left_on_an_adopted_session() {
-    let server = empty_server().await;
-    let own = bystander(&server).await;
-    create(&own, "/r", b"").await;
-    let client = Client::from_zookeeper(own.clone()).unwrap();
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    within(cache.wait_current()).await.unwrap();
-    client.close().await;
-    eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
-}

@@ -1,5 +1,6 @@
 //! Caches of nodes.
 
+mod beside_others;
 mod current;
 mod ending;
 mod following;

@@ -3,7 +3,9 @@
 use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{MemoryServer, TestingServer};
-use zk_recipes::{Client, CloseMode, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Semaphore};
+use zk_recipes::{
+    Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Semaphore,
+};
 use zookeeper_client as zk;
 
 use super::{Reader, create, shows};
@@ -96,22 +98,37 @@ async fn a_cache_that_ends_takes_no_other_watch_along() {
     }
 }
 
-/// A session that the user's own client connects, again and again.
+/// Where its servers are is not known.
 #[tokio::test]
-async fn an_adopted_session_is_followed() {
+async fn a_client_with_an_adopted_session_has_no_caches() {
+    let server = empty_server().await;
+    let client = Client::from_zookeeper(bystander(&server).await).unwrap();
+    let refused = Cache::new(&client, "/r", CacheOptions::tree()).unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "client", .. }), "{refused}");
+}
+
+/// All caches of a client share a second session, which ends with the client.
+#[tokio::test]
+async fn caches_of_a_client_share_a_second_session() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    create(&zookeeper, "/r", b"").await;
-    let proxy = zk_recipes::testing::FaultProxy::start(&server).await.unwrap();
-    let own = zk::Client::connect(&proxy.connect_string()).await.unwrap();
-    let client = Client::from_zookeeper(own).unwrap();
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    within(cache.wait_current()).await.unwrap();
-    for number in 0..5_u8 {
-        proxy.cut();
-        zookeeper.set_data("/r", &[number], None).await.unwrap();
-        shows(&cache, "/r", Some(&[number])).await;
-        create(&zookeeper, &format!("/r/{number}"), &[number]).await;
-        shows(&cache, &format!("/r/{number}"), Some(&[number])).await;
+    let sessions = async || {
+        let connections = server.four_letter_word("cons").await.unwrap();
+        connections.lines().filter(|line| line.contains("sid=0x")).count()
+    };
+    let before = sessions().await;
+    let client = connect(&server).await;
+    assert_eq!(sessions().await, before + 1);
+    let caches = ["/a", "/b", "/a"].map(|path| Cache::new(&client, path, CacheOptions::tree()).unwrap());
+    for cache in &caches {
+        within(cache.wait_current()).await.unwrap();
     }
+    assert_eq!(sessions().await, before + 2);
+    // One of two on the same path goes; the other one is told all the same.
+    let [one, other, two] = caches;
+    drop((one, other));
+    create(&zookeeper, "/a", b"1").await;
+    shows(&two, "/a", Some(b"1")).await;
+    client.close().await;
+    assert_eq!(sessions().await, before, "the end of the second one is awaited, too");
 }
