@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::clock::seconds;
+use crate::contested::Contested;
 use crate::history::Section;
-use crate::stage::{Contested, Library};
+use crate::stage::Library;
 use crate::trouble;
 use crate::verdict::{Conflict, Verdict};
 

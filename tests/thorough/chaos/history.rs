@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use crate::stage::{Contested, Participant};
+use crate::contested::Contested;
+use crate::stage::Participant;
 
 /// One hold of one worker: a task of a client of ours, or a thread of a peer. All times are of the shared clock.
 #[derive(Debug)]

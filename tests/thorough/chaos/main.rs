@@ -6,7 +6,9 @@
 //!
 //! The peers are those of the interoperation tests; without them our clients are among themselves.
 
+mod aim;
 mod clock;
+mod contested;
 mod figures;
 mod history;
 mod ours;
@@ -31,12 +33,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
+use crate::aim::Locks;
+use crate::contested::Contested;
+use crate::installed::Generation;
 use crate::run::Crew;
-use crate::stage::{Contested, Stage};
+use crate::stage::Stage;
 use crate::support::{ephemerals_below, eventually};
 use crate::trouble::Trouble;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+
+const KAZOO_CLIENTS: usize = 2;
 
 const LONGEST_HOLD: Duration = Duration::from_millis(5);
 
@@ -54,7 +61,7 @@ fn main() {
     let seconds =
         std::env::var("CHAOS_SECONDS").map_or(30, |seconds| seconds.parse().expect("a number of seconds"));
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let stage = Stage::set().await;
+        let stage = Stage::set(Generation::Current, KAZOO_CLIENTS).await;
         self_check::detects_saboteurs(&stage).await;
         compete(&stage, Duration::from_secs(seconds)).await;
         leave(stage).await;
@@ -65,7 +72,7 @@ fn main() {
 async fn compete(stage: &Stage, duration: Duration) {
     let mut crew = hire(stage).await;
     let run = crew.run.clone();
-    let trouble = Trouble::for_all_on(stage, run.clone());
+    let trouble = Trouble::new(stage.participants(), Locks::new(stage, run.clone()));
     let mut left_behind = 0;
     let working = async {
         let end = CancellationToken::new();

@@ -7,9 +7,10 @@ use tokio::time::{Instant, sleep};
 use zk_recipes::{Client, Error, InterProcessLock, InterProcessMutex, LockGuard, ReadWriteLock};
 
 use crate::clock;
+use crate::contested::Contested;
 use crate::history::{Proof, Section};
 use crate::run::Run;
-use crate::stage::{Contested, Participant};
+use crate::stage::Participant;
 use crate::{LONGEST_HOLD, LONGEST_WAIT};
 
 pub(crate) struct Worker {

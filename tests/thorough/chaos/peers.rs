@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::LONGEST_HOLD;
+use crate::contested::Contested;
 use crate::history::{Proof, Section};
 use crate::peer::Actor;
 use crate::run::Run;
-use crate::stage::{Contested, Participant};
+use crate::stage::Participant;
 
 pub(crate) struct Worker {
     pub(crate) name: Arc<str>,

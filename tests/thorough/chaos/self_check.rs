@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::contested::Contested;
 use crate::ours;
 use crate::peers;
 use crate::run::Crew;
-use crate::stage::{Contested, Library, Stage};
+use crate::stage::{Library, Stage};
 use crate::support::BOUND;
 use crate::verdict::{Conflict, judge};
 

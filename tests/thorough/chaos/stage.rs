@@ -1,4 +1,5 @@
 //! The server and all who take part.
+#![allow(dead_code, reason = "each test target uses a part")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -15,25 +16,6 @@ use crate::support::{builder, bystander};
 use crate::{SESSION_TIMEOUT, clock};
 
 const OUR_CLIENTS: usize = 4;
-const KAZOO_CLIENTS: usize = 2;
-
-/// What all want.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Contested {
-    Mutex,
-    ReadWrite,
-}
-
-impl Contested {
-    pub(crate) const ALL: [Self; 2] = [Self::Mutex, Self::ReadWrite];
-
-    pub(crate) fn path(self) -> &'static str {
-        match self {
-            Self::Mutex => "/chaos/mutex",
-            Self::ReadWrite => "/chaos/read-write",
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
@@ -86,12 +68,15 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Peers are on it if they are installed.
-    pub(crate) async fn set() -> Self {
+    /// Peers are on it if they are installed, and then the server is that of one of them.
+    pub(crate) async fn set(server: Generation, kazoo_clients: usize) -> Self {
         let generations = [Generation::Debian, Generation::Current].map(Peers::if_installed);
         let builder = TestingServer::builder();
         let builder = match &generations {
-            [Some(_), Some(current)] => builder.class_path(&current.class_path),
+            [Some(debian), Some(current)] => builder.class_path(match server {
+                Generation::Debian => &debian.class_path,
+                Generation::Current => &current.class_path,
+            }),
             _ => builder,
         };
         let server = builder.start().await.unwrap();
@@ -102,7 +87,7 @@ impl Stage {
             for (name, generation) in [("curator-5.4", debian), ("curator-5.9", current)] {
                 peers.push(peer(&server, name.to_owned(), Library::Curator, generation).await);
             }
-            for number in 0..KAZOO_CLIENTS {
+            for number in 0..kazoo_clients {
                 peers.push(peer(&server, format!("kazoo-{number}"), Library::Kazoo, current).await);
             }
         }

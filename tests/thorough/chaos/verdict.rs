@@ -11,8 +11,9 @@ use std::fmt;
 
 use crate::SESSION_TIMEOUT;
 use crate::clock::seconds;
+use crate::contested::Contested;
 use crate::history::{Kill, Section};
-use crate::stage::{Contested, Library};
+use crate::stage::Library;
 
 /// Two who were inside at once, or in the wrong order.
 #[derive(Debug)]

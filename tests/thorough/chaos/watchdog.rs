@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::SESSION_TIMEOUT;
+use crate::aim::{first_in, kill_session};
+use crate::contested::Contested;
 use crate::history::History;
-use crate::stage::{Contested, Stage};
+use crate::stage::Stage;
 use crate::support::children;
-use crate::trouble::{first_in, kill_session};
 
 /// No outage keeps the node of a live holder longer: it ends with the session, or the holder connects again, for which
 /// Curator takes a second.
