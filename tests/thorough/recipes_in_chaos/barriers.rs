@@ -11,7 +11,6 @@ use zk_recipes::barriers::DoubleBarrier;
 use zk_recipes::{Client, Error};
 
 use crate::run::Run;
-use crate::support::session_id;
 use crate::trouble::pause;
 use crate::{LONGEST_WAIT, clock};
 
@@ -30,7 +29,8 @@ pub(crate) struct Passage {
     pub(crate) leaves: Option<u64>,
     /// When all had left, as it was told.
     pub(crate) left: Option<u64>,
-    /// It was told that it was lost, or would not have been told.
+    /// It was told that it was lost, or would not have been told, or it has come again in another session: the others need
+    /// not wait for it.
     pub(crate) is_lost: bool,
     /// The others were in without it, since its session had ended when they let each other in, or it had given up.
     pub(crate) is_stranded: bool,
@@ -101,7 +101,7 @@ async fn pass(client: &Client, barrier: DoubleBarrier, is_patient: bool, togethe
     let mut passage = Passage::default();
     pause(0..20).await;
     let path = barrier.path().to_owned();
-    let session = timeout(LONGEST_WAIT, session_id(client)).await.expect("there is a session");
+    let session = timeout(LONGEST_WAIT, session_of(client)).await.expect("there is a session");
     let mut gave_up = false;
     let entered = {
         let entering = async {
@@ -119,27 +119,23 @@ async fn pass(client: &Client, barrier: DoubleBarrier, is_patient: bool, togethe
                 }
             }
         };
+        // Nothing else excuses it: whoever was not let in was one of those who let each other in.
         let stranded = async {
             together.is_over().await;
-            let now = timeout(LONGEST_WAIT, session_id(client)).await.expect("there is a session");
+            while is_patient && session_of(client).await == session {
+                sleep(LAST_WAIT / 10).await;
+            }
             sleep(LAST_WAIT).await;
-            now
         };
         let mut entering = Box::pin(entering);
-        let first = tokio::select! {
+        tokio::select! {
             biased;
-            entered = &mut entering => Ok(entered),
-            now = stranded => Err(now),
-            () = sleep(LONGEST_WAIT) => panic!("{path}: somebody waits for ever to enter"),
-        };
-        match first {
-            Ok(entered) => Some(entered),
-            Err(now) if now == session && is_patient => {
-                // Nothing excuses it: it was one of those who were let in.
-                let entered = timeout(LONGEST_WAIT, entering).await;
-                Some(entered.unwrap_or_else(|_| panic!("{path}: somebody was left behind")))
+            entered = &mut entering => Some(entered),
+            () = stranded => None,
+            () = sleep(LONGEST_WAIT) => {
+                let there = client.zookeeper().await.unwrap().list_children(&path).await;
+                panic!("{path}: somebody waits for ever to enter, beside {there:?}")
             }
-            Err(_) => None,
         }
     };
     let Some(entered) = entered else {
@@ -147,6 +143,8 @@ async fn pass(client: &Client, barrier: DoubleBarrier, is_patient: bool, togethe
         return passage;
     };
     passage.entered = Some(clock::now());
+    let now = timeout(LONGEST_WAIT, session_of(client)).await.expect("there is a session");
+    passage.is_lost = now != session;
     pause(0..20).await;
     passage.leaves = Some(clock::now());
     if fastrand::u8(..8) == 0 {
@@ -163,4 +161,14 @@ async fn pass(client: &Client, barrier: DoubleBarrier, is_patient: bool, togethe
     }
     together.goes();
     passage
+}
+
+/// It may end at any moment.
+async fn session_of(client: &Client) -> i64 {
+    loop {
+        match client.zookeeper().await {
+            Ok(zookeeper) => return zookeeper.session_id().0,
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
 }

@@ -48,6 +48,11 @@ impl Kind {
         }
     }
 
+    /// Whether clients compete for some of them.
+    fn is_contested(self) -> bool {
+        matches!(self, Self::Member | Self::Node(NodeMode::Ephemeral))
+    }
+
     fn any() -> Self {
         let node = Self::Node;
         let kinds = [
@@ -97,17 +102,10 @@ impl Ours {
         String::from_utf8(data).unwrap()
     }
 
-    /// The node, and its path, as its client knows it.
-    fn node(&self) -> Option<(String, Node)> {
-        let state = match self {
+    fn state(&self) -> NodeState {
+        match self {
             Self::Member(member) => member.state(),
             Self::Node(node) => node.state(),
-        };
-        match state {
-            NodeState::Present { path, czxid } => {
-                Some((path, Node { data: self.data(), created: Some(czxid) }))
-            }
-            _ => None,
         }
     }
 
@@ -134,10 +132,25 @@ pub(crate) struct Living {
 }
 
 impl Living {
-    /// What of ours must be there. `None` while a node is not there as far as its client knows.
+    /// What of ours must be there. `None` while a node is not there as far as its client knows, unless another one of ours
+    /// is there instead, or if two are at one path.
     pub(crate) fn ours(&self) -> Option<Nodes> {
         let ours = self.ours.lock().unwrap();
-        ours.iter().map(Ours::node).collect()
+        let mut nodes = Nodes::new();
+        let mut taken = Vec::new();
+        for kept in &*ours {
+            match kept.state() {
+                NodeState::Present { path, czxid } => {
+                    let node = Node { data: kept.data(), created: Some(czxid) };
+                    if nodes.insert(path, node).is_some() {
+                        return None;
+                    }
+                }
+                NodeState::Blocked(Error::NodeTaken { path, .. }) => taken.push(path),
+                _ => return None,
+            }
+        }
+        taken.iter().all(|path| nodes.contains_key(path)).then_some(nodes)
     }
 
     /// What of the peers must be there.
@@ -173,7 +186,11 @@ pub(crate) async fn keep(client: Client, root: String, name: Arc<str>, living: A
     let mut number = 0;
     while !run.is_over() {
         let kind = Kind::any();
-        let id = format!("{name}.{}.{number}", kind.letter());
+        let is_contested = kind.is_contested() && fastrand::u8(..3) == 0;
+        let id = match is_contested {
+            true => format!("rust-any.{}.{}", kind.letter(), fastrand::u8(..2)),
+            false => format!("{name}.{}.{number}", kind.letter()),
+        };
         let start = Ours::start(kind, &client, &root, &id);
         let kept = if fastrand::u8(..6) == 0 {
             // Nothing must come of it.
@@ -193,13 +210,19 @@ pub(crate) async fn keep(client: Client, root: String, name: Arc<str>, living: A
                 number += 1;
                 continue;
             }
+            // By another client, or by this one.
+            Err(Error::NodeTaken { .. } | Error::InvalidArgument { .. }) if is_contested => {
+                pause(10..100).await;
+                continue;
+            }
             Err(error) => panic!("{id}: {error}"),
         };
         run.succeeded(&name);
         for data in 1..fastrand::usize(1..5) {
             let data = data.to_string();
             let set = kept.set(&data);
-            if fastrand::u8(..4) == 0 {
+            // Another one may have taken its place when its session ended.
+            if is_contested || fastrand::u8(..4) == 0 {
                 let _ = timeout(Duration::from_millis(fastrand::u64(..20)), set).await;
             } else {
                 run.within(&id, set).await.unwrap_or_else(|error| panic!("{id}: {error}"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::RwLock;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,9 @@ const REQUESTS: [Request; 7] = [
     Request::GetData,
     Request::GetChildren,
 ];
+
+/// How many requests are waited for at a time.
+const LOSERS: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
@@ -75,11 +79,11 @@ impl Trouble {
                     self.restart().await;
                 }
             },
-            async {
+            join_all((0..LOSERS).map(|_| async {
                 while end.run_until_cancelled(pause(10..200)).await.is_some() {
                     self.lose().await;
                 }
-            },
+            })),
             async {
                 while end.run_until_cancelled(pause(50..500)).await.is_some() {
                     self.meddle().await;
