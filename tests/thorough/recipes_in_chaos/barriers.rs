@@ -29,11 +29,12 @@ pub(crate) struct Passage {
     pub(crate) leaves: Option<u64>,
     /// When all had left, as it was told.
     pub(crate) left: Option<u64>,
-    /// It was told that it was lost, or would not have been told, or it has come again in another session: the others need
-    /// not wait for it.
+    /// It was told that it was lost, or would not have been told.
     pub(crate) is_lost: bool,
     /// The others were in without it, since its session had ended when they let each other in, or it had given up.
     pub(crate) is_stranded: bool,
+    /// Its session had ended since it came. Then it has come again, for which those who leave at that moment do not wait.
+    pub(crate) has_changed_session: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -144,7 +145,7 @@ async fn pass(client: &Client, barrier: DoubleBarrier, is_patient: bool, togethe
     };
     passage.entered = Some(clock::now());
     let now = timeout(LONGEST_WAIT, session_of(client)).await.expect("there is a session");
-    passage.is_lost = now != session;
+    passage.has_changed_session = now != session;
     pause(0..20).await;
     passage.leaves = Some(clock::now());
     if fastrand::u8(..8) == 0 {

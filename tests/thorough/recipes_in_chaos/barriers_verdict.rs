@@ -1,6 +1,6 @@
 //! Whether all have entered together, and left together.
 
-use crate::barriers::{MEMBERS, Round};
+use crate::barriers::{MEMBERS, Passage, Round};
 
 /// Returns the faults.
 pub(crate) fn judge(rounds: &[Round]) -> Vec<String> {
@@ -18,10 +18,25 @@ fn is_right(round: &Round) -> bool {
         let came = passages.iter().flat_map(|passage| &passage.came).filter(|came| **came < entered);
         came.count() >= MEMBERS
     };
-    // Whoever is in, and was not lost, has begun to leave when another one is told that all have left.
-    let all_have_left = |left| {
-        passages.iter().filter(|one| !one.is_lost).filter_map(|one| one.leaves).all(|leaves| leaves < left)
-    };
+    // Whoever is in has begun to leave when another one is told that all have left.
+    let all_have_left =
+        |left| passages.iter().filter(|one| must_be_awaited(one)).all(|one| one.leaves < Some(left));
     passages.iter().filter_map(|passage| passage.entered).all(all_had_come)
         && passages.iter().filter_map(|passage| passage.left).all(all_have_left)
+}
+
+/// Not one that was lost; nor one that has come again, since it may do so when the others have left already, but have not
+/// removed yet by what it is let in.
+fn must_be_awaited(passage: &Passage) -> bool {
+    passage.leaves.is_some() && !passage.is_lost && !passage.has_changed_session && passage.came.len() == 1
+}
+
+/// How many have come again when others had left already.
+pub(crate) fn late(rounds: &[Round]) -> usize {
+    let is_late = |round: &&Round| {
+        let left = round.passages.iter().filter_map(|passage| passage.left).min();
+        let came_again = round.passages.iter().filter(|one| !one.is_lost && !must_be_awaited(one));
+        came_again.filter_map(|one| one.leaves).any(|leaves| Some(leaves) > left && left.is_some())
+    };
+    rounds.iter().filter(is_late).count()
 }

@@ -6,7 +6,7 @@ use crate::numbers;
 use crate::outcome::Outcome;
 use crate::scene::Show;
 use crate::stage::Library;
-use crate::{servers, texts, trouble};
+use crate::{barriers_verdict, servers, texts, trouble};
 
 fn troubles(network: &trouble::Figures, servers: &servers::Figures) -> [(usize, &'static str); 8] {
     let count = |count: &AtomicUsize, what| (count.load(SeqCst), what);
@@ -63,9 +63,10 @@ pub(crate) fn print(network: &trouble::Figures, servers: &servers::Figures, show
     }
     println!(
         "{} texts, {} rounds of barriers: {together} members left together, {lost} were lost or dropped, {stranded} were \
-         left behind without their session",
+         left behind without their session; {} times one came again when others had left",
         show.texts.count(),
-        rounds.len()
+        rounds.len(),
+        barriers_verdict::late(&rounds)
     );
     let told: Vec<_> = show.caches.iter().map(|cache| (cache.told.load(SeqCst), cache.resets())).collect();
     println!(
