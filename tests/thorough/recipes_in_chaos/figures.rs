@@ -76,7 +76,7 @@ pub(crate) fn print(network: &trouble::Figures, servers: &servers::Figures, show
     println!("by peers, missing, wrong or left behind: {:?}", outcome.of_peers);
 }
 
-/// A run that did nothing shows nothing.
+/// A run that did nothing shows nothing. On a busy machine it does little.
 pub(crate) fn assert_enough(
     network: &trouble::Figures,
     servers: &servers::Figures,
@@ -90,12 +90,12 @@ pub(crate) fn assert_enough(
         }
     }
     let is_drawn = |outcome| matches!(outcome, numbers::Outcome::Drawn(_));
-    assert!(draws(show, Library::Ours, is_drawn).iter().all(|count| *count > 50));
-    assert!(appends(show, Library::Ours, texts::Outcome::Done) > 50);
+    assert!(draws(show, Library::Ours, is_drawn).iter().all(|count| *count > 20));
+    assert!(appends(show, Library::Ours, texts::Outcome::Done) > 20);
     if has_peers {
-        assert!(draws(show, Library::Curator, is_drawn)[..3].iter().all(|count| *count > 10));
-        assert!(appends(show, Library::Curator, texts::Outcome::Done) > 10);
+        assert!(draws(show, Library::Curator, is_drawn)[..3].iter().all(|count| *count > 2));
+        assert!(appends(show, Library::Curator, texts::Outcome::Done) > 2);
     }
-    assert!(show.rounds.0.lock().unwrap().len() > 10);
+    assert!(show.rounds.0.lock().unwrap().len() > 5);
     assert!(show.caches.iter().all(|cache| cache.told.load(SeqCst) > 50));
 }
