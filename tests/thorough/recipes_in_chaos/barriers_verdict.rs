@@ -20,22 +20,24 @@ fn is_right(round: &Round) -> bool {
     };
     // Whoever is in has begun to leave when another one is told that all have left.
     let all_have_left =
-        |left| passages.iter().filter(|one| must_be_awaited(one)).all(|one| one.leaves < Some(left));
+        |left| passages.iter().filter(|one| must_be_awaited(round, one)).all(|one| one.leaves < Some(left));
     passages.iter().filter_map(|passage| passage.entered).all(all_had_come)
         && passages.iter().filter_map(|passage| passage.left).all(all_have_left)
 }
 
-/// Not one that was lost; nor one that has come again, since it may do so when the others have left already, but have not
-/// removed yet by what it is let in.
-fn must_be_awaited(passage: &Passage) -> bool {
-    passage.leaves.is_some() && !passage.is_lost && !passage.has_changed_session && passage.came.len() == 1
+/// Not one that was lost; nor one that has come again in another session, since it may do so when the others have left
+/// already, but have not removed yet by what it is let in. If somebody gave up, what is not deleted yet may have counted, so
+/// that the others were let in and have left before the last one came.
+fn must_be_awaited(round: &Round, passage: &Passage) -> bool {
+    let has_anybody_given_up = round.passages.iter().any(|one| one.came.len() > 1);
+    passage.leaves.is_some() && !passage.is_lost && !passage.has_changed_session && !has_anybody_given_up
 }
 
 /// How many have come again when others had left already.
 pub(crate) fn late(rounds: &[Round]) -> usize {
     let is_late = |round: &&Round| {
         let left = round.passages.iter().filter_map(|passage| passage.left).min();
-        let came_again = round.passages.iter().filter(|one| !one.is_lost && !must_be_awaited(one));
+        let came_again = round.passages.iter().filter(|one| !one.is_lost && !must_be_awaited(round, one));
         came_again.filter_map(|one| one.leaves).any(|leaves| Some(leaves) > left && left.is_some())
     };
     rounds.iter().filter(is_late).count()
