@@ -133,7 +133,8 @@ impl Barrier {
     /// have been closed the whole time. With a time of zero, it waits for nothing but a look at the barrier.
     ///
     /// # Errors
-    /// Same as [`wait`](Self::wait); also [`Error::NotConnected`] if the servers have not answered in that time.
+    /// Same as [`wait`](Self::wait); also [`Error::NotConnected`] if there is no connection at the end of that time, or the
+    /// servers have not answered yet: the barrier may be open.
     ///
     /// # Cancel safety
     /// Cancel safe: no watch is left behind.
@@ -141,14 +142,14 @@ impl Barrier {
         if within.is_zero() {
             return Ok(!self.is_set().await?);
         }
-        let mut has_looked = false;
+        let mut is_known = false;
         let waiting = Box::pin(async {
-            let opened = self.opened_with(|| has_looked = true);
+            let opened = self.opened_with(|is_known_now| is_known = is_known_now);
             timeout(within, self.client.unless_closed(opened)).await
         });
         match self.client.at_home(waiting).await {
             Ok(opened) => opened.map(|()| true),
-            Err(_) if has_looked => Ok(false),
+            Err(_) if is_known => Ok(false),
             Err(_) => Err(self.client.not_connected(within)),
         }
     }
@@ -159,10 +160,11 @@ impl Barrier {
     }
 
     async fn opened(&self) -> Result<()> {
-        self.opened_with(|| {}).await
+        self.opened_with(|_| {}).await
     }
 
-    async fn opened_with(&self, mut has_looked: impl FnMut()) -> Result<()> {
+    /// Waits until the way is open, and shows whether it is known to be closed at the moment.
+    async fn opened_with(&self, mut is_known: impl FnMut(bool)) -> Result<()> {
         let mut waiting = Waiting::default();
         let mut failures = Failures::default();
         loop {
@@ -180,7 +182,7 @@ impl Barrier {
                 }
             };
             failures.reset();
-            has_looked();
+            is_known(true);
             if waiting.has_opened(czxid) {
                 return Ok(());
             }
@@ -190,6 +192,7 @@ impl Barrier {
                 // The watch would report it only at the end of the session.
                 () = self.client.disconnected() => {}
             }
+            is_known(false);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What the waiters at barriers conclude from what they see. No I/O, no clock.
 
+use std::iter;
+
 /// The name of the node by which members are let in. Every other child is a member.
 pub(super) const READY: &str = "ready";
 
@@ -22,69 +24,75 @@ impl Waiting {
 }
 
 /// Whether a member is let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// It is, and so is everyone else.
-    Ready,
-    /// There are enough members: whoever sees that lets all in.
-    Enough,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Admission<'a> {
+    /// It is.
+    In,
+    /// It is if it writes `ready` while this member is still there.
+    Join(&'a str),
+    /// All are if it creates `ready` while these members are still there.
+    Enough(Vec<&'a str>),
     /// It waits for others to come.
     Wait,
     /// Its own node is gone.
     Lost,
+    /// It depends on when the others came: `ready` was written before this member came, by this transaction.
+    Late(i64),
 }
 
-/// Decides about a member by the children of the barrier, listed after its own node was created. That `ready` was seen is
-/// the admission, however many members there are by then: some may have left already.
-pub(super) fn admission(is_ready: bool, children: &[String], own: &str, wanted: usize) -> Admission {
-    if is_ready || children.iter().any(|name| name == READY) {
-        return Admission::Ready;
-    }
-    if !children.iter().any(|name| name == own) {
-        return Admission::Lost;
-    }
-    // Nothing but members.
-    if children.len() >= wanted { Admission::Enough } else { Admission::Wait }
+/// Whether `ready`, last written by the transaction `opened`, lets in the member that came by the transaction `came`.
+///
+/// Each write of `ready` lets in all members that are there. So every member that is in came before the last write.
+pub(super) fn is_admitted(came: i64, opened: i64) -> bool {
+    came < opened
 }
 
-/// Returns the member that someone who leaves waits for: the first one, since Curator's first one leaves last. `None` if
-/// all have left.
-pub(super) fn next_to_leave(children: &[String]) -> Option<&str> {
-    children.iter().map(String::as_str).filter(|name| *name != READY).min()
+/// Decides about the member `own`, which came by the transaction `came`, when `ready` was last written by the transaction
+/// `opened`, and the children of the barrier were listed afterwards.
+pub(super) fn admission<'a>(
+    opened: Option<i64>,
+    children: &'a [String],
+    own: &'a str,
+    came: i64,
+    wanted: usize,
+) -> Admission<'a> {
+    match opened {
+        // However many there are: some may have left already.
+        Some(opened) if is_admitted(came, opened) => Admission::In,
+        _ if !children.iter().any(|name| name == own) => Admission::Lost,
+        Some(opened) => Admission::Late(opened),
+        None => if_enough(children.iter().map(String::as_str), own, wanted),
+    }
+}
+
+/// Decides about the member `own`, which came after `ready` was last written by the transaction `opened`, by the members and
+/// the transactions by which they came. While one that was let in is still there, the round goes on. Otherwise `ready` is
+/// stale: it was left behind, and these are the members of the next round.
+pub(super) fn late_admission<'a>(
+    opened: i64,
+    members: &'a [(String, i64)],
+    own: &'a str,
+    wanted: usize,
+) -> Admission<'a> {
+    match members.iter().find(|(_, came)| is_admitted(*came, opened)) {
+        Some((name, _)) => Admission::Join(name),
+        None => if_enough(members.iter().map(|(name, _)| name.as_str()), own, wanted),
+    }
+}
+
+fn if_enough<'a>(children: impl Iterator<Item = &'a str>, own: &'a str, wanted: usize) -> Admission<'a> {
+    let others = children.filter(|name| *name != READY && *name != own);
+    let counted: Vec<_> = iter::once(own).chain(others).take(wanted).collect();
+    if counted.len() == wanted { Admission::Enough(counted) } else { Admission::Wait }
+}
+
+/// Returns the members in the order in which someone who leaves waits for them: by name, since Curator's first one leaves
+/// last.
+pub(super) fn members_in_order(children: &[String]) -> impl Iterator<Item = &str> {
+    let mut members: Vec<_> = children.iter().map(String::as_str).filter(|name| *name != READY).collect();
+    members.sort_unstable();
+    members.into_iter()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    #[test]
-    fn a_barrier_that_was_set_again_has_been_open() {
-        let mut waiting = Waiting::default();
-        assert!(!waiting.has_opened(Some(7)) && !waiting.has_opened(Some(7)));
-        assert!(waiting.has_opened(Some(9)) && waiting.has_opened(None));
-        assert!(Waiting::default().has_opened(None), "there was none");
-    }
-
-    #[test]
-    fn members_are_let_in_together() {
-        let admission = |is_ready, children: &[&str]| admission(is_ready, &names(children), "b", 3);
-        assert_eq!(admission(false, &["a", "b"]), Admission::Wait);
-        assert_eq!(admission(false, &["a", "b", "c"]), Admission::Enough);
-        assert_eq!(admission(false, &["a", "b", "c", "d"]), Admission::Enough, "more may come");
-        assert_eq!(admission(false, &["a", "c", "d"]), Admission::Lost);
-        assert_eq!(admission(true, &["b"]), Admission::Ready, "the others have left already");
-        assert_eq!(admission(false, &["b", "ready"]), Admission::Ready);
-        assert_eq!(admission(true, &[]), Admission::Ready);
-    }
-
-    #[test]
-    fn who_leaves_waits_for_members_only() {
-        assert_eq!(next_to_leave(&names(&["c", "ready", "b"])), Some("b"));
-        assert_eq!(next_to_leave(&names(&["ready"])), None);
-        assert_eq!(next_to_leave(&[]), None);
-    }
-}
+mod tests;

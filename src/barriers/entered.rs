@@ -10,7 +10,8 @@ use zookeeper_client::{self as zk, EventType};
 
 use super::double_barrier::DoubleBarrier;
 use super::leaving::Leaving;
-use crate::client::{Client, EphemeralNode, Session, Watcher};
+use super::member::Member;
+use crate::client::{Client, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
 
 /// A member that has entered a [`DoubleBarrier`]. Dropping it leaves in the background, without waiting for the others.
@@ -19,7 +20,7 @@ use crate::error::{Error, LossReason, Result};
 pub struct Entered {
     barrier: DoubleBarrier,
     /// `None` once it leaves.
-    node: Option<EphemeralNode>,
+    member: Option<Member>,
     node_path: String,
     loss: watch::Receiver<Option<LossReason>>,
     /// Whether the end of the node is no loss.
@@ -27,10 +28,11 @@ pub struct Entered {
 }
 
 impl Entered {
-    pub(super) fn new(barrier: &DoubleBarrier, mut node: EphemeralNode) -> Self {
+    pub(super) fn new(barrier: &DoubleBarrier, mut member: Member) -> Self {
         let (sender, loss) = watch::channel(None);
         let leaves = Arc::new(AtomicBool::new(false));
         let client = barrier.client.detached();
+        let node = &mut member.node;
         let (session, path) = (node.session().clone(), node.path());
         let watcher = node.take_watch().map(|watch| watch.watcher);
         let (node_path, is_leaving) = (path.clone(), leaves.clone());
@@ -41,7 +43,7 @@ impl Entered {
                 sender.send_replace(Some(reason));
             }
         });
-        Self { barrier: barrier.clone(), node: Some(node), node_path, loss, leaves }
+        Self { barrier: barrier.clone(), member: Some(member), node_path, loss, leaves }
     }
 
     /// Waits until this member is lost, and returns how: its session has ended, or its node was deleted. The others do not
@@ -103,18 +105,18 @@ impl Entered {
         if let Some(reason) = self.loss() {
             return Err(lost(reason));
         }
-        let Some(node) = self.node.take() else { return Ok(()) };
+        let Some(member) = self.member.take() else { return Ok(()) };
         self.leaves.store(true, Ordering::SeqCst);
         let client = self.barrier.client.clone();
-        let session = node.session().clone();
-        let mut leaving = Leaving::new(&self.barrier, node);
+        let session = member.node.session().clone();
+        let mut leaving = Leaving::new(&self.barrier, member);
         let left = async {
             if !leaving.leave().await? {
                 let reason = if session.is_over() { LossReason::Expired } else { LossReason::Deleted };
                 return Err(lost(reason));
             }
             leaving.others_have_left().await?;
-            leaving.remove_ready().await
+            leaving.tidy().await
         };
         client.unless_closed(left).await
     }
@@ -122,10 +124,9 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let Some(node) = self.node.take() else { return };
+        let Some(member) = self.member.take() else { return };
         self.leaves.store(true, Ordering::SeqCst);
-        let mut leaving = Leaving::new(&self.barrier, node);
-        self.barrier.client.finish(async move { leaving.leave_for_good().await });
+        drop(Leaving::new(&self.barrier, member));
     }
 }
 

@@ -3,37 +3,64 @@
 use futures_util::future::join;
 use zookeeper_client::{self as zk, EventType};
 
-use super::decision::next_to_leave;
+use super::decision::{is_admitted, members_in_order};
 use super::double_barrier::DoubleBarrier;
-use crate::client::{EphemeralNode, Failures, Session, Watcher};
+use super::member::Member;
+use crate::client::{Failures, Session, Watcher, Write};
 use crate::error::Result;
 
-/// A member on its way out. Dropping it deletes its node in the background.
+/// A member on its way out. Dropping it leaves in the background.
 pub(super) struct Leaving {
     barrier: DoubleBarrier,
-    node: Option<EphemeralNode>,
-    /// The czxid of the node that has let the members in, which identifies the round.
-    round: Option<i64>,
+    member: Option<Member>,
+    round: Round,
+    is_tidy: bool,
+}
+
+/// The round that the member belongs to.
+#[derive(Clone, Copy)]
+struct Round {
+    /// The czxid of `ready`; `None` if someone has deleted it early.
+    ready: Option<i64>,
+    /// The transaction that has written `ready` last. The members of this round have come before it.
+    opened: i64,
 }
 
 impl Leaving {
-    pub(super) fn new(barrier: &DoubleBarrier, node: EphemeralNode) -> Self {
-        Self { barrier: barrier.detached(), node: Some(node), round: None }
+    pub(super) fn new(barrier: &DoubleBarrier, member: Member) -> Self {
+        let round = Round { ready: None, opened: i64::MAX };
+        Self { barrier: barrier.detached(), member: Some(member), round, is_tidy: false }
     }
 
-    /// Deletes the node of this member. Returns false if it was gone.
+    /// Deletes the node of this member, and finds out which members are of the same round. Returns false if it was gone.
     pub(super) async fn leave(&mut self) -> Result<bool> {
-        let Some(node) = self.node.take() else { return Ok(false) };
-        let session = node.session().clone();
+        let Some(member) = self.member.take() else { return Ok(false) };
+        let (client, ready) = (&self.barrier.client, &self.barrier.ready);
+        let session = member.node.session().clone();
+        let came = member.node.czxid().unwrap_or_default();
+        client.ready(&session).await;
         // Looked at before the delete, while this member is part of the round.
-        let (round, left) = join(session.stat(&self.barrier.ready), node.remove(())).await;
-        self.round = round.ok().flatten().map(|stat| stat.czxid);
-        left
+        let (seen, left) = join(session.stat(ready), member.remove()).await;
+        if !left? {
+            return Ok(false);
+        }
+        let (stat, unless_there) = match seen {
+            Ok(stat) => (stat, i64::MAX),
+            Err(_) => {
+                let looking =
+                    client.request("look for", ready, |session| async move { session.stat(ready).await });
+                // If it is gone by now, all members may have left, and those of the next round have come.
+                (looking.await?, came)
+            }
+        };
+        let opened = stat.map_or(unless_there, |stat| stat.mzxid);
+        self.round = Round { ready: stat.map(|stat| stat.czxid), opened };
+        Ok(true)
     }
 
-    /// Waits until no member is left.
-    pub(super) async fn others_have_left(&self) -> Result<()> {
-        let client = &self.barrier.client;
+    /// Waits until no member of this round is left.
+    pub(super) async fn others_have_left(&mut self) -> Result<()> {
+        let client = self.barrier.client.clone();
         let mut failures = Failures::default();
         loop {
             let session = client.session_under_policy().await?;
@@ -52,58 +79,51 @@ impl Leaving {
         }
     }
 
-    /// Lists the members, and watches one that has not left. Returns `None` if all have left.
-    async fn watch_next(&self, session: &Session) -> Result<Option<Watcher>, zk::Error> {
+    /// Lists the members, and watches one of this round that has not left. Returns `None` if all have left.
+    async fn watch_next(&mut self, session: &Session) -> Result<Option<Watcher>, zk::Error> {
+        let path = &self.barrier.path;
         loop {
-            let children = match session.list(&self.barrier.path).await {
+            // In this order: whoever has joined by the help of a member that is not listed any more, has written `ready`.
+            let (children, ready) = join(session.list(path), session.stat(&self.barrier.ready)).await;
+            let children = match children {
                 Err(zk::Error::NoNode) => return Ok(None),
                 children => children?,
             };
-            let Some(next) = next_to_leave(&children) else { return Ok(None) };
-            let next = format!("{}/{next}", self.barrier.path);
-            match session.watch_data(&next).await {
-                Ok((_, _, watcher)) => return Ok(Some(watcher)),
-                Err(zk::Error::NoNode) => {}
-                // The end of a node that may not be read is only seen in the list.
-                Err(zk::Error::NoAuth) => {
-                    let (children, mut watcher) = session.watch_list(&self.barrier.path).await?;
-                    if next_to_leave(&children).is_some() && watcher.seen() != Some(EventType::Session) {
+            if let Some(ready) = ready?.filter(|stat| self.round.ready == Some(stat.czxid)) {
+                // Others may have joined.
+                self.round.opened = ready.mzxid;
+            }
+            let mut has_left = false;
+            for name in members_in_order(&children) {
+                match session.watch_data(&self.barrier.child(name)).await {
+                    Ok((_, stat, watcher)) if is_admitted(stat.czxid, self.round.opened) => {
                         return Ok(Some(watcher));
                     }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Deletes the node that has let the members in, if it is still that of this round.
-    pub(super) async fn remove_ready(&self) -> Result<()> {
-        let Some(round) = self.round else { return Ok(()) };
-        let ready = &self.barrier.ready;
-        let removing = self.barrier.client.request("delete", ready, |session| async move {
-            match session.stat(ready).await? {
-                Some(stat) if stat.czxid == round => {
-                    match session.delete_version(ready, stat.version).await {
-                        Err(zk::Error::NoNode | zk::Error::BadVersion) => Ok(()),
-                        removed => removed,
+                    // It waits for the next round.
+                    Ok(_) => {}
+                    Err(zk::Error::NoNode) => has_left = true,
+                    // The end of a node that may not be read is only seen in the list.
+                    Err(zk::Error::NoAuth) => {
+                        let (now, mut watcher) = session.watch_list(path).await?;
+                        if now.iter().any(|now| now == name) && watcher.seen() != Some(EventType::Session) {
+                            return Ok(Some(watcher));
+                        }
+                        has_left = true;
                     }
+                    Err(error) => return Err(error),
                 }
-                Some(_) | None => Ok(()),
             }
-        });
-        removing.await
+            if !has_left {
+                return Ok(None);
+            }
+        }
     }
 
-    /// Leaves without waiting for others. Whoever is the last removes what has let the members in.
-    pub(super) async fn leave_for_good(&mut self) {
-        let Ok(true) = self.leave().await else { return };
-        let Ok(session) = self.barrier.client.session().await else { return };
-        if let Ok(children) = session.list(&self.barrier.path).await
-            && next_to_leave(&children).is_none()
-        {
-            // The others do it as well.
-            let _ = self.remove_ready().await;
-        }
+    /// Deletes `ready`, unless there are members.
+    pub(super) async fn tidy(&mut self) -> Result<()> {
+        tidy(&self.barrier).await?;
+        self.is_tidy = true;
+        Ok(())
     }
 
     async fn pause_after(&self, source: zk::Error, failures: &mut Failures) -> Result<()> {
@@ -113,4 +133,40 @@ impl Leaving {
         }
         failures.pause_after(error, self.barrier.client.retry_policy()).await
     }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        // The delete of the node is sent first.
+        drop(self.member.take());
+        if !self.is_tidy {
+            let barrier = self.barrier.clone();
+            self.barrier.client.finish(async move { tidy(&barrier).await });
+        }
+    }
+}
+
+/// Deletes `ready`, unless there are members. Members of the next round may come at any time.
+async fn tidy(barrier: &DoubleBarrier) -> Result<()> {
+    /// What the servers show as the owner of a container.
+    const CONTAINER: i64 = i64::MIN;
+    let DoubleBarrier { client, path, ready, .. } = barrier;
+    let tidying = client.request("delete", ready, |session| async move {
+        let (parent, seen) = join(session.stat(path), session.stat(ready)).await;
+        let (Some(parent), Some(seen)) = (parent?, seen?) else { return Ok(()) };
+        let deleted = if parent.ephemeral_owner == CONTAINER {
+            // The parent goes along, as it would a little later. That is refused as long as it has other children.
+            let writes = [ready, path].map(|path| Write::Delete { path, version: None });
+            session.commit(&writes).await.map(drop).map_err(zk::Error::from)
+        } else if members_in_order(&session.list(path).await?).next().is_none() {
+            session.delete_version(ready, seen.version).await
+        } else {
+            Ok(())
+        };
+        match deleted {
+            Err(zk::Error::NoNode | zk::Error::NotEmpty | zk::Error::BadVersion) => Ok(()),
+            deleted => deleted,
+        }
+    });
+    tidying.await
 }

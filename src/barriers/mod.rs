@@ -9,7 +9,10 @@ mod barrier;
 mod decision;
 mod double_barrier;
 mod entered;
+mod entering;
 mod leaving;
+mod member;
+mod opening;
 
 pub use self::barrier::Barrier;
 pub use self::double_barrier::DoubleBarrier;

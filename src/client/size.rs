@@ -48,7 +48,7 @@ fn fits(operations: impl IntoIterator<Item = usize>, chroot: &str) -> bool {
 impl Client {
     /// Whether the servers accept a request with operations of these sizes. They close the connection of a client
     /// that sends a larger one.
-    pub(super) fn fits(&self, operations: impl IntoIterator<Item = usize>) -> bool {
+    pub(crate) fn fits(&self, operations: impl IntoIterator<Item = usize>) -> bool {
         fits(operations, self.core.config.origin.chroot())
     }
 

@@ -254,6 +254,11 @@ impl EphemeralNode {
         NewNode { acl, path, numbered: number.is_none(), data: self.data() }
     }
 
+    /// Returns the full path with which the create is sent: that of the node, unless the server appends a number.
+    pub(crate) fn path_to_create(&self) -> String {
+        self.to_create().path
+    }
+
     /// Returns the data that the node is created with.
     pub(crate) fn data(&self) -> Cow<'_, [u8]> {
         self.form.data(&self.client)

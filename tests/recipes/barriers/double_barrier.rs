@@ -1,45 +1,16 @@
 //! `DoubleBarrier`.
 
-use std::time::Duration;
-
-use tokio::task::JoinHandle;
-use zk_recipes::barriers::{DoubleBarrier, Entered};
+use zk_recipes::barriers::DoubleBarrier;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
-use zk_recipes::{Client, Error, LossReason, Result};
+use zk_recipes::{Error, LossReason};
 use zookeeper_client as zk;
 
-use crate::support::*;
-
-const PATH: &str = "/barriers/d";
-const BRIEF: Duration = Duration::from_millis(300);
-
-fn barrier(client: &Client, members: usize) -> DoubleBarrier {
-    DoubleBarrier::new(client, PATH, members).unwrap()
-}
-
-fn enter_in_task(client: &Client, members: usize) -> JoinHandle<Result<Entered>> {
-    let barrier = barrier(client, members);
-    tokio::spawn(async move { barrier.enter().await })
-}
-
-fn leave_in_task(entered: Entered) -> JoinHandle<Result<()>> {
-    tokio::spawn(entered.leave())
-}
+use super::*;
 
 /// Waits until there is neither a member nor a watch.
 async fn nothing_left(server: &TestingServer, zookeeper: &zk::Client) {
     queue_of(zookeeper, PATH, 0).await;
     all_watches(server, 0).await;
-}
-
-/// Has all enter.
-async fn entered<const N: usize>(clients: &[Client; N]) -> Vec<Entered> {
-    let entering: Vec<_> = clients.iter().map(|client| enter_in_task(client, N)).collect();
-    let mut all = Vec::new();
-    for entering in entering {
-        all.push(within(entering).await.unwrap().unwrap());
-    }
-    all
 }
 
 #[tokio::test]
@@ -82,12 +53,12 @@ async fn who_gives_up_does_not_count() {
     let server = empty_server().await;
     let [one, two] = connect_many(&server).await;
     let zookeeper = bystander(&server).await;
-    assert!(within(barrier(&one, 2).enter_within(BRIEF)).await.unwrap().is_none());
+    assert!(within(double_barrier(&one, 2).enter_within(BRIEF)).await.unwrap().is_none());
     let dropped = enter_in_task(&one, 2);
     queue_of(&zookeeper, PATH, 1).await;
     dropped.abort();
     nothing_left(&server, &zookeeper).await;
-    assert!(within(barrier(&two, 2).enter_within(BRIEF)).await.unwrap().is_none());
+    assert!(within(double_barrier(&two, 2).enter_within(BRIEF)).await.unwrap().is_none());
     nothing_left(&server, &zookeeper).await;
     // A guard that is dropped leaves, and the last one tidies up.
     let clients = [one, two];

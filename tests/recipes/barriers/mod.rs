@@ -1,4 +1,51 @@
 //! Barriers.
 
 mod barrier;
+mod counted;
 mod double_barrier;
+mod rounds;
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_recipes::barriers::{DoubleBarrier, Entered};
+use zk_recipes::{Client, Result};
+
+use crate::support::*;
+
+/// That of double barriers.
+const PATH: &str = "/barriers/d";
+const BRIEF: Duration = Duration::from_millis(300);
+
+fn double_barrier(client: &Client, members: usize) -> DoubleBarrier {
+    DoubleBarrier::new(client, PATH, members).unwrap()
+}
+
+fn enter_in_task(client: &Client, members: usize) -> JoinHandle<Result<Entered>> {
+    let barrier = double_barrier(client, members);
+    tokio::spawn(async move { barrier.enter().await })
+}
+
+fn leave_in_task(entered: Entered) -> JoinHandle<Result<()>> {
+    tokio::spawn(entered.leave())
+}
+
+/// Has all enter.
+async fn entered<const N: usize>(clients: &[Client; N]) -> Vec<Entered> {
+    let entering: Vec<_> = clients.iter().map(|client| enter_in_task(client, N)).collect();
+    let mut all = Vec::new();
+    for entering in entering {
+        all.push(within(entering).await.unwrap().unwrap());
+    }
+    all
+}
+
+async fn disconnected(client: &Client) {
+    let mut connection = client.watch_connection();
+    within(connection.wait_for(|state| !state.is_connected())).await.unwrap();
+}
+
+async fn connected_again(client: &Client) {
+    let mut connection = client.watch_connection();
+    within(connection.wait_for(|state| state.is_connected())).await.unwrap();
+}

@@ -1,0 +1,150 @@
+//! The node of a member, which the client remembers until it is known to be gone.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::time::sleep;
+use zookeeper_client as zk;
+
+use crate::client::{Client, CreateOutcome, EphemeralNode, LONGEST_PAUSE, NodeForm, Session};
+use crate::error::Result;
+
+/// What the names of members say; Curator takes any name.
+const MARKER: &str = "member-";
+
+/// The node of a member. Dropping it deletes the node in the background. Until then, this client [knows](remains) that the
+/// node may exist, so that none of its later members is let in by that one.
+#[derive(Debug)]
+pub(super) struct Member {
+    // Dropped first: its delete is sent ahead of all others.
+    pub(super) node: EphemeralNode,
+    trace: Trace,
+}
+
+impl Member {
+    /// Prepares a member. Nothing is sent.
+    pub(super) fn new(client: &Client, session: &Arc<Session>, barrier: &Arc<str>) -> Self {
+        // The whole name is known before the create is sent, so that one request deletes the node whatever has become of
+        // the create.
+        let form = NodeForm { marker: Cow::Borrowed(MARKER), number: Some(0), data: None };
+        let node = EphemeralNode::new(client, session.clone(), barrier, form);
+        let client = client.detached();
+        let trace = Trace { path: node.path_to_create(), client, barrier: barrier.clone(), is_gone: true };
+        Self { node, trace }
+    }
+
+    /// Creates the node. See [`EphemeralNode::create`].
+    pub(super) async fn create(&mut self) -> Result<CreateOutcome, zk::Error> {
+        self.trace.remember(self.node.session());
+        let outcome = self.node.create().await;
+        if !matches!(outcome, Ok(CreateOutcome::Created | CreateOutcome::Unknown(_))) {
+            self.trace.is_gone = true;
+        }
+        outcome
+    }
+
+    /// Gives up the node, which is known to be gone.
+    pub(super) fn forget(mut self) {
+        self.trace.is_gone = true;
+        self.node.forget();
+    }
+
+    /// Deletes the node. See [`EphemeralNode::remove`].
+    pub(super) async fn remove(mut self) -> Result<bool> {
+        let session = self.node.session().clone();
+        let removed = self.node.remove(()).await;
+        // A session that is over for this client may still be alive at the servers.
+        self.trace.is_gone = removed.is_ok() && !session.is_over();
+        removed
+    }
+}
+
+/// Returns the paths of earlier members of this client that may still exist: they were given up, or belong to a session that
+/// was.
+pub(super) fn remains(client: &Client, barrier: &str) -> Vec<String> {
+    let roll = client.extension::<Roll>();
+    let members = roll.0.lock();
+    let Some(members) = members.get(barrier) else { return Vec::new() };
+    let gone = members.iter().filter(|(_, member)| member.is_given_up || member.session.is_over());
+    gone.map(|(path, _)| path.clone()).collect()
+}
+
+/// The nodes of members that may exist, by barrier and path.
+#[derive(Debug, Default)]
+struct Roll(Mutex<HashMap<Arc<str>, HashMap<String, Enrolled>>>);
+
+#[derive(Debug)]
+struct Enrolled {
+    session: Arc<Session>,
+    is_given_up: bool,
+}
+
+impl Roll {
+    fn strike(&self, barrier: &str, path: &str) {
+        let mut barriers = self.0.lock();
+        if let Some(members) = barriers.get_mut(barrier) {
+            members.remove(path);
+            if members.is_empty() {
+                barriers.remove(barrier);
+            }
+        }
+    }
+}
+
+/// What is remembered of a node.
+#[derive(Debug)]
+struct Trace {
+    client: Client,
+    barrier: Arc<str>,
+    path: String,
+    is_gone: bool,
+}
+
+impl Trace {
+    fn remember(&mut self, session: &Arc<Session>) {
+        self.is_gone = false;
+        let enrolled = Enrolled { session: session.clone(), is_given_up: false };
+        let roll = self.client.extension::<Roll>();
+        roll.0.lock().entry(self.barrier.clone()).or_default().insert(self.path.clone(), enrolled);
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let roll = self.client.extension::<Roll>();
+        if self.is_gone {
+            roll.strike(&self.barrier, &self.path);
+            return;
+        }
+        if let Some(member) =
+            roll.0.lock().get_mut(&self.barrier).and_then(|members| members.get_mut(&self.path))
+        {
+            member.is_given_up = true;
+        }
+        let (client, barrier) = (self.client.clone(), self.barrier.clone());
+        let path = std::mem::take(&mut self.path);
+        self.client.spawn(async move {
+            // The client has ended if this fails, and its memory with it.
+            let _ = client.unless_closed(delete_for_good(&client, &path)).await;
+            roll.strike(&barrier, &path);
+        });
+    }
+}
+
+/// Deletes a node on the current session, or a later one, however long it takes.
+async fn delete_for_good(client: &Client, path: &str) -> Result<()> {
+    loop {
+        let deleting = client.request("delete", path, |session| async move {
+            match session.delete(path).await {
+                Err(zk::Error::NoNode) => Ok(()),
+                deleted => deleted,
+            }
+        });
+        match deleting.await {
+            Err(error) if error.is_retryable() => sleep(LONGEST_PAUSE).await,
+            deleted => return deleted,
+        }
+    }
+}

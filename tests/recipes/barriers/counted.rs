@@ -1,0 +1,132 @@
+//! Which members of a `DoubleBarrier` count: each once, and only those that are there.
+
+use std::pin::pin;
+
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::{Acl, AuthId, ConnectionState, Permission};
+
+use super::*;
+
+#[tokio::test]
+async fn who_tries_again_at_once_is_not_two() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    for polls in 1..4 {
+        let barrier = DoubleBarrier::new(&client, &format!("{PATH}/{polls}"), 2).unwrap();
+        // The path exists.
+        assert!(within(barrier.enter_within(BRIEF)).await.unwrap().is_none());
+        assert!(poll_times(barrier.enter(), polls).await.is_none());
+        let alone = within(barrier.enter_within(BRIEF)).await.unwrap();
+        assert!(alone.is_none(), "let in alone after an attempt that was dropped after {polls} polls");
+    }
+}
+
+// A try that is too short for the server, and another one.
+#[tokio::test]
+async fn who_tries_again_at_a_slow_server_is_not_two() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let barrier = double_barrier(&client, 2);
+    assert!(within(barrier.enter_within(BRIEF)).await.unwrap().is_none());
+    proxy.set_traffic(Traffic::pass().delay(BRIEF / 3));
+    assert!(within(barrier.enter_within(BRIEF / 2)).await.unwrap().is_none());
+    let alone = within(barrier.enter_within(5 * BRIEF)).await.unwrap();
+    assert!(alone.is_none(), "let in alone");
+}
+
+// A session that the client has given up, since the servers were down, may still be alive there.
+#[tokio::test]
+async fn a_member_that_comes_again_is_not_two() {
+    let bounds = (Duration::from_secs(2), Duration::from_secs(20));
+    let mut server =
+        TestingServer::builder().session_timeout_bounds(bounds.0, bounds.1).start().await.unwrap();
+    let builder = builder().session_timeout(Duration::from_secs(4));
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connected(builder, &proxy.connect_string()).await;
+    let zookeeper = bystander(&server).await;
+    let waiting = enter_in_task(&client, 2);
+    let before = queue_of(&zookeeper, PATH, 1).await.remove(0);
+    drop(zookeeper);
+    server.kill().await.unwrap();
+    let mut connection = client.watch_connection();
+    within(connection.wait_for(|state| matches!(state, ConnectionState::Lost))).await.unwrap();
+    // The requests that end the session that was given up come later than those of the member; here, they are lost.
+    let _late: Vec<_> = (0..10).map(|_| proxy.intercept(Request::Other(-11), Fate::LoseRequest)).collect();
+    server.restart().await.unwrap();
+    connected_again(&client).await;
+    let zookeeper = bystander(&server).await;
+    eventually("it comes again, without its old node", async || {
+        let children = children(&zookeeper, PATH).await;
+        assert!(!children.iter().any(|name| name == "ready"), "let in alone: {children:?}");
+        (children.len() == 1 && children[0] != before).then_some(())
+    })
+    .await;
+    assert!(!waiting.is_finished());
+}
+
+// The list of members is old by the time that it is used.
+#[tokio::test]
+async fn who_has_given_up_does_not_count_for_one_that_is_polled_late() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (one, late) = (connect(&server).await, connect_through(&proxy).await);
+    let given_up = enter_in_task(&one, 2);
+    queue_of(&zookeeper, PATH, 1).await;
+    let late = double_barrier(&late, 2);
+    let mut entering = pin!(late.enter());
+    let replies = proxy.replies_seen();
+    // Its requests are sent, and answered.
+    assert!(poll_once(&mut entering).is_pending());
+    queue_of(&zookeeper, PATH, 2).await;
+    eventually("the replies are there", async || (proxy.replies_seen() >= replies + 3).then_some(())).await;
+    // The task is busy with something else. Meanwhile, the other one gives up: nobody has let it in.
+    given_up.abort();
+    queue_of(&zookeeper, PATH, 1).await;
+    let alone = tokio::time::timeout(BRIEF, &mut entering).await;
+    assert!(alone.is_err(), "let in alone: {alone:?}");
+    let other = enter_in_task(&one, 2);
+    let _entered = within(entering).await.unwrap();
+    let _other = within(other).await.unwrap().unwrap();
+}
+
+// It cannot be known.
+#[tokio::test]
+async fn who_gives_up_without_a_connection_counts_until_its_session_ends() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let (away, other) = (connect_through(&proxy).await, connect(&server).await);
+    let barrier_of_away = double_barrier(&away, 2);
+    let entering = tokio::spawn(async move {
+        barrier_of_away.enter_within(Duration::from_secs(1)).await.map(|entered| entered.is_some())
+    });
+    queue_of(&zookeeper, PATH, 1).await;
+    proxy.set_traffic(Traffic::black_hole());
+    assert_eq!(within(entering).await.unwrap(), Ok(false), "it has given up");
+    let counted = within(double_barrier(&other, 2).enter_within(BRIEF)).await.unwrap();
+    // The leave waits for the end of that session.
+    within(counted.expect("counted").leave()).await.unwrap();
+    let alone = within(double_barrier(&other, 2).enter_within(BRIEF)).await.unwrap();
+    assert!(alone.is_none());
+}
+
+// They cannot be checked by each other.
+#[tokio::test]
+async fn members_that_may_not_be_read_count() {
+    let server = empty_server().await;
+    let private = async |who: &str| {
+        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+        let builder = builder().auth("digest", format!("{who}:secret"));
+        let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
+        connected(builder, &server.connect_string()).await
+    };
+    let clients = [private("one").await, private("other").await];
+    for _ in 0..2 {
+        let mut all = entered(&clients).await;
+        let leaving = leave_in_task(all.remove(0));
+        within(all.remove(0).leave()).await.unwrap();
+        within(leaving).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,260 @@
+//! The rounds of a `DoubleBarrier`: nobody is let in by members that have left.
+
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
+use zookeeper_client as zk;
+
+use super::*;
+
+/// Nobody is let in alone once all have left; and two are.
+async fn assert_next_round_waits(server: &TestingServer) {
+    let [one, other] = connect_many(server).await;
+    let alone = within(double_barrier(&one, 2).enter_within(BRIEF)).await.unwrap();
+    assert!(alone.is_none(), "a single member was let into a barrier for two");
+    within(async { tokio::join!(leave_after_entering(&one), leave_after_entering(&other)) }).await;
+}
+
+async fn leave_after_entering(client: &Client) {
+    double_barrier(client, 2).enter().await.unwrap().leave().await.unwrap();
+}
+
+async fn no_members(zookeeper: &zk::Client, path: &str) {
+    eventually("all members go", async || {
+        children(zookeeper, path).await.iter().all(|name| name == "ready").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_leaves_while_not_connected_is_not_waited_for() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let clients = [connect_through(&proxy).await, connect_through(&proxy).await];
+    let all = entered(&clients).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    for client in &clients {
+        disconnected(client).await;
+    }
+    let mut leaving: Vec<_> = all.into_iter().map(|entered| Box::pin(entered.leave())).collect();
+    for leaving in &mut leaving {
+        assert!(poll_once(leaving).is_pending());
+    }
+    proxy.refuse_connections(false).unwrap();
+    assert_eq!(within(futures_util::future::join_all(leaving)).await, [Ok(()), Ok(())]);
+    assert!(children(&zookeeper, PATH).await.is_empty(), "`ready` is left");
+    assert_next_round_waits(&server).await;
+}
+
+#[tokio::test]
+async fn who_leaves_as_the_connection_is_lost_tidies_up() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = connect_through(&proxy).await;
+    for fate in [Fate::LoseRequest, Fate::LoseReply] {
+        for lost in 0..6 {
+            let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
+            let lost = proxy.intercept_after(lost, fate);
+            within(entered.leave()).await.unwrap();
+            lost.release();
+            assert!(children(&zookeeper, PATH).await.is_empty(), "`ready` is left");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_leave_that_is_dropped_tidies_up() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let client = connect(&server).await;
+    for polls in 1..5 {
+        let path = format!("{PATH}/{polls}");
+        let barrier = DoubleBarrier::new(&client, &path, 1).unwrap();
+        let entered = within(barrier.enter()).await.unwrap();
+        let _left = poll_times(entered.leave(), polls).await;
+        queue_of(&zookeeper, &path, 0).await;
+    }
+}
+
+// Only what is empty and a container is deleted with `ready`.
+#[tokio::test]
+async fn a_path_that_was_made_to_stay_stays() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let clients = connect_many::<2>(&server).await;
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.mkdir(PATH, &persistent).await.unwrap();
+    let (_, before) = zookeeper.get_data(PATH).await.unwrap();
+    for _ in 0..2 {
+        let mut all = entered(&clients).await;
+        let leaving = leave_in_task(all.remove(0));
+        within(all.remove(0).leave()).await.unwrap();
+        within(leaving).await.unwrap().unwrap();
+        let (children, stat) = zookeeper.get_children(PATH).await.unwrap();
+        assert_eq!((children, stat.czxid), (Vec::new(), before.czxid));
+    }
+}
+
+#[tokio::test]
+async fn members_that_are_dropped_during_an_outage_let_nobody_in() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let clients = [connect_through(&proxy).await, connect_through(&proxy).await];
+    let all = entered(&clients).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    for client in &clients {
+        disconnected(client).await;
+    }
+    drop(all);
+    // Longer than the client goes on with what nobody waits for.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    proxy.refuse_connections(false).unwrap();
+    no_members(&zookeeper, PATH).await;
+    assert_next_round_waits(&server).await;
+}
+
+#[tokio::test]
+async fn members_that_die_let_nobody_in() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let clients = connect_many::<2>(&server).await;
+    let _all = entered(&clients).await;
+    for client in &clients {
+        kill_session(client).await.unwrap();
+    }
+    no_members(&zookeeper, PATH).await;
+    assert_next_round_waits(&server).await;
+}
+
+#[tokio::test]
+async fn members_that_are_dropped_with_their_clients_let_nobody_in() {
+    for closes in [false, true] {
+        let server = empty_server().await;
+        let zookeeper = bystander(&server).await;
+        let clients = connect_many::<2>(&server).await;
+        drop(entered(&clients).await);
+        if closes {
+            futures_util::future::join_all(clients.iter().map(Client::close)).await;
+        }
+        drop(clients);
+        no_members(&zookeeper, PATH).await;
+        assert_next_round_waits(&server).await;
+    }
+}
+
+#[test]
+fn threads_that_end_let_nobody_in() {
+    use zk_recipes::blocking;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(empty_server());
+    let client = blocking::Client::from(runtime.block_on(connect(&server)));
+    let entered = blocking::barriers::DoubleBarrier::new(&client, PATH, 1).unwrap().enter().unwrap();
+    drop(entered);
+    drop(client);
+    runtime.block_on(async {
+        no_members(&bystander(&server).await, PATH).await;
+        assert_next_round_waits(&server).await;
+        drop(server);
+    });
+}
+
+// All give up as the last one comes: `ready` is there, and nobody is in.
+#[tokio::test]
+async fn members_that_all_give_up_let_nobody_in() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let (proxy_of_one, proxy_of_other) =
+        (FaultProxy::start(&server).await.unwrap(), FaultProxy::start(&server).await.unwrap());
+    let (one, other) = (connect_through(&proxy_of_one).await, connect_through(&proxy_of_other).await);
+    let first = enter_in_task(&one, 2);
+    queue_of(&zookeeper, PATH, 1).await;
+    all_watches(&server, 2).await;
+    // Neither hears in time that the last one has come.
+    proxy_of_one.set_traffic(Traffic::black_hole());
+    let second = enter_in_task(&other, 2);
+    let created = proxy_of_other.intercept_after(3, Fate::HoldReply);
+    within(created.happened()).await;
+    queue_of(&zookeeper, PATH, 3).await;
+    first.abort();
+    second.abort();
+    assert!(first.await.unwrap_err().is_cancelled() && second.await.unwrap_err().is_cancelled());
+    created.release();
+    proxy_of_one.set_traffic(Traffic::pass());
+    no_members(&zookeeper, PATH).await;
+    assert_next_round_waits(&server).await;
+}
+
+// The others leave while one is not in yet, and do not wait for it; then it gives up.
+#[tokio::test]
+async fn the_last_one_that_gives_up_lets_nobody_in() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let clients = connect_many::<2>(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let late = connect_through(&proxy).await;
+    let all = entered(&clients).await;
+    let held = proxy.intercept(Request::Exists, Fate::HoldReply);
+    let entering = enter_in_task(&late, 2);
+    within(held.happened()).await;
+    queue_of(&zookeeper, PATH, 4).await;
+    drop(all);
+    queue_of(&zookeeper, PATH, 2).await;
+    entering.abort();
+    assert!(entering.await.unwrap_err().is_cancelled());
+    held.release();
+    no_members(&zookeeper, PATH).await;
+    assert_next_round_waits(&server).await;
+}
+
+// The round goes on as long as one member is in, whether it came in time or late.
+#[tokio::test]
+async fn who_comes_while_a_member_is_in_joins_it() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let clients = connect_many::<2>(&server).await;
+    let late = connect_many::<2>(&server).await;
+    let all = entered(&clients).await;
+    let mut last = within(enter_in_task(&late[0], 2)).await.unwrap().unwrap();
+    drop(all);
+    for round in 1..4 {
+        queue_of(&zookeeper, PATH, 2).await;
+        let next = within(enter_in_task(&late[round % 2], 2)).await.unwrap().unwrap();
+        drop(std::mem::replace(&mut last, next));
+    }
+    // Who leaves waits for those that have joined.
+    let joined = within(enter_in_task(&late[0], 2)).await.unwrap().unwrap();
+    let leaving = leave_in_task(last);
+    queue_of(&zookeeper, PATH, 2).await;
+    assert!(!leaving.is_finished());
+    within(joined.leave()).await.unwrap();
+    within(leaving).await.unwrap().unwrap();
+    assert_next_round_waits(&server).await;
+}
+
+// Otherwise both would wait: one for the others to leave, the other for others to come.
+#[tokio::test]
+async fn who_leaves_does_not_wait_for_the_next_round() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let clients = [connect_through(&proxy).await, connect(&server).await];
+    let mut all = entered(&clients).await;
+    let _dies = all.pop();
+    let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+    let leaving = leave_in_task(all.remove(0));
+    within(held.happened()).await;
+    kill_session(&clients[1]).await.unwrap();
+    no_members(&zookeeper, PATH).await;
+    let waiting = enter_in_task(&connect(&server).await, 2);
+    queue_of(&zookeeper, PATH, 2).await;
+    held.release();
+    within(leaving).await.unwrap().unwrap();
+    assert!(!waiting.is_finished());
+    let entered = within(enter_in_task(&clients[0], 2)).await.unwrap().unwrap();
+    drop(within(waiting).await.unwrap().unwrap());
+    within(entered.leave()).await.unwrap();
+    queue_of(&zookeeper, PATH, 0).await;
+}
