@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 
 /// A barrier that lets a number of processes in when all of them have come, and out when all of them want to leave. More
-/// than that number may enter, also later, as long as not all have left.
+/// than that number may enter, also later, while a member is in.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -32,17 +32,29 @@ use crate::error::{Error, Result};
 /// # }
 /// ```
 ///
-/// # One path for each round
-/// The members are let in by a node `ready`, which the last ones to leave delete. Whoever enters before that, for the next
-/// round, belongs to the round before and is let in at once. It also stays if all members die. So give each round a path
-/// of its own, such as by a date or a number.
+/// # Rounds
+/// The members are let in by a node `ready`. Whoever enters while a member is in joins that round, and is let in at once.
+/// When all members have left or are lost, the next ones to enter wait for each other, even if `ready` was left behind. So
+/// a path can be used for one round after the other.
+///
+/// A member does not choose its round: one that is meant for the next round joins the present one if it comes before all
+/// have left. If that matters, give each round a path of its own, such as by a date or a number.
+///
+/// # Who counts
+/// Each member counts once, and only while its node exists. A member that gives up deletes its node; without a connection,
+/// it counts until its session has expired.
+///
+/// If the session of a member ends after it was counted and before it has seen `ready`, it comes again: it joins the others
+/// if one of them is still in, and else waits for the next round.
 ///
 /// # Cost
 /// Entering takes one round trip, and one more for the member that lets the others in; the others hear of it by an event.
-/// Leaving takes a round trip, and then at least another and an event.
+/// A member that comes late, or finds a `ready` that was left behind, needs two more. Leaving takes a round trip, and then
+/// at least another and an event.
 ///
 /// Sources: Curator's `DistributedDoubleBarrier`, with the same nodes. There, a member that gives up stays in the count, a
-/// short interruption may let a single member in, and `leave` may return before the last one has left.
+/// short interruption or a `ready` that was left behind may let a single member in, and `leave` may return before the last
+/// one has left.
 #[derive(Clone, Debug)]
 #[must_use = "a barrier does nothing until it is entered"]
 pub struct DoubleBarrier {
@@ -83,15 +95,15 @@ impl DoubleBarrier {
     /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// The node of this member is deleted: it does not count any more.
+    /// The node of this member is deleted in the background, and does not count any more once the servers have received
+    /// that: without a connection, when its session has expired. It never counts for later members of this client.
     pub async fn enter(&self) -> Result<Entered> {
         let letting_in = async { Ok(Entered::new(self, self.let_in().await?)) };
         self.client.unless_closed(letting_in).await
     }
 
     /// Enters as [`enter`](Self::enter) does, and gives up after `within`. Returns `None` then; the node of this member is
-    /// deleted, so that it does not count any more. If the last of the others comes at that very moment, it may still have
-    /// been counted.
+    /// deleted in the background. If the last of the others comes before that, it may still be counted.
     ///
     /// # Errors
     /// Same as [`enter`](Self::enter).

@@ -70,9 +70,9 @@ impl Entered {
         &self.node_path
     }
 
-    /// Leaves the barrier, and waits until all members have left. The node of this member is deleted at once.
+    /// Leaves the barrier, and waits until all members of this round have left. The node of this member is deleted at once.
     ///
-    /// The wait outlasts lost connections and ended sessions.
+    /// The wait outlasts lost connections and ended sessions. It does not include those who wait for the next round.
     ///
     /// # Errors
     /// - [`Error::MemberLost`]: this member was lost before; the others may have left earlier. It does not wait for them.
@@ -81,7 +81,7 @@ impl Entered {
     /// - [`Error::Closed`]: the client is closed.
     ///
     /// # Cancel safety
-    /// This member leaves in the background.
+    /// This member leaves in the background, without waiting for the others.
     pub async fn leave(mut self) -> Result<()> {
         self.try_to_leave().await
     }
@@ -92,7 +92,7 @@ impl Entered {
     /// Same as [`leave`](Self::leave).
     ///
     /// # Cancel safety
-    /// This member leaves in the background.
+    /// Same as [`leave`](Self::leave).
     pub async fn leave_within(mut self, within: Duration) -> Result<bool> {
         let client = self.barrier.client.clone();
         // Boxed, and with the timers of the client: the caller may have none.

@@ -179,7 +179,7 @@ impl Entered {
         self.inner.node_path()
     }
 
-    /// Leaves the barrier, blocking the thread until all have left. The blocking version of
+    /// Leaves the barrier, blocking the thread until all members of this round have left. The blocking version of
     /// [`Entered::leave`](crate::barriers::Entered::leave).
     ///
     /// # Errors

@@ -65,6 +65,45 @@ async fn a_member_that_comes_again_is_not_two() {
     assert!(!waiting.is_finished());
 }
 
+// The same for one that was in, and whose value is still kept.
+#[tokio::test]
+async fn a_member_that_is_lost_and_comes_again_is_not_two() {
+    let mut server = TestingServer::builder()
+        .session_timeout_bounds(Duration::from_secs(2), Duration::from_secs(20))
+        .start()
+        .await
+        .unwrap();
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connected(builder().session_timeout(Duration::from_secs(4)), &proxy.connect_string()).await;
+    let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
+    server.kill().await.unwrap();
+    within(entered.lost()).await;
+    let _late: Vec<_> = (0..10).map(|_| proxy.intercept(Request::Other(-11), Fate::LoseRequest)).collect();
+    server.restart().await.unwrap();
+    connected_again(&client).await;
+    let alone = within(double_barrier(&client, 2).enter_within(BRIEF)).await.unwrap();
+    assert!(alone.is_none(), "let in by the node of its earlier session");
+    assert!(entered.loss().is_some());
+}
+
+#[tokio::test]
+async fn members_that_are_gone_are_forgotten() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let barrier = double_barrier(&client, 2);
+    eventually("nothing is deleted any more", async || {
+        assert!(within(barrier.enter_within(BRIEF)).await.unwrap().is_none());
+        queue_of(&zookeeper, PATH, 0).await;
+        tokio::time::sleep(BRIEF).await;
+        proxy.take_requests();
+        assert!(within(barrier.enter_within(BRIEF)).await.unwrap().is_none());
+        (proxy.take_requests().first() == Some(&Request::Create)).then_some(())
+    })
+    .await;
+}
+
 // The list of members is old by the time that it is used.
 #[tokio::test]
 async fn who_has_given_up_does_not_count_for_one_that_is_polled_late() {

@@ -200,7 +200,7 @@ async fn it_takes_few_requests() {
     proxy.take_requests();
     let entered = within(enter_in_task(&client, 2)).await.unwrap().unwrap();
     let requests: Vec<_> = proxy.take_requests().into_iter().take(4).collect();
-    let expected = [Request::Create, Request::Exists, Request::GetChildren, Request::Create];
+    let expected = [Request::Create, Request::Exists, Request::GetChildren, Request::Multi];
     assert_eq!(requests, expected, "and then the watches");
     let leaving = leave_in_task(within(waiting).await.unwrap().unwrap());
     within(entered.leave()).await.unwrap();
