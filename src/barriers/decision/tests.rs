@@ -143,7 +143,8 @@ impl Play {
                 }
             }
             (State::Joins(other), _) => match self.opened {
-                Some(_) if self.is_there(&other) => {
+                Some(opened) if self.is_there(&other) => {
+                    assert!(self.members.iter().any(|(_, came)| is_admitted(*came, opened)), "alone");
                     self.opened = Some(self.zxid);
                     State::In
                 }

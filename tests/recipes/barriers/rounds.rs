@@ -234,6 +234,26 @@ async fn who_comes_while_a_member_is_in_joins_it() {
     assert_next_round_waits(&server).await;
 }
 
+#[tokio::test]
+async fn who_leaves_waits_for_those_that_join_meanwhile() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let clients = connect_many::<3>(&server).await;
+    let first = enter_in_task(&clients[0], 2);
+    let second = within(enter_in_task(&clients[1], 2)).await.unwrap().unwrap();
+    let leaving = leave_in_task(within(first).await.unwrap().unwrap());
+    queue_of(&zookeeper, PATH, 2).await;
+    all_watches(&server, 2).await;
+    let joined = within(enter_in_task(&clients[2], 2)).await.unwrap().unwrap();
+    drop(second);
+    queue_of(&zookeeper, PATH, 2).await;
+    // It waits for the one that has joined, which watches itself as well.
+    all_watches(&server, 2).await;
+    assert!(!leaving.is_finished());
+    within(joined.leave()).await.unwrap();
+    within(leaving).await.unwrap().unwrap();
+}
+
 // Otherwise both would wait: one for the others to leave, the other for others to come.
 #[tokio::test]
 async fn who_leaves_does_not_wait_for_the_next_round() {
