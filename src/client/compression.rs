@@ -17,13 +17,23 @@ const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 /// Returns the data of a node as it was before compression; `None` if it is not compressed.
 pub(crate) fn decompressed(data: &[u8]) -> Option<Vec<u8>> {
-    if !data.starts_with(GZIP_MAGIC) {
+    decompressed_to(data, LONGEST)
+}
+
+/// The same; `None` also if it has more than so many bytes.
+pub(crate) fn decompressed_to(data: &[u8], longest: usize) -> Option<Vec<u8>> {
+    if !is_gzip(data) {
         return None;
     }
     let mut plain = Vec::new();
-    let mut decoder = MultiGzDecoder::new(data).take(LONGEST as u64 + 1);
+    let mut decoder = MultiGzDecoder::new(data).take(longest as u64 + 1);
     let length = decoder.read_to_end(&mut plain).ok()?;
-    (length <= LONGEST).then_some(plain)
+    (length <= longest).then_some(plain)
+}
+
+/// Whether the data begin as gzip does.
+pub(crate) fn is_gzip(data: &[u8]) -> bool {
+    data.starts_with(GZIP_MAGIC)
 }
 
 pub(crate) fn compressed(data: &[u8]) -> Vec<u8> {

@@ -48,6 +48,8 @@ pub(crate) use self::board::Board;
 pub use self::builder::ClientBuilder;
 pub(crate) use self::clock::Moment;
 pub(crate) use self::compression::{compressed, decompressed};
+#[cfg(feature = "discovery")]
+pub(crate) use self::compression::{decompressed_to, is_gzip};
 pub(crate) use self::deletes::{DeleteTogether, Deletes};
 pub use self::handle::Client;
 pub use self::health::ClientHealth;

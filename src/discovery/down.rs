@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::instance::{Identity, ServiceInstance};
+
 /// When a [`ServiceProvider`](super::ServiceProvider) leaves out an instance for which errors were
 /// [reported](super::ServiceProvider::note_error).
 ///
@@ -26,27 +28,59 @@ impl Default for DownInstancePolicy {
 /// The errors that were reported.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
-    /// By the id of the instance: since when, and how many.
-    of: HashMap<String, (Instant, u32)>,
+    /// By the id of the instance.
+    of: HashMap<String, Vec<ErrorsOfOne>>,
+}
+
+#[derive(Debug)]
+struct ErrorsOfOne {
+    instance: Identity,
+    since: Instant,
+    count: u32,
 }
 
 impl Errors {
-    pub(super) fn note(&mut self, id: &str, policy: DownInstancePolicy, now: Instant) {
+    pub(super) fn note<T>(
+        &mut self,
+        instance: &ServiceInstance<T>,
+        policy: DownInstancePolicy,
+        now: Instant,
+    ) {
         self.forget(policy, now);
-        let (_, errors) = self.of.entry(id.to_owned()).or_insert((now, 0));
-        *errors = errors.saturating_add(1);
+        let of_id = self.of.entry(instance.id.clone()).or_default();
+        match of_id.iter_mut().find(|errors| errors.instance.is_of(instance)) {
+            Some(errors) => errors.count = errors.count.saturating_add(1),
+            None => of_id.push(ErrorsOfOne { instance: Identity::of(instance), since: now, count: 1 }),
+        }
     }
 
     /// Whether the instance is left out.
-    pub(super) fn is_down(&self, id: &str, policy: DownInstancePolicy, now: Instant) -> bool {
-        self.of.get(id).is_some_and(|(since, errors)| {
-            now.saturating_duration_since(*since) < policy.timeout && *errors >= policy.errors.max(1)
+    pub(super) fn is_down<T>(
+        &self,
+        instance: &ServiceInstance<T>,
+        policy: DownInstancePolicy,
+        now: Instant,
+    ) -> bool {
+        let of_id = self.of.get(&instance.id).map(Vec::as_slice).unwrap_or_default();
+        of_id.iter().any(|errors| {
+            errors.instance.is_of(instance)
+                && !errors.are_over(policy, now)
+                && errors.count >= policy.errors.max(1)
         })
     }
 
     /// So that what is remembered is bounded by the errors of the last time-out.
     fn forget(&mut self, policy: DownInstancePolicy, now: Instant) {
-        self.of.retain(|_, (since, _)| now.saturating_duration_since(*since) < policy.timeout);
+        self.of.retain(|_, of_id| {
+            of_id.retain(|errors| !errors.are_over(policy, now));
+            !of_id.is_empty()
+        });
+    }
+}
+
+impl ErrorsOfOne {
+    fn are_over(&self, policy: DownInstancePolicy, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= policy.timeout
     }
 }
 
@@ -54,29 +88,53 @@ impl Errors {
 mod tests {
     use super::*;
 
+    fn instance(id: &str) -> ServiceInstance {
+        ServiceInstance::new("orders").id(id)
+    }
+
     #[test]
     fn an_instance_is_down_from_the_threshold_until_the_time_is_over() {
         let policy = DownInstancePolicy::default();
         let (mut errors, start) = (Errors::default(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
-        errors.note("a", policy, start);
-        assert!(!errors.is_down("a", policy, start));
-        errors.note("a", policy, after(10));
-        assert!(errors.is_down("a", policy, after(29)));
-        assert!(!errors.is_down("b", policy, after(29)));
-        assert!(!errors.is_down("a", policy, after(30)), "counted from the first error");
-        errors.note("a", policy, after(31));
-        assert!(!errors.is_down("a", policy, after(31)), "the earlier errors are forgotten");
-        errors.note("b", policy, after(100));
+        let [a, b] = ["a", "b"].map(instance);
+        errors.note(&a, policy, start);
+        assert!(!errors.is_down(&a, policy, start));
+        errors.note(&a, policy, after(10));
+        assert!(errors.is_down(&a, policy, after(29)));
+        assert!(!errors.is_down(&b, policy, after(29)));
+        assert!(!errors.is_down(&a, policy, after(30)), "counted from the first error");
+        errors.note(&a, policy, after(31));
+        assert!(!errors.is_down(&a, policy, after(31)), "the earlier errors are forgotten");
+        errors.note(&b, policy, after(100));
         assert_eq!(errors.of.len(), 1);
+    }
+
+    #[test]
+    fn the_errors_of_one_registration_are_not_those_of_another() {
+        let policy = DownInstancePolicy { errors: 1, ..DownInstancePolicy::default() };
+        let (mut errors, now) = (Errors::default(), Instant::now());
+        let failed = instance("a").address("10.0.0.7").port(1).ssl_port(2);
+        errors.note(&failed, policy, now);
+        assert!(errors.is_down(&failed.clone().enabled(false), policy, now), "it only tells more of itself");
+        let later = failed.registration_time + Duration::from_millis(1);
+        for other in [
+            ServiceInstance { registration_time: later, ..failed.clone() },
+            failed.clone().address("10.0.0.8"),
+            failed.clone().port(3),
+            failed.clone().ssl_port(3),
+        ] {
+            assert!(!errors.is_down(&other, policy, now), "{other:?}");
+        }
     }
 
     #[test]
     fn a_threshold_of_zero_is_one() {
         let policy = DownInstancePolicy { errors: 0, ..DownInstancePolicy::default() };
         let (mut errors, now) = (Errors::default(), Instant::now());
-        assert!(!errors.is_down("a", policy, now));
-        errors.note("a", policy, now);
-        assert!(errors.is_down("a", policy, now));
+        let a = instance("a");
+        assert!(!errors.is_down(&a, policy, now));
+        errors.note(&a, policy, now);
+        assert!(errors.is_down(&a, policy, now));
     }
 }

@@ -42,6 +42,17 @@ pub struct ServiceInstance<T = ()> {
     pub enabled: bool,
 }
 
+/// What tells one registration of an instance from the next: one that is registered anew may be another process. The id
+/// alone does not tell: Curator's instances of type `DYNAMIC_SEQUENTIAL` may share one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    id: String,
+    registration_time: SystemTime,
+    address: Option<String>,
+    port: Option<u16>,
+    ssl_port: Option<u16>,
+}
+
 /// What becomes of a registration when the process of the instance ends without unregistering it.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -135,6 +146,28 @@ impl<T> ServiceInstance<T> {
     /// Returns the URI of the instance by its [`uri_spec`](Self::uri_spec); `None` if it has none.
     pub fn uri(&self) -> Option<String> {
         Some(self.uri_spec.as_ref()?.build(self))
+    }
+}
+
+impl Identity {
+    pub(super) fn of<T>(instance: &ServiceInstance<T>) -> Self {
+        let ServiceInstance { id, registration_time, address, port, ssl_port, .. } = instance;
+        Self {
+            id: id.clone(),
+            registration_time: *registration_time,
+            address: address.clone(),
+            port: *port,
+            ssl_port: *ssl_port,
+        }
+    }
+
+    pub(super) fn is_of<T>(&self, instance: &ServiceInstance<T>) -> bool {
+        let Self { id, registration_time, address, port, ssl_port } = self;
+        *id == instance.id
+            && *registration_time == instance.registration_time
+            && *address == instance.address
+            && *port == instance.port
+            && *ssl_port == instance.ssl_port
     }
 }
 

@@ -11,7 +11,9 @@
 mod down;
 mod instance;
 mod instances;
+mod payload;
 mod pick;
+mod plain;
 mod registration;
 mod service_cache;
 mod service_discovery;

@@ -1,8 +1,11 @@
 //! Which instance a provider picks.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+
+use super::instance::{Identity, ServiceInstance};
 
 /// Which instance a [`ServiceProvider`](super::ServiceProvider) picks.
 ///
@@ -19,12 +22,12 @@ pub enum ProviderStrategy {
     Sticky,
 }
 
-/// Picks among the ids of instances.
+/// Picks among instances.
 #[derive(Debug)]
 pub(super) enum Picker {
     RoundRobin(AtomicUsize),
     Random,
-    Sticky(Mutex<Option<String>>),
+    Sticky(Mutex<Option<Identity>>),
 }
 
 impl Picker {
@@ -37,20 +40,21 @@ impl Picker {
     }
 
     /// Returns the position of the picked one; `None` if there are none.
-    pub(super) fn pick(&self, ids: &[&str]) -> Option<usize> {
-        if ids.is_empty() {
+    pub(super) fn pick<T>(&self, instances: &[Arc<ServiceInstance<T>>]) -> Option<usize> {
+        if instances.is_empty() {
             return None;
         }
-        let any = || fastrand::usize(..ids.len());
+        let any = || fastrand::usize(..instances.len());
         Some(match self {
-            Self::RoundRobin(next) => next.fetch_add(1, Relaxed) % ids.len(),
+            Self::RoundRobin(next) => next.fetch_add(1, Relaxed) % instances.len(),
             Self::Random => any(),
             Self::Sticky(last) => {
                 let mut last = last.lock();
-                let position = last.as_ref().and_then(|last| ids.iter().position(|id| id == last));
+                let position =
+                    last.as_ref().and_then(|last| instances.iter().position(|instance| last.is_of(instance)));
                 position.unwrap_or_else(|| {
                     let position = any();
-                    *last = Some(ids[position].to_owned());
+                    *last = Some(Identity::of(&instances[position]));
                     position
                 })
             }
@@ -62,39 +66,48 @@ impl Picker {
 mod tests {
     use super::*;
 
-    const IDS: [&str; 3] = ["a", "b", "c"];
+    fn instances() -> Vec<Arc<ServiceInstance>> {
+        // The ids do not tell them apart.
+        [("a", 1), ("a", 2), ("c", 3)]
+            .map(|(id, port)| Arc::new(ServiceInstance::new("orders").id(id).port(port)))
+            .into()
+    }
 
     #[test]
     fn none_of_none() {
         for strategy in [ProviderStrategy::RoundRobin, ProviderStrategy::Random, ProviderStrategy::Sticky] {
-            assert_eq!(Picker::new(strategy).pick(&[]), None);
+            assert_eq!(Picker::new(strategy).pick::<()>(&[]), None);
         }
     }
 
     #[test]
     fn one_after_the_other() {
         let picker = Picker::new(ProviderStrategy::RoundRobin);
-        let picked: Vec<_> = (0..4).map(|_| picker.pick(&IDS)).collect();
+        let instances = instances();
+        let picked: Vec<_> = (0..4).map(|_| picker.pick(&instances)).collect();
         assert_eq!(picked, [Some(0), Some(1), Some(2), Some(0)]);
     }
 
     #[test]
     fn any_of_them() {
         let picker = Picker::new(ProviderStrategy::Random);
-        let picked: std::collections::HashSet<_> = (0..200).map(|_| picker.pick(&IDS)).collect();
+        let instances = instances();
+        let picked: std::collections::HashSet<_> = (0..200).map(|_| picker.pick(&instances)).collect();
         assert_eq!(picked.len(), 3);
     }
 
     #[test]
     fn the_same_one_while_it_is_there() {
         let picker = Picker::new(ProviderStrategy::Sticky);
-        let first = picker.pick(&IDS).map(|at| IDS[at]);
-        let mut others = IDS.to_vec();
+        let instances = instances();
+        let pick = |of: &[Arc<ServiceInstance>]| picker.pick(of).and_then(|at| of[at].port);
+        let first = pick(&instances);
+        let mut others = instances.clone();
         others.reverse();
-        assert_eq!(picker.pick(&others).map(|at| others[at]), first);
-        others.retain(|id| Some(*id) != first);
-        let second = picker.pick(&others).map(|at| others[at]);
+        assert_eq!(pick(&others), first);
+        others.retain(|instance| instance.port != first);
+        let second = pick(&others);
         assert_ne!(second, first);
-        assert_eq!(picker.pick(&IDS).map(|at| IDS[at]), second, "it stays when the first one is back");
+        assert_eq!(pick(&instances), second, "it stays when the first one is back");
     }
 }

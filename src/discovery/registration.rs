@@ -8,10 +8,11 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::instance::{ServiceInstance, ServiceType};
+use super::plain::LONGEST;
 use super::wire;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::nodes::{NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
+use crate::nodes::{NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
 
 /// An instance that this process has registered, for as long as this value lives. From
 /// [`ServiceDiscovery::register`](super::ServiceDiscovery::register).
@@ -32,18 +33,20 @@ impl<T: Serialize> Registration<T> {
         instance: ServiceInstance<T>,
         class: Option<Arc<str>>,
     ) -> Result<Self> {
-        let mode = match instance.service_type {
-            ServiceType::Dynamic => NodeMode::Ephemeral,
-            ServiceType::Static | ServiceType::Permanent => NodeMode::Persistent,
+        let data = write(&instance, class.as_deref())?;
+        let options = PersistentNodeOptions::new().on_stranger(OnStranger::Wait);
+        let node = match instance.service_type {
+            ServiceType::Dynamic => PersistentNode::start(client, path, data, options)?,
+            // No session owns it, by which to tell ours from that of another process.
+            ServiceType::Static | ServiceType::Permanent => {
+                PersistentNode::start_unless_taken(client, path, data, options, wire::is_same)?
+            }
             ServiceType::DynamicSequential => {
                 let reason =
                     "the node of such an instance cannot be found by its id; use `Dynamic`".to_owned();
                 return Err(Error::InvalidArgument { argument: "service type", reason });
             }
         };
-        let data = write(&instance, class.as_deref())?;
-        let options = PersistentNodeOptions::new().mode(mode).on_stranger(OnStranger::Wait);
-        let node = PersistentNode::start(client, path, data, options)?;
         node.wait_present().await?;
         Ok(Self { node, instance, class })
     }
@@ -109,8 +112,13 @@ impl<T> fmt::Debug for Registration<T> {
 }
 
 fn write<T: Serialize>(instance: &ServiceInstance<T>, class: Option<&str>) -> Result<Vec<u8>> {
-    wire::write(instance, class).map_err(|error| {
+    let data = wire::write(instance, class).map_err(|error| {
         let reason = format!("it cannot be written as JSON: {error}");
         Error::InvalidArgument { argument: "payload", reason }
-    })
+    })?;
+    if data.len() > LONGEST {
+        let reason = format!("it has {} bytes, and readers take at most {LONGEST}; give less", data.len());
+        return Err(Error::InvalidArgument { argument: "instance", reason });
+    }
+    Ok(data)
 }

@@ -9,13 +9,17 @@ use tokio::sync::watch;
 
 use super::instance::ServiceInstance;
 use super::instances::{self, Instances};
+use super::plain::Room;
 use crate::cache::{Cache, CacheOptions, CacheState, CachedNode, Snapshot};
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The instances of one service, kept up to date in memory. From [`ServiceDiscovery::cache`](super::ServiceDiscovery::cache).
 ///
 /// Reads make no request. A lost connection leaves the instances as they were; see [`watch_state`](Self::watch_state).
+///
+/// The cache ends with [`Error::CacheTooLarge`](crate::Error::CacheTooLarge) if the service has more than a million nodes,
+/// or 512 MiB of them at the servers.
 ///
 /// ```no_run
 /// # async fn example(services: zk_recipes::discovery::ServiceDiscovery) -> zk_recipes::Result<()> {
@@ -38,23 +42,41 @@ pub struct ServiceCache<T = ()> {
 
 type Parsed<T> = Result<Arc<ServiceInstance<T>>>;
 
+/// What was read from one node.
+struct ReadNode<T> {
+    node: Arc<CachedNode>,
+    instance: Parsed<T>,
+    /// How much room it takes that is limited; `None` if there was too little.
+    taken: Option<usize>,
+}
+
 /// What was read from a snapshot.
 struct Read<T> {
     snapshot: Arc<Snapshot>,
-    nodes: Vec<(Arc<CachedNode>, Parsed<T>)>,
+    nodes: Vec<ReadNode<T>>,
     instances: Arc<Instances<T>>,
 }
 
 impl<T: DeserializeOwned> ServiceCache<T> {
     pub(super) fn new(client: &Client, path: &str) -> Result<Self> {
-        let cache = Cache::new(client, path, CacheOptions::children())?;
+        // Decompressed by us, so that what strangers have compressed does not fill the cache.
+        let cache = Cache::new(client, path, CacheOptions::children().decompress(false))?;
         let read = Read { snapshot: Arc::default(), nodes: Vec::new(), instances: Arc::default() };
         Ok(Self { cache, full_path: client.full_path(path)?, read: Mutex::new(read) })
     }
 
     /// Returns the instances. Makes no request. None until the cache [has loaded](Self::wait_loaded).
     pub fn instances(&self) -> Arc<Instances<T>> {
-        self.read(&self.cache.current())
+        let mut read = self.read.lock();
+        // Under the lock, so that no one puts back an earlier one.
+        let snapshot = self.cache.current();
+        if !Arc::ptr_eq(&read.snapshot, &snapshot) {
+            read.update(snapshot.children(self.cache.path()), |node, room| {
+                instances::instance(&self.full_path, node.name(), node.data(), room).map(Arc::new)
+            });
+            read.snapshot = snapshot;
+        }
+        read.instances.clone()
     }
 
     /// Waits until the instances have been read, and returns them. Returns immediately after that, also while the
@@ -99,25 +121,6 @@ impl<T: DeserializeOwned> ServiceCache<T> {
         found.await?;
         Ok(met.unwrap_or_default())
     }
-
-    /// Returns the instances of a snapshot. Reads only the nodes that differ from those before.
-    fn read(&self, snapshot: &Arc<Snapshot>) -> Arc<Instances<T>> {
-        let mut read = self.read.lock();
-        if !Arc::ptr_eq(&read.snapshot, snapshot) {
-            let path = self.cache.path();
-            read.update(snapshot.children(path), |node| self.parse(node));
-            read.snapshot = snapshot.clone();
-        }
-        read.instances.clone()
-    }
-
-    fn parse(&self, node: &CachedNode) -> Parsed<T> {
-        let Some(data) = node.data() else {
-            let path = format!("{}/{}", self.full_path, node.name());
-            return Err(Error::NotAnInstance { path, reason: "the permission to read it is missing".into() });
-        };
-        instances::instance(&self.full_path, node.name(), data).map(Arc::new)
-    }
 }
 
 impl<T> ServiceCache<T> {
@@ -128,28 +131,38 @@ impl<T> ServiceCache<T> {
 }
 
 impl<T> Read<T> {
+    /// Reads only the nodes that differ from those before.
     fn update<'a>(
         &mut self,
         nodes: impl Iterator<Item = &'a Arc<CachedNode>>,
-        parse: impl Fn(&CachedNode) -> Parsed<T>,
+        parse: impl Fn(&CachedNode, &mut Room) -> Parsed<T>,
     ) {
+        let mut room = Room::default();
         let mut before = std::mem::take(&mut self.nodes).into_iter().peekable();
         let mut is_same = true;
         for node in nodes {
             // Both are sorted.
-            while before.next_if(|(known, _)| known.name() < node.name()).is_some() {
+            while before.next_if(|known| known.node.name() < node.name()).is_some() {
                 is_same = false;
             }
-            match before.next_if(|(known, _)| is_same_version(known, node)) {
-                Some(known) => self.nodes.push(known),
-                None => {
-                    is_same = false;
-                    self.nodes.push((node.clone(), parse(node)));
-                }
-            }
+            let known = before.next_if(|known| {
+                is_same_version(&known.node, node)
+                    && match known.taken {
+                        Some(taken) => room.take(taken),
+                        None => room.is_short(),
+                    }
+            });
+            self.nodes.push(known.unwrap_or_else(|| {
+                is_same = false;
+                let (left, is_short) = (room.left(), room.is_short());
+                let instance = parse(node, &mut room);
+                // It is read again once there is more room.
+                let taken = (instance.is_ok() || !is_short).then(|| left - room.left());
+                ReadNode { node: node.clone(), instance, taken }
+            }));
         }
         if !is_same || before.next().is_some() {
-            self.instances = Arc::new(self.nodes.iter().map(|(_, read)| read.clone()).collect());
+            self.instances = Arc::new(self.nodes.iter().map(|read| read.instance.clone()).collect());
         }
     }
 }

@@ -10,9 +10,10 @@ use zookeeper_client as zk;
 
 use super::instance::ServiceInstance;
 use super::instances::{self, Instances};
+use super::plain::{LONGEST, Room};
 use super::registration::Registration;
 use super::service_cache::ServiceCache;
-use crate::client::{Client, Session, decompressed};
+use crate::client::{Client, Session};
 use crate::error::{Error, Result};
 
 /// How many instances are read at once.
@@ -79,8 +80,14 @@ impl<T> ServiceDiscovery<T> {
             return Err(Error::InvalidArgument { argument: what, reason });
         }
         let path = format!("{parent}/{name}");
-        self.client.full_path(&path)?;
-        Ok(path)
+        match self.client.full_path(&path) {
+            Ok(_) => Ok(path),
+            Err(Error::InvalidPath { reason, .. }) => {
+                let reason = format!("{name:?} is not the name of a node: {reason}");
+                Err(Error::InvalidArgument { argument: what, reason })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the names of all services, sorted, also of those without instances. One round trip.
@@ -152,13 +159,17 @@ impl<T: Serialize + DeserializeOwned> ServiceDiscovery<T> {
             async move { read_all(&session, &path).await }
         });
         let nodes = self.client.unless_closed(read).await?;
-        Ok(nodes.iter().map(|(id, data)| instances::instance(&path, id, data).map(Arc::new)).collect())
+        let mut room = Room::default();
+        let instance = |(id, data): &(String, NodeData)| {
+            instances::instance(&path, id, data.as_deref(), &mut room).map(Arc::new)
+        };
+        Ok(nodes.iter().map(instance).collect())
     }
 
     /// Returns one instance; `None` if it is not registered. One round trip.
     ///
     /// # Errors
-    /// - [`Error::NotAnInstance`]: the node holds something else.
+    /// - [`Error::NotAnInstance`]: the node holds something else, or may not be read.
     /// - [`Error::InvalidArgument`]: the name or the id cannot be that of a node.
     /// - Those of [`names`](Self::names).
     ///
@@ -172,7 +183,8 @@ impl<T: Serialize + DeserializeOwned> ServiceDiscovery<T> {
             async move { session.synced(&path, data(&session, &path)).await }
         });
         let Some(data) = self.client.unless_closed(read).await? else { return Ok(None) };
-        instances::instance(&self.client.full_path(&service)?, id, &data).map(Some)
+        let service = self.client.full_path(&service)?;
+        instances::instance(&service, id, data.as_deref(), &mut Room::default()).map(Some)
     }
 }
 
@@ -197,17 +209,26 @@ async fn list(session: &Session, path: &str) -> Result<Vec<String>, zk::Error> {
     }
 }
 
+/// The data of a node; `None` if it may not be read.
+type NodeData = Option<Vec<u8>>;
+
 /// Reads a node that may not exist.
-async fn data(session: &Session, path: &str) -> Result<Option<Vec<u8>>, zk::Error> {
+async fn data(session: &Session, path: &str) -> Result<Option<NodeData>, zk::Error> {
     match session.data(path).await {
-        Ok((data, _)) => Ok(Some(decompressed(&data).unwrap_or(data))),
+        Ok((mut data, _)) => {
+            // What is longer is no instance, and is not to take memory until that is noticed.
+            data.truncate(LONGEST + 1);
+            data.shrink_to_fit();
+            Ok(Some(Some(data)))
+        }
+        Err(zk::Error::NoAuth) => Ok(Some(None)),
         Err(zk::Error::NoNode) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Reads the children of a node that may not exist, with their names.
-async fn read_all(session: &Session, path: &str) -> Result<Vec<(String, Vec<u8>)>, zk::Error> {
+async fn read_all(session: &Session, path: &str) -> Result<Vec<(String, NodeData)>, zk::Error> {
     let mut ids = session.synced(path, list(session, path)).await?;
     ids.sort_unstable();
     let mut nodes = Vec::with_capacity(ids.len());

@@ -77,8 +77,7 @@ impl<T: DeserializeOwned> ServiceProvider<T> {
     /// Returns the instance for the next call; `None` if there is none. Makes no request.
     pub fn pick(&self) -> Option<Arc<ServiceInstance<T>>> {
         let mut candidates = self.candidates();
-        let ids: Vec<_> = candidates.iter().map(|instance| instance.id.as_str()).collect();
-        let picked = self.picker.pick(&ids)?;
+        let picked = self.picker.pick(&candidates)?;
         Some(candidates.swap_remove(picked))
     }
 
@@ -87,7 +86,7 @@ impl<T: DeserializeOwned> ServiceProvider<T> {
         let instances = self.cache.instances();
         let (errors, now) = (self.errors.lock(), Instant::now());
         let is_up = |instance: &&Arc<ServiceInstance<T>>| {
-            instance.enabled && !errors.is_down(&instance.id, self.policy, now)
+            instance.enabled && !errors.is_down(instance, self.policy, now)
         };
         let up: Vec<_> = instances.iter().filter(is_up).cloned().collect();
         // The filter is the user's, who may report an error in it.
@@ -99,9 +98,10 @@ impl<T: DeserializeOwned> ServiceProvider<T> {
     }
 
     /// Reports an error of an instance, such as a refused connection. It is left out for a time after
-    /// [several](DownInstancePolicy) of them.
+    /// [several](DownInstancePolicy) of them. An instance that is registered anew, with another registration time, address
+    /// or port, is not left out for the errors of the one before.
     pub fn note_error(&self, instance: &ServiceInstance<T>) {
-        self.errors.lock().note(&instance.id, self.policy, Instant::now());
+        self.errors.lock().note(instance, self.policy, Instant::now());
     }
 
     /// Returns the instances among which this chooses, with those that are left out.

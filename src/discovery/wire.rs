@@ -2,18 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use super::instance::{ServiceInstance, ServiceType};
+use super::payload;
+use super::plain::{Room, plain};
 use super::uri_spec::UriSpec;
-
-/// The key under which Java's libraries keep the class of an object.
-const CLASS: &str = "@class";
-
-/// The class that Java's libraries write for a list.
-const LIST: &str = "java.util.ArrayList";
 
 /// All fields may be absent, which says the same as `null`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,12 +18,14 @@ struct Wire {
     name: Option<String>,
     id: Option<String>,
     address: Option<String>,
-    port: Option<u16>,
-    ssl_port: Option<u16>,
+    #[serde(default, deserialize_with = "number")]
+    port: Option<i64>,
+    #[serde(default, deserialize_with = "number")]
+    ssl_port: Option<i64>,
     #[serde(default)]
     payload: Value,
-    #[serde(rename = "registrationTimeUTC")]
-    registration_time: Option<u64>,
+    #[serde(default, rename = "registrationTimeUTC", deserialize_with = "number")]
+    registration_time: Option<i64>,
     service_type: Option<ServiceType>,
     uri_spec: Option<UriSpec>,
     /// Before version 5, Curator does not write it and refuses to read it. So it is only written if it is false.
@@ -44,10 +42,10 @@ pub(super) fn write<T: Serialize>(
         name: Some(instance.name.clone()),
         id: Some(instance.id.clone()),
         address: instance.address.clone(),
-        port: instance.port,
-        ssl_port: instance.ssl_port,
+        port: instance.port.map(Into::into),
+        ssl_port: instance.ssl_port.map(Into::into),
         payload: match &instance.payload {
-            Some(payload) => with_class(serde_json::to_value(payload)?, class),
+            Some(payload) => payload::write(serde_json::to_value(payload)?, class),
             None => Value::Null,
         },
         registration_time: Some(millis(instance.registration_time)),
@@ -63,54 +61,56 @@ pub(super) fn read<T: DeserializeOwned>(
     name: &str,
     id: &str,
 ) -> Result<ServiceInstance<T>, serde_json::Error> {
-    let wire: Wire = serde_json::from_slice(data)?;
-    let payload = match without_class(wire.payload) {
-        Value::Null => None,
-        payload => Some(serde_json::from_value(payload)?),
-    };
+    // Of two fields of one name, the last one counts.
+    let fields: Map<String, Value> = serde_json::from_slice(data)?;
+    let wire: Wire = serde_json::from_value(fields.into())?;
     Ok(ServiceInstance {
         name: wire.name.unwrap_or_else(|| name.to_owned()),
         id: wire.id.unwrap_or_else(|| id.to_owned()),
         address: wire.address,
-        port: wire.port,
-        ssl_port: wire.ssl_port,
-        payload,
-        registration_time: UNIX_EPOCH + Duration::from_millis(wire.registration_time.unwrap_or_default()),
+        port: wire.port.and_then(|port| port.try_into().ok()),
+        ssl_port: wire.ssl_port.and_then(|port| port.try_into().ok()),
+        payload: payload::read(wire.payload)?,
+        registration_time: time(wire.registration_time.unwrap_or_default()),
         service_type: wire.service_type.unwrap_or_default(),
         uri_spec: wire.uri_spec,
         enabled: wire.enabled.unwrap_or(true),
     })
 }
 
-fn with_class(payload: Value, class: Option<&str>) -> Value {
-    match (payload, class) {
-        (Value::Object(fields), Some(class)) if !fields.contains_key(CLASS) => {
-            let class = (CLASS.to_owned(), class.into());
-            Value::Object([class].into_iter().chain(fields).collect::<Map<_, _>>())
-        }
-        (Value::Array(items), _) => json!([LIST, items]),
-        (payload, _) => payload,
+/// Whether both describe the same instance, no matter when it was described.
+pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let read = |data| {
+        let mut fields: Map<String, Value> =
+            serde_json::from_slice(&plain(data, &mut Room::default()).ok()?).ok()?;
+        fields.remove("registrationTimeUTC");
+        Some(fields)
+    };
+    read(one).is_some_and(|one| read(other) == Some(one))
+}
+
+/// Reads a number, which Java's libraries also take from text.
+fn number<'a, D: Deserializer<'a>>(field: D) -> Result<Option<i64>, D::Error> {
+    match Value::deserialize(field)? {
+        Value::String(text) => text.trim().parse().map(Some).map_err(D::Error::custom),
+        value => Option::deserialize(value).map_err(D::Error::custom),
     }
 }
 
-fn without_class(payload: Value) -> Value {
-    match payload {
-        Value::Object(mut fields) => {
-            fields.remove(CLASS);
-            Value::Object(fields)
-        }
-        Value::Array(mut parts) => match parts.as_mut_slice() {
-            [Value::String(class), items @ Value::Array(_)] if class.contains('.') => items.take(),
-            _ => Value::Array(parts),
-        },
-        payload => payload,
+/// Milliseconds since 1970.
+pub(super) fn millis(time: SystemTime) -> i64 {
+    let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => millis(since),
+        Err(before) => -millis(before.duration()),
     }
 }
 
-/// Milliseconds since 1970. What was before counts as 1970.
-pub(super) fn millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+/// The opposite. A time that the system does not know counts as 1970.
+fn time(millis: i64) -> SystemTime {
+    let duration = Duration::from_millis(millis.unsigned_abs());
+    let time = if millis < 0 { UNIX_EPOCH.checked_sub(duration) } else { UNIX_EPOCH.checked_add(duration) };
+    time.unwrap_or(UNIX_EPOCH)
 }
 
 #[cfg(test)]
@@ -167,18 +167,32 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_plain_values_are_payloads_too() {
-        let roundtrip = |payload: Value| {
-            let instance = ServiceInstance::new("orders").payload(payload);
-            let written = write(&instance, Some("com.acme.Weight")).unwrap();
-            (
-                serde_json::from_slice::<Value>(&written).unwrap()["payload"].take(),
-                read(&written, "", "").unwrap().payload,
-            )
-        };
-        let list = json!(["a.b", ["c"]]);
-        assert_eq!(roundtrip(list.clone()), (json!([LIST, ["a.b", ["c"]]]), Some(list)));
-        assert_eq!(roundtrip(json!("text")), (json!("text"), Some(json!("text"))));
-        assert_eq!(read::<Vec<u8>>(br#"{"payload":[1,2]}"#, "", "").unwrap().payload, Some(vec![1, 2]));
+    fn what_java_takes_for_a_number_is_read() {
+        let read = |json: &str| read::<()>(json.as_bytes(), "orders", "a").unwrap();
+        assert_eq!(read(r#"{"port":"8080","sslPort":" 8443 "}"#).ssl_port, Some(8443));
+        assert_eq!(read(r#"{"port":"8080"}"#).port, Some(8080));
+        for no_port in ["-1", "65536", "null"] {
+            assert_eq!(read(&format!(r#"{{"port":{no_port}}}"#)).port, None);
+        }
+        let time = read(r#"{"registrationTimeUTC":-5}"#).registration_time;
+        assert_eq!(millis(time), -5);
+        for extreme in [i64::MIN, i64::MAX] {
+            read(&format!(r#"{{"registrationTimeUTC":{extreme}}}"#));
+        }
+    }
+
+    #[test]
+    fn of_two_fields_of_one_name_the_last_one_counts() {
+        assert_eq!(read::<()>(br#"{"name":"o","name":"orders"}"#, "", "").unwrap().name, "orders");
+        assert!(read::<()>(br#"["orders"]"#, "", "").is_err(), "fields have names");
+    }
+
+    #[test]
+    fn the_same_description_is_known_again() {
+        let one = br#"{"id":"a","port":1,"registrationTimeUTC":1}"#;
+        let other = br#"{"registrationTimeUTC":2,"port":1,"id":"a"}"#;
+        assert!(is_same(one, other) && is_same(&crate::client::compressed(one), other));
+        assert!(!is_same(one, br#"{"id":"a","port":2,"registrationTimeUTC":1}"#));
+        assert!(!is_same(b"a", b"a") && !is_same(b"", one));
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zookeeper_client::CreateMode;
 
-use super::keeping::{Keeper, Kept, Progress, Touch, Wanted};
+use super::keeping::{IsSame, Keeper, Kept, Progress, Touch, Wanted};
 use super::options::{NodeMode, OnStranger, PersistentNodeOptions};
 use super::state::NodeState;
 use crate::client::{Client, Write, of_write};
@@ -83,8 +83,21 @@ impl PersistentNode {
         data: impl Into<Vec<u8>>,
         options: PersistentNodeOptions,
     ) -> Result<Self> {
-        let path = client.full_path(path)?;
-        Self::start_with(client, path, data.into(), options, None)
+        Self::start_with(client, client.full_path(path)?, data.into(), options, None, None)
+    }
+
+    /// The same as [`start`](Self::start) with [`NodeMode::Persistent`], but a node with other data than those of the value
+    /// is someone else's: it is not taken over, and the node is given up to those who write other data to it.
+    #[cfg(feature = "discovery")]
+    pub(crate) fn start_unless_taken(
+        client: &Client,
+        path: &str,
+        data: impl Into<Vec<u8>>,
+        options: PersistentNodeOptions,
+        is_same: IsSame,
+    ) -> Result<Self> {
+        let options = options.mode(NodeMode::Persistent);
+        Self::start_with(client, client.full_path(path)?, data.into(), options, None, Some(is_same))
     }
 
     /// Starts to keep a node at a full path. It vanishes when it is not touched any more, if it is to be touched.
@@ -94,6 +107,7 @@ impl PersistentNode {
         data: Vec<u8>,
         options: PersistentNodeOptions,
         touch: Option<Touch>,
+        is_same: Option<IsSame>,
     ) -> Result<Self> {
         let size_beside = touch.as_ref().map_or(0, |touch| touch.size(client));
         ensure_fits(client, &path, &data, size_beside)?;
@@ -102,7 +116,7 @@ impl PersistentNode {
             NodeMode::Persistent => client.leaving().child_token(),
             NodeMode::Ephemeral | NodeMode::EphemeralSequential => CancellationToken::new(),
         };
-        let kept = Keeper::start(client, &path, &options, touch, data, closing.clone())?;
+        let kept = Keeper::start(client, &path, &options, touch, is_same, data, closing.clone())?;
         let _close_on_drop = closing.clone().drop_guard();
         Ok(Self { client: client.clone(), path, size_beside, options, wanted, kept, closing, _close_on_drop })
     }

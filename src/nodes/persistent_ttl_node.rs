@@ -92,7 +92,8 @@ impl PersistentTtlNode {
         let path = client.full_path(path)?;
         let touch = Touch::new(in_millis(ttl)?, child(&path, &child_name)?.into());
         let options = PersistentNodeOptions::new().mode(NodeMode::Persistent).create_parents(creates_parents);
-        PersistentNode::start_with(client, path, data.into(), options, Some(touch)).map(|node| Self { node })
+        PersistentNode::start_with(client, path, data.into(), options, Some(touch), None)
+            .map(|node| Self { node })
     }
 
     /// Waits until the node exists and was touched, and returns its full path, namespace included. Returns immediately if

@@ -5,6 +5,7 @@ mod installed;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attack_discovery;
 mod barriers;
 mod cache;
 mod discovery;

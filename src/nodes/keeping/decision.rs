@@ -41,9 +41,15 @@ pub(super) struct Known {
 pub(super) enum Data {
     /// The value's data of this generation.
     Of(u64),
-    /// Something else.
+    /// Something else, in a node that is ours all the same.
     Other,
+    /// Something else, by which the node is someone else's: see [`IsSame`].
+    Strangers,
 }
+
+/// Compares what is there with the data of the value. A persistent node does not say whose it is; with this, it is ours if
+/// they are the same.
+pub(crate) type IsSame = fn(there: &[u8], wanted: &[u8]) -> bool;
 
 impl Known {
     /// Whether it is this node, unchanged.
@@ -150,7 +156,8 @@ pub(super) fn next(
             match known.map(|known| known.data) {
                 None => Step::Compare,
                 Some(Data::Of(generation)) if generation == wanted => Step::Rest,
-                Some(_) => Step::Write { version: seen.version },
+                Some(Data::Strangers) => Step::Yield,
+                Some(Data::Of(_) | Data::Other) => Step::Write { version: seen.version },
             }
         }
     }
@@ -234,6 +241,16 @@ mod tests {
             assert_eq!(step(seen(STRANGER, 1)), Step::Yield);
             assert_eq!(step(seen(NOW, 1)), Step::Yield, "an ephemeral node is another kind of node");
         }
+    }
+
+    #[test]
+    fn a_persistent_node_of_others_is_left_alone() {
+        let known = |data| Some(Known { czxid: 100, version: 5, data });
+        let step =
+            |version, data| next(Lifetime::Value, seen(0, version), known(data), None, NOW, |_| true, 3);
+        assert_eq!(step(5, Data::Strangers), Step::Yield);
+        assert_eq!(step(6, Data::Strangers), Step::Compare, "it may be ours by now");
+        assert_eq!(step(5, Data::Of(2)), Step::Write { version: 5 });
     }
 
     #[test]

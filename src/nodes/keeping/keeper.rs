@@ -12,7 +12,7 @@ use zookeeper_client::EventType;
 
 use super::super::options::{NodeMode, PersistentNodeOptions};
 use super::super::state::NodeState;
-use super::decision::{self, Known, Lifetime, Sight, Step};
+use super::decision::{self, IsSame, Known, Lifetime, Sight, Step};
 use super::paths::Claim;
 use super::progress::{Progress, Publisher, Wanted};
 use super::repairs;
@@ -37,6 +37,8 @@ pub(in crate::nodes) struct Keeper {
     pub(super) lifetime: Lifetime,
     /// What keeps a node of [`Lifetime::Touched`].
     pub(super) touch: Option<Touch>,
+    /// By which a persistent node is known for ours. Without it, each one at the path is.
+    pub(super) is_same: Option<IsSame>,
     pub(super) creates_parents: bool,
     /// As it was given, in full.
     pub(super) given_path: Arc<str>,
@@ -50,6 +52,8 @@ pub(in crate::nodes) struct Keeper {
     /// The session to which the rest refers.
     pub(super) session: Option<Arc<Session>>,
     pub(super) known: Option<Known>,
+    /// The latest data of ours that the node has, or may have if the reply was lost.
+    pub(super) last: Option<Arc<[u8]>>,
     /// The latest watch on the path. It is kept until there is another: to remove it could cost that one its place.
     pub(super) watch: Option<Watcher>,
     /// A numbered node whose create has an unknown outcome.
@@ -93,6 +97,7 @@ impl Keeper {
         path: &Arc<str>,
         options: &PersistentNodeOptions,
         touch: Option<Touch>,
+        is_same: Option<IsSame>,
         wanted: watch::Receiver<Wanted>,
         closing: CancellationToken,
     ) -> Result<Kept> {
@@ -107,6 +112,7 @@ impl Keeper {
             client: client.detached(),
             lifetime,
             touch,
+            is_same,
             creates_parents: options.creates_parents,
             given_path: path.clone(),
             path: (!is_numbered).then(|| path.clone()),
@@ -117,6 +123,7 @@ impl Keeper {
             claim,
             session: None,
             known: None,
+            last: None,
             watch: None,
             unnamed: None,
             may_exist: false,

@@ -10,6 +10,7 @@ mod requests;
 mod sessions;
 mod touch;
 
+pub(crate) use self::decision::IsSame;
 pub(super) use self::keeper::{Keeper, Kept};
 pub(super) use self::progress::{Progress, Wanted};
 pub(super) use self::sessions::OwnSessions;

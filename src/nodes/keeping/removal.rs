@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client as zk;
 
-use super::decision::{self, End, Lifetime, Sight};
+use super::decision::{self, Data, End, Known, Lifetime, Sight};
 use super::keeper::Keeper;
 use super::paths::Claim;
 use crate::client::{Client, Failures, RetryPolicy, Session};
@@ -91,16 +91,21 @@ impl Keeper {
         }
     }
 
-    async fn try_to_remove(&mut self, session: &Session, path: &str) -> Result<(), Left> {
+    async fn try_to_remove(&mut self, session: &Arc<Session>, path: &str) -> Result<(), Left> {
         let mut losses = 0;
         loop {
             let sight = look(&self.client, session, path).await?;
-            let version =
-                match decision::end(self.lifetime, sight, self.known, self.is_in_doubt, session.id()) {
-                    End::Gone => return Ok(()),
-                    End::Unknown => return Err(Left::Hidden),
-                    End::Delete { version } => version,
-                };
+            if let (Sight::Node(seen), Some(_)) = (sight, self.is_same)
+                && !self.known.is_some_and(|known| known.is_of(&seen))
+            {
+                self.known = self.read_own(session, path).await?;
+            }
+            let is_in_doubt = self.is_in_doubt && self.is_same.is_none();
+            let version = match decision::end(self.lifetime, sight, self.known, is_in_doubt, session.id()) {
+                End::Gone => return Ok(()),
+                End::Unknown => return Err(Left::Hidden),
+                End::Delete { version } => version,
+            };
             let deleted = if losses < MOST_LOSSES {
                 self.client.attempt_one(session, session.delete_version(path, version)).await
             } else {
@@ -115,6 +120,17 @@ impl Keeper {
             }
             sleep(PAUSE_AFTER_LOSS * 2_u32.pow(losses)).await;
             losses += 1;
+        }
+    }
+
+    /// Reads a node that is known for ours by its data. Returns `None` if it is not.
+    async fn read_own(&self, session: &Arc<Session>, path: &str) -> Result<Option<Known>, Left> {
+        let wanted = self.wanted.borrow().clone();
+        match self.client.attempt_one(session, self.compare(session, path, &wanted)).await {
+            Ok(known) => Ok(Some(known).filter(|known| known.data != Data::Strangers)),
+            Err(zk::Error::NoNode) => Ok(None),
+            Err(zk::Error::NoAuth) => Err(Left::Hidden),
+            Err(error) => Err(Left::Failed(error)),
         }
     }
 

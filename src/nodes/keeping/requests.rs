@@ -78,12 +78,16 @@ impl Keeper {
                         if let Some(touch) = &mut self.touch {
                             touch.touched(sent);
                         }
+                        self.last = Some(wanted.data.clone());
                     }
                     Err(zk::Error::NodeExists) => {}
                     Err(zk::Error::NoNode) if self.creates_parents => {
                         return self.make_parents(session).await;
                     }
-                    Err(error) => return Err(self.create_failed("create", error)),
+                    Err(error) => {
+                        self.last = Some(wanted.data.clone());
+                        return Err(self.create_failed("create", error));
+                    }
                 }
                 looked
             }
@@ -111,6 +115,9 @@ impl Keeper {
                 match compared {
                     Ok(known) => {
                         self.known = Some(known);
+                        if let Data::Of(_) = known.data {
+                            self.last = Some(wanted.data.clone());
+                        }
                         self.readable = Some(known.czxid);
                     }
                     Err(zk::Error::NoNode) => self.known = None,
@@ -118,9 +125,10 @@ impl Keeper {
                         if let Ok((Some(stat), _)) = &looked
                             && !self.known.is_some_and(|known| known.is_of(&Seen::of(stat)))
                         {
-                            // It is written to without having been read.
+                            // It is written to without having been read, unless it is ours by its data alone.
                             let (czxid, version) = (stat.czxid, stat.version);
-                            self.known = Some(Known { czxid, version, data: Data::Other });
+                            let data = self.is_same.map_or(Data::Other, |_| Data::Strangers);
+                            self.known = Some(Known { czxid, version, data });
                         }
                     }
                     Err(error) => return Err(self.trouble("read", error)),
@@ -134,6 +142,7 @@ impl Keeper {
                 let known = self.known.take();
                 match written {
                     Ok(stat) => {
+                        self.last = Some(wanted.data.clone());
                         self.known = known.map(|known| Known {
                             version: stat.version,
                             data: Data::Of(wanted.generation),
@@ -144,6 +153,9 @@ impl Keeper {
                     Err(error) => {
                         // What it has is not known any more if the reply was lost. Its version shows whether it was written.
                         let is_refused = Failure::of(&error) == Failure::Refused;
+                        if !is_refused {
+                            self.last = Some(wanted.data.clone());
+                        }
                         self.known =
                             known.map(|known| if is_refused { known } else { known.of_unknown_data() });
                         return Err(self.trouble("write to", error));
@@ -203,6 +215,7 @@ impl Keeper {
             (Step::Rest, _, Some(known)) => Found::Own { path, czxid: known.czxid },
             (Step::Yield, Sight::Node(seen), _) => {
                 self.known = None;
+                self.last = None;
                 Found::Strangers { path, owner: Some(seen.owner) }
             }
             (Step::Yield, ..) => {
@@ -291,19 +304,26 @@ impl Keeper {
         }
     }
 
-    fn compare(
+    pub(super) fn compare(
         &self,
         session: &Arc<Session>,
         path: &str,
         wanted: &Wanted,
     ) -> impl Future<Output = Result<Known, zk::Error>> + use<> {
         let (session, client, path) = (session.clone(), self.client.clone(), path.to_owned());
-        let wanted = wanted.clone();
+        let (wanted, is_same, last) = (wanted.clone(), self.is_same, self.last.clone());
         async move {
             let (data, stat) = session.data(&path).await?;
-            // The same data may be compressed in another way.
-            let is_wanted = data == *client.node_data(&wanted.data) || client.user_data(data) == *wanted.data;
-            let data = if is_wanted { Data::Of(wanted.generation) } else { Data::Other };
+            let data = match is_same {
+                Some(is_same) if is_same(&data, &wanted.data) => Data::Of(wanted.generation),
+                Some(is_same) if last.is_some_and(|last| is_same(&data, &last)) => Data::Other,
+                Some(_) => Data::Strangers,
+                // The same data may be compressed in another way.
+                None if data == *client.node_data(&wanted.data) || client.user_data(data) == *wanted.data => {
+                    Data::Of(wanted.generation)
+                }
+                None => Data::Other,
+            };
             Ok(Known { czxid: stat.czxid, version: stat.version, data })
         }
     }

@@ -1,0 +1,105 @@
+//! The data of instances before compression, within limits: those of strangers may be compressed a thousandfold.
+
+use std::borrow::Cow;
+
+use crate::client::{decompressed_to, is_gzip};
+
+/// The most bytes of an instance, before compression.
+pub(super) const LONGEST: usize = 64 << 10;
+
+/// The most bytes of all compressed instances of a service, before compression.
+const ALL: usize = 64 << 20;
+
+/// What is left for the compressed instances of a service.
+#[derive(Debug)]
+pub(super) struct Room {
+    left: usize,
+}
+
+/// Why data are not those of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    TooLong,
+    /// Not gzip, or of too many bytes.
+    Compressed,
+    /// There may be room once others are gone.
+    NoRoom,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { left: ALL }
+    }
+}
+
+impl Room {
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Whether an instance may not fit. It is not even decompressed then.
+    pub(super) fn is_short(&self) -> bool {
+        self.left < LONGEST
+    }
+
+    /// Takes so many bytes. Returns false if there are not as many.
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+}
+
+/// Returns the data before compression.
+pub(super) fn plain<'a>(data: &'a [u8], room: &mut Room) -> Result<Cow<'a, [u8]>, Unfit> {
+    if !is_gzip(data) {
+        return if data.len() <= LONGEST { Ok(Cow::Borrowed(data)) } else { Err(Unfit::TooLong) };
+    }
+    if room.is_short() {
+        return Err(Unfit::NoRoom);
+    }
+    let plain = decompressed_to(data, LONGEST).ok_or(Unfit::Compressed)?;
+    room.take(plain.len());
+    Ok(Cow::Owned(plain))
+}
+
+impl Unfit {
+    pub(super) fn reason(self) -> String {
+        match self {
+            Self::TooLong => format!("it has more than {LONGEST} bytes"),
+            Self::Compressed => {
+                format!("it begins as gzip, but cannot be decompressed to at most {LONGEST} bytes")
+            }
+            Self::NoRoom => format!("the compressed instances of the service have more than {ALL} bytes"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::compressed;
+
+    #[test]
+    fn instances_are_read_up_to_the_limit() {
+        let (mut room, fits) = (Room::default(), vec![b' '; LONGEST]);
+        let too_long = vec![b' '; LONGEST + 1];
+        assert_eq!(plain(&fits, &mut room).as_deref(), Ok(&fits[..]));
+        assert_eq!(plain(&too_long, &mut room), Err(Unfit::TooLong));
+        assert_eq!(plain(&compressed(&too_long), &mut room), Err(Unfit::Compressed));
+        assert_eq!(room.left(), ALL, "what the servers hold needs no room");
+        assert_eq!(plain(&compressed(&fits), &mut room).as_deref(), Ok(&fits[..]));
+        assert_eq!(room.left(), ALL - LONGEST);
+    }
+
+    #[test]
+    fn all_compressed_instances_together_have_a_limit() {
+        let (mut room, bomb) = (Room::default(), compressed(&vec![b' '; LONGEST]));
+        for _ in 0..ALL / LONGEST {
+            assert!(plain(&bomb, &mut room).is_ok());
+        }
+        assert_eq!(plain(&compressed(b"{}"), &mut room), Err(Unfit::NoRoom));
+        assert_eq!(plain(b"{}", &mut room).as_deref(), Ok(&b"{}"[..]), "it is not compressed");
+        assert!(room.take(0) && !room.take(1));
+    }
+}
