@@ -164,11 +164,12 @@ pub enum Error {
         path: String,
     },
 
-    /// The node holds something else than an instance of a service, or one with another payload.
+    /// The node holds something else than an instance of a service, or one with another payload, or one that is too large;
+    /// or this client may not read it.
     #[cfg(feature = "discovery")]
     #[error(
         "cannot read the instance of a service at {path}: {reason}; delete the node if it is no instance, or use the \
-         payload with which it was registered"
+         payload and the permissions with which it was registered"
     )]
     NotAnInstance {
         /// The full path of the node, namespace included.
@@ -262,7 +263,7 @@ pub enum Error {
     },
 
     /// The node that was to be [kept](crate::nodes) belongs to someone else: to another session, or it is of another kind
-    /// than asked for. It was left as it is.
+    /// than asked for, or has other data, if it is that of a static instance of a service. It was left as it is.
     #[error(
         "cannot keep a node at {path}: {}; use another path, or wait until it is gone",
         whose(.session)

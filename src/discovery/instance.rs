@@ -26,7 +26,7 @@ pub struct ServiceInstance<T = ()> {
     pub id: String,
     /// The address or the host name.
     pub address: Option<String>,
-    /// The port.
+    /// The port. What is out of the range of ports, such as -1, is read as `None`.
     pub port: Option<u16>,
     /// The port for TLS.
     pub ssl_port: Option<u16>,
@@ -62,6 +62,15 @@ pub enum ServiceType {
     #[default]
     Dynamic,
     /// It stays until somebody deletes it.
+    ///
+    /// A node that belongs to no session does not tell whose it is, so the description tells. One that is there already is
+    /// taken over, as it is, if it describes the same, no matter when it was
+    /// [described](ServiceInstance::registration_time): an earlier run of the process may have left it behind. With any
+    /// other one, [`register`](super::ServiceDiscovery::register) waits until it is gone. So delete the node before you
+    /// register an instance that a process has left behind, but that is described in another way now.
+    ///
+    /// If somebody writes another description into the node, that stays, also when the instance is unregistered. It is
+    /// registered again when the node is deleted.
     Static,
     /// The same as [`Static`](Self::Static), under another name.
     Permanent,

@@ -16,7 +16,7 @@ const LONGEST_REASON: usize = 200;
 /// The instances of one service, sorted by their ids. Dereferences to a slice.
 ///
 /// An instance may have 64 KiB, and all those that are compressed, as by clients that
-/// [compress](crate::ClientBuilder::compression), 64 MiB together before compression. What is larger is
+/// [compress](crate::ClientBuilder::enable_compression), 64 MiB together before compression. What is larger is
 /// [left out](Self::unreadable).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instances<T = ()> {

@@ -18,7 +18,8 @@ use crate::nodes::{NodeState, OnStranger, PersistentNode, PersistentNodeOptions}
 /// [`ServiceDiscovery::register`](super::ServiceDiscovery::register).
 ///
 /// When the connection or the session is lost, or someone deletes the node, the instance is registered again. A
-/// reconnect within the session does not change the node, so that clients notice nothing.
+/// reconnect within the session does not change the node, so that clients notice nothing. What others write into the node
+/// is replaced, unless the instance is [static](ServiceType::Static).
 #[must_use = "if unused, the instance is unregistered at once"]
 pub struct Registration<T = ()> {
     node: PersistentNode,
@@ -55,9 +56,11 @@ impl<T: Serialize> Registration<T> {
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`]: the name, the id or the type is another one, the payload cannot be written as JSON,
-    ///   or the instance is larger than the servers accept. What is registered stays.
+    ///   or the instance has more than 64 KiB. What is registered stays.
     /// - [`Error::ZooKeeper`]: the servers refuse. It is written when they accept it.
     /// - [`Error::Closed`]: the client is closed.
+    ///
+    /// While the node of a [static](ServiceType::Static) instance has the description of someone else, this waits.
     ///
     /// # Cancel safety
     /// From the first poll on, the new description is the one that is registered, even if this is dropped.

@@ -59,7 +59,8 @@ impl<T> ServiceDiscovery<T> {
     }
 
     /// Sets the Java class of the payload, such as `com.acme.Payload`. It is written into payloads that are objects,
-    /// because Java services need it to read them. It is not needed to read those of Java services.
+    /// because Java services need it to read them. It is not needed to read those of Java services: the class is left out
+    /// there, also that of a payload that is no object, as in `["java.lang.Long",5]`.
     #[must_use]
     pub fn payload_class(mut self, class: &str) -> Self {
         self.class = Some(class.into());
@@ -116,13 +117,14 @@ impl<T: Serialize + DeserializeOwned> ServiceDiscovery<T> {
     /// lost connections and ended sessions.
     ///
     /// If another session has registered an instance with this id, this waits until that is gone. It may be that of an
-    /// earlier run of this process, whose session ends soon. Use `tokio::time::timeout` to limit that. Costs one round
-    /// trip.
+    /// earlier run of this process, whose session ends soon. Use `tokio::time::timeout` to limit that. An instance that
+    /// belongs to no session is waited for if it is [described in another way](super::ServiceType::Static). Costs one
+    /// round trip.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`]: the name or the id cannot be that of a node, the payload cannot be written as JSON,
-    ///   the instance is larger than the servers accept, or its type is
-    ///   [`DynamicSequential`](super::ServiceType::DynamicSequential).
+    ///   the instance has more than 64 KiB, its type is
+    ///   [`DynamicSequential`](super::ServiceType::DynamicSequential), or this client has registered the id already.
     /// - [`Error::ZooKeeper`]: the servers refuse, for example because permission is missing.
     /// - [`Error::Closed`], [`Error::AuthFailed`], [`Error::SessionOver`]: there will be no session.
     ///

@@ -5,7 +5,6 @@ mod installed;
 #[path = "../support/mod.rs"]
 mod support;
 
-mod attack_discovery;
 mod barriers;
 mod cache;
 mod discovery;

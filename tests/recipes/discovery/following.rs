@@ -1,0 +1,144 @@
+//! Caches of instances.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use zk_recipes::Client;
+use zk_recipes::cache::CacheState;
+
+use super::{create, open, orders, services};
+use crate::support::*;
+
+#[tokio::test]
+async fn a_cache_follows_the_instances() {
+    let server = empty_server().await;
+    let (ours, others) = (connect(&server).await, connect(&server).await);
+    let (ours, others) = (services(&ours), services(&others));
+    let cache = others.cache("orders").unwrap();
+    let none = within(cache.wait_loaded()).await.unwrap();
+    assert!(none.is_empty() && none.unreadable().is_empty());
+
+    let mut registration = within(ours.register(orders("a"))).await.unwrap();
+    let one = within(cache.wait_changed(&none)).await.unwrap();
+    assert_eq!(one.iter().map(|instance| instance.id.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert!(Arc::ptr_eq(&one, &cache.instances()));
+    assert_eq!(*one, within(others.instances("orders")).await.unwrap());
+
+    within(registration.update(orders("a").port(9090))).await.unwrap();
+    let changed = within(cache.wait_changed(&one)).await.unwrap();
+    assert_eq!(changed[0].port, Some(9090));
+    let second = within(ours.register(orders("b"))).await.unwrap();
+    let two = within(cache.wait_until(|instances| instances.len() == 2)).await.unwrap();
+    assert!(Arc::ptr_eq(&changed[0], &two[0]), "what has not changed is not read again");
+    drop((registration, second));
+    within(cache.wait_until(|instances| instances.is_empty())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cache_tells_what_is_no_instance() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let services = services(&client);
+    let registration = within(services.register(orders("a"))).await.unwrap();
+    let cache = services.cache("orders").unwrap();
+    within(cache.wait_until(|instances| instances.len() == 1)).await.unwrap();
+    create(&zookeeper, &[("b", "10.0.0.8:8080")]).await;
+    let instances = within(cache.wait_until(|instances| !instances.unreadable().is_empty())).await.unwrap();
+    assert_eq!(instances.len(), 1);
+    assert_eq!(*instances, within(services.instances("orders")).await.unwrap());
+    drop(registration);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn instances_that_have_not_changed_are_not_reported() {
+    let server = empty_server().await;
+    let (one, looker) = (connect(&server).await, connect(&server).await);
+    let cache = Arc::new(services(&looker).cache("orders").unwrap());
+    let mut registration = within(services(&one).register(orders("a"))).await.unwrap();
+    let mut seen = within(cache.wait_until(|instances| instances.len() == 1)).await.unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..6)
+        .map(|_| {
+            let (cache, over) = (cache.clone(), over.clone());
+            std::thread::spawn(move || {
+                while !over.load(SeqCst) {
+                    drop(cache.instances());
+                }
+            })
+        })
+        .collect();
+    let (cached, is_over) = (cache.clone(), over.clone());
+    let watching = tokio::spawn(async move {
+        let mut equal = 0;
+        while !is_over.load(SeqCst) {
+            let Ok(changed) =
+                tokio::time::timeout(Duration::from_millis(500), cached.wait_changed(&seen)).await
+            else {
+                continue;
+            };
+            let changed = changed.unwrap();
+            equal += usize::from(*changed == *seen);
+            seen = changed;
+        }
+        equal
+    });
+    for port in 1..2000 {
+        within(registration.update(orders("a").port(port))).await.unwrap();
+    }
+    over.store(true, SeqCst);
+    for reader in readers {
+        reader.join().unwrap();
+    }
+    assert_eq!(within(watching).await.unwrap(), 0, "reports of a change that was none");
+}
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+// A stranger's nodes of some hundred kilobytes in all, which would take a gigabyte.
+#[tokio::test]
+async fn a_cache_outlasts_what_strangers_have_compressed() {
+    let server = empty_server().await;
+    let (one, looker, zookeeper) = (connect(&server).await, connect(&server).await, bystander(&server).await);
+    let compressing = Client::builder().enable_compression().connect(&server.connect_string()).await.unwrap();
+    let first = within(services(&one).register(orders("a"))).await.unwrap();
+    let cache = services(&looker).cache("orders").unwrap();
+    within(cache.wait_until(|instances| instances.len() == 1)).await.unwrap();
+    // Too large each, and too large together.
+    let (bombs, instances) = (520, 1100);
+    let bomb = gzip(&vec![0; 1 << 20]);
+    let instance = gzip(format!(r#"{{"address":"{}"}}"#, "a".repeat(65_000)).as_bytes());
+    for (prefix, count, data) in [("s", bombs, &bomb), ("t", instances, &instance)] {
+        for stranger in 0..count {
+            let path = format!("/services/orders/{prefix}{stranger}");
+            zookeeper.create(&path, data, &open()).await.unwrap();
+        }
+    }
+    let last = within(services(&compressing).register(orders("z"))).await.unwrap();
+    let all_are_seen = || async {
+        assert!(!matches!(*cache.watch_state().borrow(), CacheState::Failed(_)));
+        let seen = cache.instances();
+        (seen.len() + seen.unreadable().len() == 1 + bombs + instances + 1).then_some(seen)
+    };
+    let seen = eventually("the cache has seen them all", all_are_seen).await;
+    let bytes: usize = seen.iter().filter_map(|instance| Some(instance.address.as_ref()?.len())).sum();
+    assert!((32 << 20..=64 << 20).contains(&bytes), "{bytes}");
+    assert_eq!(*seen, within(services(&looker).instances("orders")).await.unwrap());
+
+    for (prefix, count) in [("s", bombs), ("t", instances)] {
+        for stranger in 0..count {
+            zookeeper.delete(&format!("/services/orders/{prefix}{stranger}"), None).await.unwrap();
+        }
+    }
+    within(first.unregister()).await.unwrap();
+    let second = within(services(&one).register(orders("b"))).await.unwrap();
+    let left =
+        within(cache.wait_until(|instances| instances.len() == 2 && instances[0].id == "b")).await.unwrap();
+    assert_eq!((left[1].id.as_str(), left.unreadable()), ("z", &[][..]));
+    drop((second, last));
+}

@@ -1,0 +1,142 @@
+//! Instances that are registered.
+
+use std::time::Duration;
+
+use serde_json::json;
+use zk_recipes::Error;
+use zk_recipes::discovery::{ServiceInstance, ServiceType, UriSpec};
+use zk_recipes::testing::kill_session;
+
+use super::{ids, json, orders, services};
+use crate::support::*;
+
+#[tokio::test]
+async fn an_instance_is_found_while_it_is_registered() {
+    let server = empty_server().await;
+    let (ours, others) = (connect(&server).await, connect(&server).await);
+    let (ours, others) = (services(&ours), services(&others));
+    assert_eq!(within(others.names()).await.unwrap(), Vec::<String>::new());
+    assert_eq!(ids(&others).await, Vec::<String>::new());
+
+    let mut instance = orders("a");
+    let first = within(ours.register(instance.clone())).await.unwrap();
+    let second = within(ours.register(orders("b"))).await.unwrap();
+    assert_eq!(within(others.names()).await.unwrap(), ["orders"]);
+    assert_eq!(ids(&others).await, ["a", "b"]);
+    let found = within(others.instance("orders", "a")).await.unwrap().unwrap();
+    // The node has milliseconds.
+    assert!(
+        instance.registration_time.duration_since(found.registration_time).unwrap()
+            < Duration::from_millis(1)
+    );
+    instance.registration_time = found.registration_time;
+    assert_eq!(found, instance);
+    assert_eq!(within(others.instance("orders", "c")).await.unwrap(), None);
+
+    within(first.unregister()).await.unwrap();
+    assert_eq!(ids(&others).await, ["b"]);
+    drop(second);
+    eventually("it is unregistered", || async { ids(&others).await.is_empty().then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn the_node_is_in_the_format_of_curator() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let spec = UriSpec::new("{scheme}://{address}");
+    let mut registration = within(services(&client).register(orders("a").uri_spec(spec))).await.unwrap();
+    let written = json(&zookeeper, "/services/orders/a").await;
+    let expected = json!({
+        "name": "orders", "id": "a", "address": "10.0.0.7", "port": 8080, "sslPort": null,
+        "payload": {"@class": "com.acme.Weight", "weight": 3},
+        "registrationTimeUTC": written["registrationTimeUTC"], "serviceType": "DYNAMIC",
+        "uriSpec": {"parts": [
+            {"value": "scheme", "variable": true}, {"value": "://", "variable": false},
+            {"value": "address", "variable": true},
+        ]},
+    });
+    assert_eq!(written, expected);
+    assert!(written["registrationTimeUTC"].as_u64().unwrap() > 1_700_000_000_000);
+
+    within(registration.update(orders("a").enabled(false))).await.unwrap();
+    assert!(!registration.instance().enabled);
+    assert_eq!(json(&zookeeper, "/services/orders/a").await["enabled"], false);
+    assert!(!within(services(&client).instance("orders", "a")).await.unwrap().unwrap().enabled);
+}
+
+#[tokio::test]
+async fn an_instance_is_registered_again_after_its_session() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let registration = within(services(&client).register(orders("a"))).await.unwrap();
+    let session = session_id(&client).await;
+    kill_session(&client).await.unwrap();
+    let owner = || async {
+        let stat = zookeeper.check_stat("/services/orders/a").await.unwrap();
+        stat.map(|stat| stat.ephemeral_owner).filter(|owner| *owner != session)
+    };
+    let owner = eventually("another session has registered it", owner).await;
+    assert_eq!(owner, session_id(&client).await);
+    drop(registration);
+}
+
+#[tokio::test]
+async fn an_instance_of_another_session_is_waited_for() {
+    let server = empty_server().await;
+    let (earlier, later) = (connect(&server).await, connect(&server).await);
+    let registration = within(services(&earlier).register(orders("a"))).await.unwrap();
+    let later = services(&later);
+    let mut waiting = Box::pin(later.register(orders("a").port(9090)));
+    for _ in 0..20 {
+        assert!(poll_once(&mut waiting).is_pending());
+        assert_eq!(within(later.instance("orders", "a")).await.unwrap().unwrap().port, Some(8080));
+    }
+    within(registration.unregister()).await.unwrap();
+    let registration = within(waiting).await.unwrap();
+    assert_eq!(within(later.instance("orders", "a")).await.unwrap().unwrap().port, Some(9090));
+    drop(registration);
+}
+
+#[tokio::test]
+async fn what_cannot_be_registered_is_refused() {
+    let server = empty_server().await;
+    let services = services(&connect(&server).await);
+    for instance in [
+        ServiceInstance::new(""),
+        ServiceInstance::new("a/b"),
+        orders(""),
+        orders("a/b"),
+        orders("a").service_type(ServiceType::DynamicSequential),
+        orders("a").address("a".repeat(64 << 10)),
+    ] {
+        let error = within(services.register(instance)).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+    }
+    let mut registration = within(services.register(orders("a"))).await.unwrap();
+    for other in [
+        orders("b"),
+        orders("a").service_type(ServiceType::Static),
+        orders("a").address("a".repeat(64 << 10)),
+    ] {
+        let error = within(registration.update(other)).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+        assert_eq!(registration.instance().address.as_deref(), Some("10.0.0.7"));
+    }
+    assert_eq!(ids(&services).await, ["a"]);
+}
+
+#[tokio::test]
+async fn names_that_cannot_be_those_of_nodes_are_refused() {
+    let server = empty_server().await;
+    let services = services(&connect(&server).await);
+    for name in ["", "a/b", "..", ".", "a\u{1}b", "\u{1f600}"] {
+        for error in [
+            within(services.instances(name)).await.unwrap_err(),
+            within(services.instance("orders", name)).await.unwrap_err(),
+            within(services.register(orders(name))).await.unwrap_err(),
+            services.cache(name).unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::InvalidArgument { .. }), "{name:?}: {error:?}");
+        }
+    }
+}

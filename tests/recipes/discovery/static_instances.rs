@@ -1,0 +1,166 @@
+//! Instances that belong to no session.
+
+use zk_recipes::discovery::{Registration, ServiceInstance, ServiceType};
+use zk_recipes::nodes::NodeState;
+use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::{Client, Error};
+use zookeeper_client as zk;
+
+use super::{Weight, create, json, orders, services};
+use crate::support::*;
+
+const PATH: &str = "/services/orders/a";
+
+fn described(port: u16) -> ServiceInstance<Weight> {
+    orders("a").port(port).service_type(ServiceType::Static)
+}
+
+async fn register(client: &Client, port: u16) -> Registration<Weight> {
+    within(services(client).register(described(port))).await.unwrap()
+}
+
+/// The port that is registered, and how often it was written.
+async fn found(zookeeper: &zk::Client) -> (u64, i32) {
+    let version = zookeeper.check_stat(PATH).await.unwrap().unwrap().version;
+    (json(zookeeper, PATH).await["port"].as_u64().unwrap(), version)
+}
+
+async fn gives_up(registration: &Registration<Weight>) {
+    let is_taken = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(registration.watch_state().wait_for(is_taken)).await.unwrap();
+}
+
+async fn is_registered(registration: &Registration<Weight>) {
+    within(registration.watch_state().wait_for(NodeState::is_present)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_static_instance_belongs_to_no_session() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let registration = register(&client, 1).await;
+    let stat = zookeeper.check_stat(PATH).await.unwrap().unwrap();
+    assert_eq!(stat.ephemeral_owner, 0);
+    within(registration.unregister()).await.unwrap();
+    assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_static_instance_of_another_process_is_waited_for() {
+    let server = empty_server().await;
+    let (one, other, zookeeper) = (connect(&server).await, connect(&server).await, bystander(&server).await);
+    let first = register(&one, 1).await;
+    let other = services(&other);
+    let mut waiting = Box::pin(other.register(described(2)));
+    for _ in 0..20 {
+        assert!(poll_once(&mut waiting).is_pending());
+        assert_eq!(found(&zookeeper).await, (1, 0));
+    }
+    within(first.unregister()).await.unwrap();
+    let second = within(waiting).await.unwrap();
+    assert_eq!(found(&zookeeper).await, (2, 0));
+    drop(second);
+}
+
+#[tokio::test]
+async fn who_has_only_waited_leaves_the_other_instance_alone() {
+    let server = empty_server().await;
+    let (one, other, zookeeper) = (connect(&server).await, connect(&server).await, bystander(&server).await);
+    let first = register(&one, 1).await;
+    let services = services(&other);
+    let mut waiting = Box::pin(services.register(described(2)));
+    for _ in 0..20 {
+        assert!(poll_once(&mut waiting).is_pending());
+        found(&zookeeper).await;
+    }
+    drop(waiting);
+    within(other.close()).await;
+    assert_eq!(found(&zookeeper).await, (1, 0));
+    drop(first);
+}
+
+#[tokio::test]
+async fn an_instance_that_is_described_the_same_is_taken_over() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let left_behind = r#"{"registrationTimeUTC":5,"serviceType":"STATIC","port":1,"uriSpec":null,"sslPort":null,
+        "payload":{"weight":3,"@class":"com.acme.Weight"},"address":"10.0.0.7","id":"a","name":"orders"}"#;
+    create(&zookeeper, &[("a", left_behind)]).await;
+    let mut registration = register(&client, 1).await;
+    assert_eq!(found(&zookeeper).await, (1, 0));
+    within(registration.update(described(2))).await.unwrap();
+    assert_eq!(found(&zookeeper).await, (2, 1));
+    within(registration.unregister()).await.unwrap();
+    assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn two_that_are_described_the_same_do_not_fight() {
+    let server = empty_server().await;
+    let (one, other, zookeeper) = (connect(&server).await, connect(&server).await, bystander(&server).await);
+    let mut first = register(&one, 1).await;
+    let mut second = register(&other, 1).await;
+    assert_eq!(found(&zookeeper).await, (1, 0));
+    within(first.update(described(2))).await.unwrap();
+    gives_up(&second).await;
+    assert_eq!(found(&zookeeper).await, (2, 1));
+
+    within(first.unregister()).await.unwrap();
+    is_registered(&second).await;
+    assert_eq!(found(&zookeeper).await, (1, 0));
+    within(second.update(described(3))).await.unwrap();
+    assert_eq!(found(&zookeeper).await, (3, 1));
+}
+
+#[tokio::test]
+async fn what_someone_writes_into_a_static_instance_stays() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let registration = register(&client, 1).await;
+    zookeeper.set_data(PATH, br#"{"port":5}"#, None).await.unwrap();
+    gives_up(&registration).await;
+    assert_eq!(found(&zookeeper).await, (5, 1));
+    zookeeper.delete(PATH, None).await.unwrap();
+    is_registered(&registration).await;
+    assert_eq!(found(&zookeeper).await, (1, 0));
+
+    zookeeper.set_data(PATH, br#"{"port":6}"#, None).await.unwrap();
+    within(registration.unregister()).await.unwrap();
+    assert_eq!(found(&zookeeper).await, (6, 1));
+}
+
+#[tokio::test]
+async fn own_writes_whose_replies_are_lost_are_known_again() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    create(&zookeeper, &[]).await;
+    let client = connect_through(&proxy).await;
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    let mut registration = register(&client, 1).await;
+    within(lost.happened()).await;
+    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
+    let mut updating = Box::pin(registration.update(described(2)));
+    assert!(poll_once(&mut updating).is_pending());
+    within(lost.happened()).await;
+    drop(updating);
+    within(registration.update(described(3))).await.unwrap();
+    assert_eq!(found(&zookeeper).await, (3, 2));
+    within(registration.unregister()).await.unwrap();
+    assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_registration_that_is_given_up_leaves_no_static_instance() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    create(&zookeeper, &[]).await;
+    let client = connect_through(&proxy).await;
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    let services = services(&client);
+    let mut registering = Box::pin(services.register(described(1)));
+    assert!(poll_once(&mut registering).is_pending());
+    within(lost.happened()).await;
+    drop(registering);
+    let is_gone = || async { zookeeper.check_stat(PATH).await.unwrap().is_none().then_some(()) };
+    eventually("it is deleted", is_gone).await;
+}
