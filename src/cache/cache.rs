@@ -39,8 +39,9 @@ use crate::error::Result;
 /// # Consistency
 /// The cache shows each node as it was at some time, and never goes back. Different nodes may be of slightly different
 /// times: a transaction that changes several nodes may be shown in parts. It lags behind the servers by the time of an
-/// event and a read, and by more after a reconnect, when it says that it is [stale](CacheState::Stale). Several changes of one node within that time may be shown as one. To act on what is true
-/// at this very moment, read the node, or make the write conditional on [`CachedNode::version`](super::CachedNode::version).
+/// event and a read, and by more after a reconnect, when it says that it is [stale](CacheState::Stale). Several changes
+/// of one node within that time may be shown as one. To act on what is true at this very moment, read the node, or make
+/// the write conditional on [`CachedNode::version`](super::CachedNode::version).
 ///
 /// After a lost connection or session, everything is read again; a node that was deleted and created again meanwhile is
 /// told as both. The cache never holds a part of what its options describe without saying so: until it has loaded the
@@ -51,10 +52,10 @@ use crate::error::Result;
 /// costs one read, each deletion none. A reply has about 512 KiB at most if the nodes are as large as those before them, or
 /// as they were. No one knows that before they are read: the worst reply has 8 of the largest nodes, 8 MiB with the
 /// default limit of the servers (`jute.maxbuffer`), and the worst 8 replies that are under way at once have 64 MiB. After
-/// one such reply, the nodes are read one by one until they are smaller again. After a reconnect all nodes are read again; the lists only of nodes whose
-/// children have changed. Clients delay that by a random time, up to 2 s for large caches, since all of them lose their
-/// connections at once when a server restarts. The server does a little more work for each write, whatever its path,
-/// as long as any client has a cache.
+/// one such reply, the nodes are read one by one until they are smaller again. After a reconnect all nodes are read
+/// again; the lists only of nodes whose children have changed. Clients delay that by a random time, up to 2 s for large
+/// caches, since all of them lose their connections at once when a server restarts. The server does a little more work
+/// for each write, whatever its path, as long as any client has a cache.
 ///
 /// Each node takes some memory besides its path and data, which `cargo bench --bench cache` measures. A snapshot shares
 /// its memory with the cache, which copies some hundred pointers when it changes.
