@@ -141,7 +141,9 @@ async fn barriers(scene: &Scene) {
     let (_, client) = &scene.ours[0];
     let path = format!("{ROOT}/barriers/early");
     create(&scene.bystander, &path).await;
-    create(&scene.bystander, &format!("{path}/ready")).await;
+    for stranger in 1..MEMBERS {
+        create(&scene.bystander, &format!("{path}/{stranger}")).await;
+    }
     let barrier = DoubleBarrier::new(client, &path, MEMBERS).unwrap();
     let came = vec![clock::now()];
     let entered = within(barrier.enter()).await.unwrap();
