@@ -28,11 +28,7 @@ pub struct CachedNode {
 
 impl CachedNode {
     pub(super) fn new(path: Arc<str>, data: Option<Vec<u8>>, is_readable: bool, stat: &zk::Stat) -> Self {
-        let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
         Self {
-            path,
-            // Requests are limited to 1 MiB.
-            name_at: name_at.try_into().unwrap_or(u32::MAX),
             data: data.map(Vec::into_boxed_slice),
             is_readable,
             version: stat.version,
@@ -42,7 +38,32 @@ impl CachedNode {
             created_ms: stat.ctime,
             modified_ms: stat.mtime,
             owner: stat.ephemeral_owner,
+            ..Self::hidden(path)
         }
+    }
+
+    /// A node that may not be read, at a server that tells nothing else of such nodes.
+    pub(super) fn hidden(path: Arc<str>) -> Self {
+        let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
+        Self {
+            path,
+            // Requests are limited to 1 MiB.
+            name_at: name_at.try_into().unwrap_or(u32::MAX),
+            data: None,
+            is_readable: false,
+            version: 0,
+            data_length: 0,
+            created: 0,
+            modified: 0,
+            created_ms: 0,
+            modified_ms: 0,
+            owner: 0,
+        }
+    }
+
+    /// The same node, which may not be read any more.
+    pub(super) fn without_data(&self) -> Self {
+        Self { data: None, is_readable: false, ..self.clone() }
     }
 
     pub(super) fn with_readable(&self, is_readable: bool) -> Self {
@@ -98,7 +119,8 @@ impl CachedNode {
 
     /// Returns whether the client may read the node. The data and the children of one that it may not read are not
     /// known, and the servers may not tell when such a node changes: see
-    /// [`Snapshot::unreadable`](super::Snapshot::unreadable).
+    /// [`Snapshot::unreadable`](super::Snapshot::unreadable). Newer servers tell nothing at all of such a node but that it is
+    /// there: its version, length, transactions and times are 0 then, or as they were when it could be read.
     pub fn is_readable(&self) -> bool {
         self.is_readable
     }

@@ -36,10 +36,10 @@ pub(super) async fn read(client: Client, session: Arc<Session>, ops: Vec<Op>, de
 async fn find(client: &Client, session: &Session, ops: &[Op]) -> Result<Vec<Found>, zk::Error> {
     let paths = ops.iter().map(|op| client.in_namespace(op.path())).collect::<Vec<_>>();
     match (ops, &paths[..]) {
-        ([Op::Stat(_)], [path]) => session
-            .stat(path)
-            .await
-            .map(|stat| vec![stat.map_or(Found::Nothing, |stat| Found::Node(None, stat))]),
+        ([Op::Stat(_)], [path]) => match session.stat(path).await {
+            Ok(stat) => Ok(vec![stat.map_or(Found::Nothing, |stat| Found::Node(None, stat))]),
+            Err(error) => absent(error).map(|found| vec![found]),
+        },
         ([Op::Data(_)], [path]) => match session.data(path).await {
             Ok((data, stat)) => Ok(vec![Found::Node(Some(data), stat)]),
             Err(error) => absent(error).map(|found| vec![found]),

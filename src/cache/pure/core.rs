@@ -25,6 +25,8 @@ pub(in crate::cache) struct Core {
     /// The nodes whose children are all known, or wanted, or told of by events since.
     listed: HashMap<Arc<str>, Listed>,
     unreadable: BTreeSet<Arc<str>>,
+    /// Whether the servers are known to be such that tell nothing of a node that may not be read.
+    hides_stats: bool,
     wants: HashMap<Arc<str>, Want>,
     queue: VecDeque<Arc<str>>,
     /// How many wants belong to the load.
@@ -60,6 +62,7 @@ impl Core {
             bytes: 0,
             listed: HashMap::new(),
             unreadable: BTreeSet::new(),
+            hides_stats: false,
             wants: HashMap::new(),
             queue: VecDeque::new(),
             loads: 0,
@@ -352,10 +355,12 @@ impl Core {
                     self.node_read(&path, data, &stat, true)?;
                 }
                 (Op::Stat(path), Found::Node(_, stat)) => {
-                    // Without data, only a list tells whether a node may be read.
+                    // Without data, only a list tells whether a node may be read, unless the stat does.
                     let is_readable = match self.rules.with_data {
                         true => !self.wants.get(&path).is_some_and(|want| want.is_forbidden),
-                        false => self.nodes.get(&path).is_none_or(|node| node.is_readable()),
+                        false => {
+                            self.hides_stats || self.nodes.get(&path).is_none_or(|node| node.is_readable())
+                        }
                     };
                     self.node_read(&path, None, &stat, is_readable)?;
                 }
@@ -382,6 +387,7 @@ impl Core {
                     }
                     self.settle(&path);
                 }
+                (Op::Stat(path), Found::Forbidden) => self.node_hidden(&path)?,
                 (Op::Data(path) | Op::Stat(path), _) => {
                     // It was absent after everything that is known of it.
                     let _ = self.finish_reading(&path);
@@ -436,6 +442,29 @@ impl Core {
             let has_children = std::mem::take(&mut want.has_children) || stat.num_children > 0;
             if checks && self.rules.descends(path)? {
                 self.check_children(path, has_children, is_readable, Listed::of(stat));
+            }
+        }
+        self.settle(path);
+        Ok(())
+    }
+
+    /// A node is there of which the server tells nothing else.
+    fn node_hidden(&mut self, path: &Arc<str>) -> Result<(), Failed> {
+        self.hides_stats = true;
+        let Some(reading) = self.finish_reading(path) else { return Ok(()) };
+        if let Some(want) = self.wants.get_mut(path) {
+            want.is_forbidden = false;
+            want.checks_children &= want.node;
+            want.has_children = false;
+        }
+        // If there was an event since, it is read once more, and may be gone.
+        if !reading.is_overtaken && self.is_followed(path)? {
+            self.listed.remove(path);
+            let known = self.nodes.get(path);
+            if known.is_none_or(|known| known.is_readable()) {
+                self.put(
+                    known.map_or_else(|| CachedNode::hidden(path.clone()), |known| known.without_data()),
+                )?;
             }
         }
         self.settle(path);

@@ -28,7 +28,7 @@ pub(in crate::cache) enum Kind {
 pub(in crate::cache) enum Op {
     /// The data and the stat of a node.
     Data(Arc<str>),
-    /// The stat alone, which needs no permission.
+    /// The stat alone, which older servers tell without the permission to read.
     Stat(Arc<str>),
     /// The names of the children.
     Children(Arc<str>),

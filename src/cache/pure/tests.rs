@@ -51,6 +51,8 @@ struct World {
     is_connected: bool,
     is_watched: bool,
     tells_zxids: bool,
+    /// Whether nothing is told of nodes that cannot be read.
+    hides_stats: bool,
     requests: VecDeque<Vec<Op>>,
     messages: VecDeque<Message>,
     core: Core,
@@ -84,6 +86,7 @@ impl World {
             is_connected: false,
             is_watched: false,
             tells_zxids,
+            hides_stats: false,
             requests: VecDeque::new(),
             messages: VecDeque::new(),
             core: Core::new(rules(depth, with_data)),
@@ -179,8 +182,10 @@ impl World {
     fn find(&self, op: &Op) -> Found {
         match (op, self.nodes.get(&**op.path())) {
             (_, None) => Found::Nothing,
+            (op, Some(node)) if node.is_forbidden && (self.hides_stats || !matches!(op, Op::Stat(_))) => {
+                Found::Forbidden
+            }
             (Op::Stat(_), Some(node)) => Found::Node(None, node.stat),
-            (_, Some(node)) if node.is_forbidden => Found::Forbidden,
             (Op::Data(_), Some(node)) => Found::Node(Some(node.data.clone()), node.stat),
             (Op::Children(path), Some(_)) => {
                 let below = format!("{path}/");
@@ -227,8 +232,14 @@ impl World {
         for change in self.core.take_changes() {
             match change {
                 Change::Created(node) => {
-                    let latest = self.created.insert(node.path().to_owned(), node.created_by());
-                    assert!(latest.is_none_or(|latest| latest < node.created_by()), "told twice: {node:?}");
+                    // Of one that is hidden, it is not known.
+                    if node.created_by() > 0 {
+                        let latest = self.created.insert(node.path().to_owned(), node.created_by());
+                        assert!(
+                            latest.is_none_or(|latest| latest < node.created_by()),
+                            "told twice: {node:?}"
+                        );
+                    }
                     assert!(self.replayed.insert(node.path().to_owned(), node).is_none());
                 }
                 Change::Changed { old, new } => {
@@ -275,11 +286,13 @@ impl World {
                 assert!(is_hidden, "{path} is missing");
                 continue;
             };
-            assert_eq!(
-                (cached.created_by(), cached.modified_by()),
-                (node.stat.czxid, node.stat.mzxid),
-                "{path}"
-            );
+            if cached.is_readable() || !self.hides_stats {
+                assert_eq!(
+                    (cached.created_by(), cached.modified_by()),
+                    (node.stat.czxid, node.stat.mzxid),
+                    "{path}"
+                );
+            }
             if with_data && knows_permissions {
                 assert_eq!(cached.is_readable(), !node.is_forbidden, "{path}");
             }
@@ -334,9 +347,10 @@ proptest! {
         depth in prop_oneof![Just(0), Just(1), Just(2), Just(usize::MAX - 1)],
         with_data in any::<bool>(),
         tells_zxids in any::<bool>(),
+        hides_stats in any::<bool>(),
         cuts_last in any::<bool>(),
     ) {
-        let mut world = World::new(depth, with_data, tells_zxids);
+        let mut world = World { hides_stats, ..World::new(depth, with_data, tells_zxids) };
         for step in &steps {
             world.step(step);
         }

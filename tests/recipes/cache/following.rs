@@ -207,7 +207,8 @@ async fn a_node_that_may_not_be_read_is_held_without_data() {
     assert_eq!(paths(&snapshot), ["/r", "/r/a", "/r/z"]);
     assert_eq!(snapshot.unreadable().collect::<Vec<_>>(), ["/r/a"]);
     let node = snapshot.get("/r/a").unwrap();
-    assert_eq!((node.is_readable(), node.data(), node.data_length()), (false, None, 6));
+    assert_eq!((node.is_readable(), node.data()), (false, None));
+    assert!(matches!(node.data_length(), 0 | 6), "newer servers do not tell the length");
     zookeeper.delete("/r/a/b", None).await.unwrap();
     zookeeper.delete("/r/a", None).await.unwrap();
 }

@@ -161,6 +161,6 @@ async fn a_registration_that_is_given_up_leaves_no_static_instance() {
     assert!(poll_once(&mut registering).is_pending());
     within(lost.happened()).await;
     drop(registering);
-    let is_gone = || async { zookeeper.check_stat(PATH).await.unwrap().is_none().then_some(()) };
-    eventually("it is deleted", is_gone).await;
+    within(client.close()).await;
+    assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
 }
