@@ -22,7 +22,7 @@ use super::presence::Presence;
 use super::retry::RetryPolicy;
 use super::state::ConnectionState;
 use crate::error::{Error, Result};
-use crate::meters::{CacheMeters, LockMeters, ValueMeters};
+use crate::meters::{CacheMeters, LockMeters, NodeMeter, ValueMeters};
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
 ///
@@ -319,6 +319,11 @@ impl Client {
     /// Returns the meters of the cache at this full path.
     pub(crate) fn cache_meters(&self, path: &str) -> CacheMeters {
         self.core.config.labels.cache_meters(path)
+    }
+
+    /// Returns the meter of a kept node at this full path.
+    pub(crate) fn node_meter(&self, path: &str) -> NodeMeter {
+        self.core.config.labels.node_meter(path)
     }
 
     /// Returns the meters of the shared value or number at this full path.

@@ -33,6 +33,10 @@ pub(crate) struct Connections(());
 #[derive(Debug)]
 pub(crate) struct CacheMeters;
 
+/// Counts a kept node in its state.
+#[derive(Debug)]
+pub(crate) struct NodeMeter;
+
 /// Counts the writes of one shared value or number.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueMeters;
@@ -48,6 +52,10 @@ impl Labels {
 
     pub(crate) fn cache_meters(&self, _path: &str) -> CacheMeters {
         CacheMeters
+    }
+
+    pub(crate) fn node_meter(&self, _path: &str) -> NodeMeter {
+        NodeMeter
     }
 
     pub(crate) fn value_meters(&self, _path: &str) -> ValueMeters {
@@ -85,6 +93,10 @@ impl CacheMeters {
     pub(crate) fn holds(&self, _nodes: usize) {}
 
     pub(crate) fn resyncs(&self) {}
+}
+
+impl NodeMeter {
+    pub(crate) fn is(&mut self, _state: &'static str) {}
 }
 
 impl ValueMeters {

@@ -26,6 +26,7 @@ const REQUESTS: &str = "zk_recipes_requests_total";
 const CLIENTS: &str = "zk_recipes_clients";
 const CACHED: &str = "zk_recipes_cached_nodes";
 const RESYNCS: &str = "zk_recipes_cache_resyncs_total";
+const KEPT: &str = "zk_recipes_kept_nodes";
 const VALUE_WRITES: &str = "zk_recipes_value_writes_total";
 const VALIDITY: &str = "zk_recipes_validity_left_seconds";
 
@@ -109,6 +110,13 @@ pub(crate) struct CacheMeters {
     held: AtomicUsize,
 }
 
+/// Counts a kept node in its state.
+#[derive(Debug)]
+pub(crate) struct NodeMeter {
+    label: String,
+    counted: Option<&'static str>,
+}
+
 /// Counts the writes of one shared value or number.
 #[derive(Clone)]
 pub(crate) struct ValueMeters {
@@ -145,6 +153,11 @@ impl Labels {
             held: AtomicUsize::new(0),
             label,
         }
+    }
+
+    /// Returns the meter of a kept node at this full path.
+    pub(crate) fn node_meter(&self, path: &str) -> NodeMeter {
+        NodeMeter { label: self.label_of(path), counted: None }
     }
 
     /// Returns the meters of a shared value or number at this full path.
@@ -356,6 +369,27 @@ impl fmt::Debug for CacheMeters {
     }
 }
 
+impl NodeMeter {
+    /// The node is in this state now.
+    pub(crate) fn is(&mut self, state: &'static str) {
+        self.leave();
+        gauge!(KEPT, "path" => self.label.clone(), "state" => state).increment(1);
+        self.counted = Some(state);
+    }
+
+    fn leave(&mut self) {
+        if let Some(state) = self.counted.take() {
+            gauge!(KEPT, "path" => self.label.clone(), "state" => state).decrement(1);
+        }
+    }
+}
+
+impl Drop for NodeMeter {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
 impl ValueMeters {
     /// Records a write that was done.
     pub(crate) fn written(&self) {
@@ -399,6 +433,7 @@ fn describe() {
     describe_counter!(LOSSES, "Locks that were lost, by reason");
     describe_gauge!(CACHED, "Nodes that caches of this process hold");
     describe_counter!(RESYNCS, "How often a cache had to be read again, since changes may have been missed");
+    describe_gauge!(KEPT, "Nodes that this process keeps, by state");
     describe_counter!(VALUE_WRITES, "Writes of shared values and numbers, by outcome");
     describe_counter!(REQUESTS, "Requests to the servers, by kind");
     describe_gauge!(LEADERS, "Candidates of this process that lead now");

@@ -33,4 +33,14 @@ impl NodeState {
     pub fn is_present(&self) -> bool {
         matches!(self, Self::Present { .. })
     }
+
+    /// Its name in metrics.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Present { .. } => "present",
+            Self::Blocked(_) => "blocked",
+            Self::Closed => "closed",
+        }
+    }
 }

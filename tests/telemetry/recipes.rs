@@ -2,6 +2,7 @@
 
 use zk_recipes::atomic::DistributedAtomicLong;
 use zk_recipes::cache::{Cache, CacheOptions};
+use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
 use zk_recipes::shared::SharedValue;
 use zk_recipes::testing::FaultProxy;
 
@@ -61,4 +62,20 @@ async fn writes_of_values_and_numbers() {
     theirs.increment().await.unwrap();
     assert_eq!(mine.increment().await.unwrap(), 3, "it remembers 1, and is told that there was another one");
     assert_eq!((writes(path, "written"), writes(path, "conflict")), (3.0, 1.0));
+}
+
+#[tokio::test]
+async fn kept_nodes_by_their_state() {
+    let server = empty_server().await;
+    let client = measured(&server).await;
+    let path = "/metrics/kept";
+    let kept = |state| value("zk_recipes_kept_nodes", &[("path", path), ("state", state)]);
+    let node = PersistentNode::start(&client, path, "1", PersistentNodeOptions::new()).unwrap();
+    within(node.wait_present()).await.unwrap();
+    assert_eq!((kept("present"), kept("absent")), (1.0, 0.0));
+    within(node.close()).await.unwrap();
+    eventually("it is not counted", || async {
+        (kept("present") == 0.0 && kept("closed") == 0.0).then_some(())
+    })
+    .await;
 }

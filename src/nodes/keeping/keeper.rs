@@ -117,7 +117,7 @@ impl Keeper {
             given_path: path.clone(),
             path: (!is_numbered).then(|| path.clone()),
             wanted,
-            publisher: Publisher::new(client),
+            publisher: Publisher::new(client, path),
             sessions: client.extension(),
             closing,
             claim,

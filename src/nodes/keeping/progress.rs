@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::super::state::NodeState;
 use crate::client::{Board, Client};
 use crate::error::{Error, Result};
+use crate::meters::NodeMeter;
 
 /// The data that the node is to have.
 #[derive(Clone, Debug)]
@@ -32,12 +34,18 @@ pub(in crate::nodes) struct Progress {
 pub(super) struct Publisher {
     progress: watch::Sender<Progress>,
     board: Board<NodeState>,
+    meter: Mutex<NodeMeter>,
 }
 
 impl Publisher {
-    pub(super) fn new(client: &Client) -> Self {
-        let progress = Progress { state: NodeState::Absent, confirmed: 0, refused: None, ended: None };
-        Self { progress: watch::Sender::new(progress), board: Board::new(client, NodeState::Absent) }
+    /// Of the node at this full path, as it was given.
+    pub(super) fn new(client: &Client, path: &str) -> Self {
+        let state = NodeState::Absent;
+        let mut meter = client.node_meter(path);
+        meter.is(state.name());
+        let board = Board::new(client, state.clone());
+        let progress = Progress { state, confirmed: 0, refused: None, ended: None };
+        Self { progress: watch::Sender::new(progress), board, meter: Mutex::new(meter) }
     }
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
@@ -63,6 +71,7 @@ impl Publisher {
         if self.progress.borrow().state == state {
             return false;
         }
+        self.meter.lock().is(state.name());
         self.board.show(state.clone());
         self.progress.send_modify(|progress| progress.state = state);
         true
