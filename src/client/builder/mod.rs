@@ -117,7 +117,7 @@ impl ClientBuilder {
     ///   blocked for longer than the session timeout.
     /// - The client is closed when the runtime is shut down.
     /// - A caller on another runtime that waits at that very moment may poll a timer of it, which panics. The panic is
-    ///   caught, and the caller gets [`Error::Closed`]. In a program that is built with `panic = "abort"`, close the
+    ///   caught, and the caller gets [`Error::Closed`](crate::Error::Closed). In a program with `panic = "abort"`, close the
     ///   client before you shut the runtime down.
     /// - A last handle that is dropped within the runtime does not wait for the [end of the
     ///   session](Self::drop_timeout).
