@@ -77,7 +77,8 @@ async fn all_is_done_in_order_below_the_namespace() {
         assert!(matches!(done[6], Delete));
         created(7, "/container");
         created(8, "/mine");
-        // All of it is there, and the acl is that of the path.
+        // All of it is there, and the acl is that of the path. Another server may lag behind.
+        zookeeper.sync("/").await.unwrap();
         let (data, stat) = zookeeper.get_data(&format!("{root}/special")).await.unwrap();
         assert_eq!((&data[..], stat.num_children), (&b"3"[..], 2));
         assert_eq!(zookeeper.get_acl(&format!("{root}/special")).await.unwrap().0, everybody_reads);
