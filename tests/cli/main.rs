@@ -7,6 +7,7 @@ mod peer;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod all_recipes;
 mod completions;
 mod deadlocks;
 mod doctor;

@@ -156,6 +156,9 @@ pub(crate) struct Show {
 /// Those that somebody holds or waits for.
 #[derive(Debug, Args)]
 pub(crate) struct Ls {
+    /// Also lists groups, barriers, services, counters, TTL nodes and other data, as far as they can be told apart
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -12,8 +12,16 @@ use crate::exit::{Failure, OTHER, UNREACHABLE};
 /// The variable with `user:password`.
 pub(crate) const AUTH: &str = "ZKLOCK_AUTH";
 
-/// How often a list is tried whose connection breaks.
+/// How often a read is tried whose connection breaks.
 const TRIES: u32 = 4;
+
+/// A node that was read.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) stat: zk::Stat,
+    /// `None` if they are too long.
+    pub(crate) data: Option<Vec<u8>>,
+}
 
 impl Connection {
     /// Connects, within the time of one attempt.
@@ -117,28 +125,56 @@ impl Connection {
 
 /// Reads the children of a node, as they are after everything that was done before; `None` if there is no such node.
 pub(crate) async fn children(client: &Client, path: &str) -> Result<Option<Vec<String>>, Failure> {
-    let mut tries = 1;
-    loop {
-        let zookeeper = client.zookeeper().await?;
-        match zookeeper.list_children(path).await {
-            Ok(children) => return Ok(Some(children)),
-            Err(zk::Error::NoNode) => return Ok(None),
-            Err(zk::Error::NoAuth) => {
-                return Err(Failure::new(
-                    OTHER,
-                    format!(
-                        "cannot list {path}: no permission; authenticate with --auth-file or {AUTH} as a user who may read it"
-                    ),
-                ));
-            }
-            Err(zk::Error::ConnectionLoss | zk::Error::SessionExpired) if tries < TRIES => tries += 1,
-            Err(error) => {
-                return Err(Failure::new(
-                    UNREACHABLE,
-                    format!("cannot list {path}: {error}; check that the servers run, and try again"),
-                ));
-            }
+    found("list", path, read(client, async |zookeeper| zookeeper.list_children(path).await).await)
+}
+
+/// Reads a node, with its data if they are no longer than `most_data`; `None` if there is no such node, or it may not be
+/// read any more.
+pub(crate) async fn node(client: &Client, path: &str, most_data: i32) -> Result<Option<Node>, Failure> {
+    let node = read(client, async |zookeeper| match zookeeper.check_stat(path).await {
+        Ok(None) | Err(zk::Error::NoAuth) => Err(zk::Error::NoNode),
+        Ok(Some(stat)) if stat.data_length > most_data => Ok(Node { stat, data: None }),
+        Ok(Some(_)) => {
+            let (data, stat) = zookeeper.get_data(path).await?;
+            Ok(Node { stat, data: Some(data) })
         }
+        Err(error) => Err(error),
+    });
+    found("read", path, node.await)
+}
+
+/// Reads something, again if the connection breaks.
+async fn read<T>(
+    client: &Client,
+    read: impl AsyncFn(zk::Client) -> Result<T, zk::Error>,
+) -> Result<Result<T, zk::Error>, Failure> {
+    for _ in 1..TRIES {
+        match read(client.zookeeper().await?).await {
+            Err(zk::Error::ConnectionLoss | zk::Error::SessionExpired) => {}
+            read => return Ok(read),
+        }
+    }
+    Ok(read(client.zookeeper().await?).await)
+}
+
+fn found<T>(
+    operation: &str,
+    path: &str,
+    read: Result<Result<T, zk::Error>, Failure>,
+) -> Result<Option<T>, Failure> {
+    match read? {
+        Ok(found) => Ok(Some(found)),
+        Err(zk::Error::NoNode) => Ok(None),
+        Err(zk::Error::NoAuth) => Err(Failure::new(
+            OTHER,
+            format!(
+                "cannot {operation} {path}: no permission; authenticate with --auth-file or {AUTH} as a user who may read it"
+            ),
+        )),
+        Err(error) => Err(Failure::new(
+            UNREACHABLE,
+            format!("cannot {operation} {path}: {error}; check that the servers run, and try again"),
+        )),
     }
 }
 

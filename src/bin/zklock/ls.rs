@@ -1,9 +1,10 @@
-//! `zklock ls`: the queues below a path.
+//! `zklock ls`: the queues below a path, and what other nodes are used for.
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use futures_util::future::try_join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_recipes::{Client, InterProcessMutex, LeaderObserver, Participant, ReadWriteLock, Semaphore};
 
 use crate::args::{Connection, Ls};
@@ -11,9 +12,13 @@ use crate::exit::{Failure, print};
 use crate::json;
 use crate::queue::{identity, printable};
 use crate::recipe::Recipe;
-use crate::table::table;
+use crate::table::{count, table};
 use crate::time;
 use crate::tree::{AT_ONCE, Place, Tree};
+use crate::uses::{self, Kind, Use};
+
+/// How many members of a group are named on its line.
+const NAMED: usize = 5;
 
 /// A place with its first holder; `None` if that has left since, or may not be read.
 type Line<'a> = (&'a Place, Option<Participant>);
@@ -23,13 +28,15 @@ pub(crate) async fn ls(connection: &Connection, args: &Ls) -> Result<ExitCode, F
     let read = async {
         let tree = Tree::read(&client, &args.path, args.limit).await?;
         let holders = holders(&client, &tree.places.iter().collect::<Vec<_>>()).await?;
-        Ok::<_, Failure>((tree, holders))
+        let uses = if args.all { Some(uses::uses(&client, &tree).await?) } else { None };
+        Ok::<_, Failure>((tree, holders, uses))
     };
     let read = read.await;
     client.close().await;
-    let (tree, holders) = read?;
+    let (tree, holders, uses) = read?;
     let lines: Vec<Line<'_>> = tree.places.iter().zip(holders).collect();
-    print(&if args.json { as_json(&tree, &lines) } else { as_text(&lines) })?;
+    let uses = uses.as_deref();
+    print(&if args.json { as_json(&tree, &lines, uses) } else { as_text(&lines, uses) })?;
     tree.say_what_is_missing(args.limit);
     Ok(ExitCode::SUCCESS)
 }
@@ -60,7 +67,7 @@ async fn holder(client: &Client, place: &Place) -> Result<Option<Participant>, F
     }?)
 }
 
-fn as_json(tree: &Tree, lines: &[Line<'_>]) -> String {
+fn as_json(tree: &Tree, lines: &[Line<'_>], uses: Option<&[Use]>) -> String {
     let queues = lines.iter().map(|(place, holder)| {
         let holder = holder.as_ref().map(|holder| {
             let name = holder.node_path().rsplit('/').next().unwrap_or_default();
@@ -74,17 +81,70 @@ fn as_json(tree: &Tree, lines: &[Line<'_>]) -> String {
             "holder": holder,
         })
     });
-    json::document(&json!({
+    let mut document = json!({
         "locks": queues.collect::<Vec<_>>(),
         "unreadable": tree.unreadable,
         "is_truncated": tree.is_truncated,
-    }))
+    });
+    if let Some(uses) = uses {
+        document["others"] = uses.iter().map(json_of).collect();
+    }
+    json::document(&document)
 }
 
-fn as_text(lines: &[Line<'_>]) -> String {
-    if lines.is_empty() {
-        return "no lock here has a holder or a waiter\n".into();
+fn json_of(it: &Use) -> Value {
+    let number = match it.kind {
+        Kind::Number(number) => Some(number),
+        _ => None,
+    };
+    json!({
+        "path": it.path,
+        "kind": it.kind.name(),
+        "members": it.kind.members(),
+        "number": number,
+        "bytes": it.bytes,
+        "changed": time::rfc3339(it.changed),
+    })
+}
+
+fn as_text(lines: &[Line<'_>], uses: Option<&[Use]>) -> String {
+    let mut text = match (lines, uses) {
+        ([], None) => "no lock here has a holder or a waiter\n".into(),
+        ([], Some([])) => "nothing here is in use\n".into(),
+        ([], Some(_)) => String::new(),
+        _ => locks(lines),
+    };
+    if let Some(uses @ [_, ..]) = uses {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += &others(uses);
     }
+    text
+}
+
+/// Does not show data, which may be secret, but for numbers.
+fn others(uses: &[Use]) -> String {
+    let rows = uses.iter().map(|it| {
+        let what = match &it.kind {
+            Kind::Service(members) | Kind::DoubleBarrier(members) | Kind::Group(members) => {
+                let mut shown: Vec<_> = members.iter().take(NAMED).map(|name| printable(name)).collect();
+                if members.len() > NAMED {
+                    shown.push("...".into());
+                }
+                format!("{}: {}", members.len(), shown.join(", "))
+            }
+            Kind::Barrier => "closed".into(),
+            Kind::Number(number) => number.to_string(),
+            Kind::Ttl | Kind::Value => count(it.bytes, "byte"),
+        };
+        let age = SystemTime::now().duration_since(it.changed).unwrap_or_default();
+        [printable(&it.path), it.kind.name().to_owned(), time::age(age), what]
+    });
+    table(["PATH", "KIND", "CHANGED", "WHAT"], &rows.collect::<Vec<_>>())
+}
+
+fn locks(lines: &[Line<'_>]) -> String {
     let rows = lines.iter().map(|(place, holder)| {
         [
             printable(&place.path),

@@ -25,6 +25,7 @@ mod signals;
 mod table;
 mod time;
 mod tree;
+mod uses;
 
 use std::process::ExitCode;
 

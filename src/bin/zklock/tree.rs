@@ -18,6 +18,8 @@ pub(crate) const AT_ONCE: usize = 16;
 pub(crate) struct Tree {
     /// Those that have participants, by path.
     pub(crate) places: Vec<Place>,
+    /// The paths of nodes that are no part of a queue, below the namespace.
+    pub(crate) others: Vec<String>,
     /// Nodes that this client may not list.
     pub(crate) unreadable: Vec<String>,
     /// There is more than the limit.
@@ -60,7 +62,7 @@ impl Tree {
             let visited = join_all(paths.iter().map(|path| visit(client, &prefix, path))).await;
             for (path, visited) in paths.into_iter().zip(visited) {
                 match visited {
-                    Ok(Visited { place, below }) => {
+                    Ok(Visited { is_queue, place, below }) => {
                         tree.places.extend(place);
                         // No more than could be read are kept.
                         for name in below {
@@ -69,6 +71,9 @@ impl Tree {
                                 break;
                             }
                             ahead.push_back(format!("{path}/{name}"));
+                        }
+                        if !is_queue && !path.is_empty() {
+                            tree.others.push(path);
                         }
                     }
                     Err(NotVisited::Gone) if path == root => return Err(absent(&full(&prefix, &path))),
@@ -103,6 +108,7 @@ impl Tree {
 
 #[derive(Debug)]
 struct Visited {
+    is_queue: bool,
     place: Option<Place>,
     /// The names of the children to visit.
     below: Vec<String>,
@@ -159,7 +165,7 @@ async fn visit(client: &Client, prefix: &str, path: &str) -> Result<Visited, Not
         // What the servers keep about themselves.
         None => full_path != "/" || name != "zookeeper",
     });
-    Ok(Visited { place, below: names })
+    Ok(Visited { is_queue: recipe.is_some(), place, below: names })
 }
 
 impl Place {
