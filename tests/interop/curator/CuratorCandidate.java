@@ -25,7 +25,8 @@ public final class CuratorCandidate {
                 .connectString(args[1])
                 .sessionTimeoutMs(Integer.parseInt(args[2]))
                 .connectionTimeoutMs(15_000)
-                .retryPolicy(new RetryNTimes(20, 250))
+                // Longer than the server is down: whoever gives up in the background sleeps for good.
+                .retryPolicy(new RetryNTimes(120, 250))
                 .build();
         client.start();
         if (!client.blockUntilConnected(30, TimeUnit.SECONDS)) {

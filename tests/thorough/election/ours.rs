@@ -1,6 +1,6 @@
 //! A candidate of ours, in whatever process.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -72,8 +72,11 @@ pub(crate) async fn live(
 #[derive(Clone)]
 struct Standing {
     candidate: Candidate,
-    works: Arc<AtomicBool>,
+    works: Works,
 }
+
+/// By which token it works; zero while it does not.
+type Works = Arc<AtomicI64>;
 
 #[derive(Clone)]
 enum Candidate {
@@ -82,14 +85,14 @@ enum Candidate {
 }
 
 /// What a leader does. It cannot be dropped between two awaits, so whoever ends a term in order must wait for it.
-async fn work(leadership: Leadership, works: Arc<AtomicBool>) {
-    struct Working(Arc<AtomicBool>);
+async fn work(leadership: Leadership, works: Works) {
+    struct Working(Works);
     impl Drop for Working {
         fn drop(&mut self) {
-            self.0.store(false, SeqCst);
+            self.0.store(0, SeqCst);
         }
     }
-    assert!(!works.swap(true, SeqCst), "it works already");
+    assert_eq!(works.swap(leadership.fencing_token(), SeqCst), 0, "it works already");
     let _working = Working(works);
     while !leadership.is_resigning() {
         tokio::task::block_in_place(|| std::thread::sleep(STEP));
@@ -100,7 +103,7 @@ async fn work(leadership: Leadership, works: Arc<AtomicBool>) {
 impl Standing {
     fn start(client: &Client, recipe: Recipe, path: &str) -> Self {
         let options = LeaderOptions::new();
-        let works = Arc::new(AtomicBool::new(false));
+        let works = Works::default();
         let candidate = match recipe {
             Recipe::Latch => Candidate::Latch(LeaderLatch::start(client, path, options).unwrap()),
             Recipe::Selector => {
@@ -127,15 +130,6 @@ impl Standing {
         }
     }
 
-    /// Whether it says so, or behaves so.
-    fn believes_to_lead(&self) -> bool {
-        let says_so = match &self.candidate {
-            Candidate::Latch(latch) => latch.has_leadership(),
-            Candidate::Selector(selector) => selector.has_leadership(),
-        };
-        says_so || self.works.load(SeqCst)
-    }
-
     async fn resign(&self) {
         match &self.candidate {
             Candidate::Latch(latch) => {
@@ -160,22 +154,28 @@ fn expect_resigned(outcome: zk_recipes::Result<()>) {
     assert!(matches!(outcome, Ok(()) | Err(Error::LockLost { .. })), "{outcome:?}");
 }
 
-/// Looks each millisecond whether it believes to lead, without end.
+/// A term that is seen, by its token.
+struct Term {
+    token: i64,
+    /// `None` if only its work was seen.
+    leadership: Option<Leadership>,
+}
+
+/// Looks each millisecond whether it believes to lead, by what it says and by what it does, without end.
 async fn look(present: impl Fn() -> Standing, mut report: impl FnMut(Report)) {
     let mut number = 0;
-    let mut term: Option<Option<Leadership>> = None;
+    let mut term: Option<Term> = None;
     loop {
         let before = clock::now();
         let standing = present();
-        // Before the other look: it may be elected in between.
-        let believes_to_lead = standing.believes_to_lead();
+        // First, so that a term that both are of is seen by what it says.
+        let works = standing.works.load(SeqCst);
         let leadership = standing.leadership();
-        let token = |leadership: &Option<Leadership>| leadership.as_ref().map(Leadership::fencing_token);
+        let said = leadership.as_ref().map(Leadership::fencing_token);
         // Also a term that is being resigned is valid, and must be over before that of another.
-        let goes_on = |term: &Option<Leadership>| {
-            let is_another = leadership.is_some() && token(&leadership) != token(term);
-            let is_valid = term.as_ref().is_some_and(Leadership::is_valid);
-            !is_another && (is_valid || believes_to_lead)
+        let goes_on = |term: &Term| {
+            let is_valid = term.leadership.as_ref().is_some_and(Leadership::is_valid);
+            said.is_none_or(|said| said == term.token) && (is_valid || works == term.token)
         };
         match &term {
             Some(term) if goes_on(term) => report(Report::Looks { term: number, at: before }),
@@ -183,17 +183,17 @@ async fn look(present: impl Fn() -> Standing, mut report: impl FnMut(Report)) {
                 if term.take().is_some() {
                     report(Report::Ends { term: number });
                 }
-                // Or it may have ended in between.
-                if leadership.is_some() || believes_to_lead && standing.believes_to_lead() {
+                // Its work may have ended in between.
+                let seen = said.or((works != 0 && works == standing.works.load(SeqCst)).then_some(works));
+                if let Some(token) = seen {
                     number += 1;
                     let at = clock::now();
                     let node = leadership.as_ref().map_or("-", Leadership::node_path).to_owned();
-                    let token = token(&leadership).unwrap_or(0);
                     report(Report::Leads { term: number, at, node, token });
                     if let Some(leadership) = &leadership {
                         standing.begin_to_work(leadership);
                     }
-                    term = Some(leadership);
+                    term = Some(Term { token, leadership });
                 }
             }
         }

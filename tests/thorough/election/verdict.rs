@@ -32,8 +32,14 @@ pub(crate) struct Case<'a> {
 #[derive(Debug)]
 pub(crate) struct Fault {
     what: &'static str,
-    terms: Vec<Term>,
+    /// With the time at which the node of each was known to be gone.
+    terms: Vec<(Term, Option<u64>)>,
+    /// What was done before its end.
+    deeds: Vec<Event>,
 }
+
+/// How many deeds are told of a fault.
+const DEEDS: usize = 4;
 
 /// One who leads after another.
 #[derive(Debug)]
@@ -71,18 +77,24 @@ pub(crate) struct Verdict {
 
 impl Fault {
     pub(crate) fn involves(&self, candidate: &str) -> bool {
-        self.terms.iter().any(|term| *term.candidate == *candidate)
+        self.terms.iter().any(|(term, _)| *term.candidate == *candidate)
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.what)?;
-        for (index, term) in self.terms.iter().enumerate() {
+        for (index, (term, gone_at)) in self.terms.iter().enumerate() {
             let Term { candidate, from, until, node, .. } = term;
             let (from, until, separator) =
                 (seconds(*from), seconds(*until), if index > 0 { " and " } else { "" });
             write!(f, "{separator}{candidate} from {from:.6} to {until:.6} by {node}")?;
+            if let Some(gone_at) = gone_at {
+                write!(f, ", gone at {:.6}", seconds(*gone_at))?;
+            }
+        }
+        for Event { deed, at, node } in &self.deeds {
+            write!(f, "; {deed:?} of {node} at {:.6}", seconds(*at))?;
         }
         Ok(())
     }
@@ -133,7 +145,7 @@ impl Case<'_> {
             // Not for ever, which is judged with its node.
             verdict.excused.push(length);
         } else {
-            verdict.fault("two lead", &[one, next]);
+            self.fault(verdict, "two lead", &[one, next]);
         }
     }
 
@@ -158,15 +170,15 @@ impl Case<'_> {
             if term.library == Library::Ours {
                 match newest {
                     Some((newest, other)) if token.is_none_or(|token| token <= newest) => {
-                        verdict.fault("the token is not newer", &[other, term]);
+                        self.fault(verdict, "the token is not newer", &[other, term]);
                     }
                     _ => {}
                 }
                 if self.node(term).is_some_and(|node| Some(node.token) != token) {
-                    verdict.fault("the token is not that of the node", &[term]);
+                    self.fault(verdict, "the token is not that of the node", &[term]);
                 }
                 if self.older_beside(term).is_some() {
-                    verdict.fault("it leads although an older node is there", &[term]);
+                    self.fault(verdict, "it leads although an older node is there", &[term]);
                 }
                 self.judge_end(term, verdict);
             } else if let Some(gone_at) = self.gone_at(term).filter(|gone_at| *gone_at < term.until) {
@@ -183,9 +195,9 @@ impl Case<'_> {
             return;
         };
         if self.killed(term).is_none() {
-            verdict.fault("it leads without a node", &[term]);
+            self.fault(verdict, "it leads without a node", &[term]);
         } else if unaware > nanos(SESSION_TIMEOUT) {
-            verdict.fault("it leads for too long after its session was killed", &[term]);
+            self.fault(verdict, "it leads for too long after its session was killed", &[term]);
         }
         verdict.unaware.push(unaware);
     }
@@ -204,7 +216,7 @@ impl Case<'_> {
                 verdict.longest_gap = (counted, format!("{} and {}", last.candidate, term.candidate));
             }
             if counted > nanos(self.longest_gap) {
-                verdict.fault("nobody leads for too long between", &[last, term]);
+                self.fault(verdict, "nobody leads for too long between", &[last, term]);
             }
             if term.node != last.node {
                 let deed = self.story.events.iter().rev().find(|event| event.at <= term.from);
@@ -230,6 +242,14 @@ impl Case<'_> {
         self.seen.nodes.get(&term.node)
     }
 
+    fn fault(&self, verdict: &mut Verdict, what: &'static str, terms: &[&Term]) {
+        let until = terms.iter().map(|term| term.until.max(term.from)).max().unwrap_or_default();
+        let mut deeds: Vec<_> = self.story.events.iter().filter(|event| event.at <= until).cloned().collect();
+        deeds.drain(..deeds.len().saturating_sub(DEEDS));
+        let terms = terms.iter().map(|&term| (term.clone(), self.gone_at(term))).collect();
+        verdict.faults.push(Fault { what, terms, deeds });
+    }
+
     fn killed(&self, term: &Term) -> Option<&Event> {
         let mut events = self.story.events.iter();
         events.find(|event| event.deed == Deed::KillSession && event.node == term.node)
@@ -237,10 +257,6 @@ impl Case<'_> {
 }
 
 impl Verdict {
-    fn fault(&mut self, what: &'static str, terms: &[&Term]) {
-        self.faults.push(Fault { what, terms: terms.iter().map(|&term| term.clone()).collect() });
-    }
-
     pub(crate) fn assert_no_fault(&self, what: &str) {
         let faults: Vec<_> = self.faults.iter().map(ToString::to_string).collect();
         assert!(faults.is_empty(), "{what}: {faults:#?}");
