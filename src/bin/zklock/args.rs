@@ -18,6 +18,7 @@ Examples:
   zklock run --permits 4 /licences/cad -- ./render  at most four
   zklock show /locks/backup                         who holds it, and who waits
   zklock ls /locks                                  all locks below a path
+  zklock ls --all /app                              groups, services, counters and others as well
   zklock watch /locks/backup                        the same, live
   zklock top /locks                                 the longest waits and holds, live
   zklock deadlocks /locks                           sessions that wait for one another
