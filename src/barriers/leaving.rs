@@ -6,7 +6,7 @@ use zookeeper_client::{self as zk, EventType};
 use super::decision::{is_admitted, members_in_order};
 use super::double_barrier::DoubleBarrier;
 use super::member::Member;
-use crate::client::{Failures, Session, Watcher, Write};
+use crate::client::{Failures, Session, Watcher};
 use crate::error::Result;
 
 /// A member on its way out. Dropping it leaves in the background.
@@ -146,26 +146,24 @@ impl Drop for Leaving {
     }
 }
 
-/// Deletes `ready`, unless there are members. Members of the next round may come at any time.
+/// Deletes `ready`, unless there are members. Members of the next round may come at any time: whoever lets them in writes to
+/// `ready`, so it has another version then.
 async fn tidy(barrier: &DoubleBarrier) -> Result<()> {
-    /// What the servers show as the owner of a container.
-    const CONTAINER: i64 = i64::MIN;
     let DoubleBarrier { client, path, ready, .. } = barrier;
     let tidying = client.request("delete", ready, |session| async move {
-        let (parent, seen) = join(session.stat(path), session.stat(ready)).await;
-        let (Some(parent), Some(seen)) = (parent?, seen?) else { return Ok(()) };
-        let deleted = if parent.ephemeral_owner == CONTAINER {
-            // The parent goes along, as it would a little later. That is refused as long as it has other children.
-            let writes = [ready, path].map(|path| Write::Delete { path, version: None });
-            session.commit(&writes).await.map(drop).map_err(zk::Error::from)
-        } else if members_in_order(&session.list(path).await?).next().is_none() {
-            session.delete_version(ready, seen.version).await
-        } else {
-            Ok(())
+        let (seen, children) = join(session.stat(ready), session.list(path)).await;
+        let children = match children {
+            Err(zk::Error::NoNode) => return Ok(()),
+            children => children?,
         };
-        match deleted {
-            Err(zk::Error::NoNode | zk::Error::NotEmpty | zk::Error::BadVersion) => Ok(()),
-            deleted => deleted,
+        match seen? {
+            Some(seen) if members_in_order(&children).next().is_none() => {
+                match session.delete_version(ready, seen.version).await {
+                    Err(zk::Error::NoNode | zk::Error::BadVersion) => Ok(()),
+                    deleted => deleted,
+                }
+            }
+            _ => Ok(()),
         }
     });
     tidying.await

@@ -77,7 +77,6 @@ async fn a_leave_that_is_dropped_tidies_up() {
     }
 }
 
-// Only what is empty and a container is deleted with `ready`.
 #[tokio::test]
 async fn a_path_that_was_made_to_stay_stays() {
     let server = empty_server().await;
