@@ -1,13 +1,11 @@
 //! A barrier at which processes begin together, and end together.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zookeeper_client as zk;
 
-use super::decision::READY;
 use super::entered::Entered;
+use super::site::Site;
 use crate::client::Client;
 use crate::error::{Error, Result};
 
@@ -58,10 +56,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 #[must_use = "a barrier does nothing until it is entered"]
 pub struct DoubleBarrier {
-    pub(super) client: Client,
-    pub(super) path: Arc<str>,
-    pub(super) ready: Arc<str>,
-    members: usize,
+    site: Site,
 }
 
 impl DoubleBarrier {
@@ -77,9 +72,7 @@ impl DoubleBarrier {
             let reason = "the number of members must be greater than zero".into();
             return Err(Error::InvalidArgument { argument: "members", reason });
         }
-        let path = client.full_path(path)?;
-        let ready = format!("{path}/{READY}").into();
-        Ok(Self { client: client.clone(), path, ready, members })
+        Ok(Self { site: Site::new(client, client.full_path(path)?, members) })
     }
 
     /// Enters the barrier, and waits until as many members as it is for have done so. The path and its parents are created
@@ -98,8 +91,8 @@ impl DoubleBarrier {
     /// The node of this member is deleted in the background, and does not count any more once the servers have received
     /// that: without a connection, when its session has expired. It never counts for later members of this client.
     pub async fn enter(&self) -> Result<Entered> {
-        let letting_in = async { Ok(Entered::new(self, self.let_in().await?)) };
-        self.client.unless_closed(letting_in).await
+        let letting_in = async { Ok(Entered::new(&self.site, self.site.let_in().await?)) };
+        self.site.client.unless_closed(letting_in).await
     }
 
     /// Enters as [`enter`](Self::enter) does, and gives up after `within`. Returns `None` then; the node of this member is
@@ -113,30 +106,16 @@ impl DoubleBarrier {
     pub async fn enter_within(&self, within: Duration) -> Result<Option<Entered>> {
         // Boxed, and with the timers of the client: the caller may have none.
         let entering = Box::pin(async { timeout(within, self.enter()).await });
-        self.client.at_home(entering).await.map_or(Ok(None), |entered| entered.map(Some))
+        self.site.client.at_home(entering).await.map_or(Ok(None), |entered| entered.map(Some))
     }
 
     /// Returns the number of members that it is for.
     pub fn members(&self) -> usize {
-        self.members
+        self.site.members
     }
 
     /// Returns the full path of the barrier, including the namespace.
     pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Returns a handle for background work, which does not keep the client open.
-    pub(super) fn detached(&self) -> Self {
-        Self { client: self.client.detached(), ..self.clone() }
-    }
-
-    /// Returns the full path of a child.
-    pub(super) fn child(&self, name: &str) -> String {
-        format!("{}/{name}", self.path)
-    }
-
-    pub(super) fn error(&self, operation: &'static str, source: zk::Error) -> Error {
-        Error::ZooKeeper { operation, path: self.path.to_string(), source }
+        &self.site.path
     }
 }

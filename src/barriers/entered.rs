@@ -8,17 +8,17 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use zookeeper_client::{self as zk, EventType};
 
-use super::double_barrier::DoubleBarrier;
 use super::leaving::Leaving;
 use super::member::Member;
+use super::site::Site;
 use crate::client::{Client, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
 
-/// A member that has entered a [`DoubleBarrier`]. Dropping it leaves in the background, without waiting for the others.
+/// A member that has entered a [`DoubleBarrier`](super::DoubleBarrier). Dropping it leaves in the background, without waiting for the others.
 #[derive(Debug)]
 #[must_use = "if unused, the barrier is left at once"]
 pub struct Entered {
-    barrier: DoubleBarrier,
+    site: Site,
     /// `None` once it leaves.
     member: Option<Member>,
     node_path: String,
@@ -28,22 +28,22 @@ pub struct Entered {
 }
 
 impl Entered {
-    pub(super) fn new(barrier: &DoubleBarrier, mut member: Member) -> Self {
+    pub(super) fn new(site: &Site, mut member: Member) -> Self {
         let (sender, loss) = watch::channel(None);
         let leaves = Arc::new(AtomicBool::new(false));
-        let client = barrier.client.detached();
+        let client = site.client.detached();
         let node = &mut member.node;
         let (session, path) = (node.session().clone(), node.path());
         let watcher = node.take_watch().map(|watch| watch.watcher);
         let (node_path, is_leaving) = (path.clone(), leaves.clone());
-        barrier.client.spawn(async move {
+        site.client.spawn(async move {
             let reason = lost(&client, &session, &path, watcher).await;
             if !is_leaving.load(Ordering::SeqCst) {
                 tracing::warn!(node = path, %reason, "a member of a barrier is lost");
                 sender.send_replace(Some(reason));
             }
         });
-        Self { barrier: barrier.clone(), member: Some(member), node_path, loss, leaves }
+        Self { site: site.clone(), member: Some(member), node_path, loss, leaves }
     }
 
     /// Waits until this member is lost, and returns how: its session has ended, or its node was deleted. The others do not
@@ -94,7 +94,7 @@ impl Entered {
     /// # Cancel safety
     /// Same as [`leave`](Self::leave).
     pub async fn leave_within(mut self, within: Duration) -> Result<bool> {
-        let client = self.barrier.client.clone();
+        let client = self.site.client.clone();
         // Boxed, and with the timers of the client: the caller may have none.
         let leaving = Box::pin(async { timeout(within, self.try_to_leave()).await });
         client.at_home(leaving).await.map_or(Ok(false), |left| left.map(|()| true))
@@ -107,9 +107,9 @@ impl Entered {
         }
         let Some(member) = self.member.take() else { return Ok(()) };
         self.leaves.store(true, Ordering::SeqCst);
-        let client = self.barrier.client.clone();
+        let client = self.site.client.clone();
         let session = member.node.session().clone();
-        let mut leaving = Leaving::new(&self.barrier, member);
+        let mut leaving = Leaving::new(&self.site, member);
         let left = async {
             if !leaving.leave().await? {
                 let reason = if session.is_over() { LossReason::Expired } else { LossReason::Deleted };
@@ -126,7 +126,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let Some(member) = self.member.take() else { return };
         self.leaves.store(true, Ordering::SeqCst);
-        drop(Leaving::new(&self.barrier, member));
+        drop(Leaving::new(&self.site, member));
     }
 }
 

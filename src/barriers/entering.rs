@@ -6,8 +6,8 @@ use futures_util::future::{join_all, join4, try_join_all};
 use zookeeper_client::{self as zk, EventType};
 
 use super::decision::{Admission, READY, admission, late_admission};
-use super::double_barrier::DoubleBarrier;
 use super::member::{Member, remains};
+use super::site::Site;
 use crate::client::{CreateOutcome, Failures, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ struct Sight {
     children: Vec<String>,
 }
 
-impl DoubleBarrier {
+impl Site {
     pub(super) async fn let_in(&self) -> Result<Member> {
         /// How often its node may be deleted by others.
         const MOST_LOSSES: u32 = 5;
@@ -75,10 +75,10 @@ impl DoubleBarrier {
         // It is always known: the reply to a create tells it.
         let came = member.node.czxid().unwrap_or(i64::MAX);
         let dated;
-        let admission = match admission(opened, &children, own, came, self.members()) {
+        let admission = match admission(opened, &children, own, came, self.members) {
             Admission::Late(opened) => {
                 dated = self.dated(session, children.iter()).await?;
-                late_admission(opened, &dated, own, self.members())
+                late_admission(opened, &dated, own, self.members)
             }
             admission => admission,
         };

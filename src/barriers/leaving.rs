@@ -4,14 +4,14 @@ use futures_util::future::join;
 use zookeeper_client::{self as zk, EventType};
 
 use super::decision::{is_admitted, members_in_order};
-use super::double_barrier::DoubleBarrier;
 use super::member::Member;
+use super::site::Site;
 use crate::client::{Failures, Session, Watcher};
 use crate::error::Result;
 
 /// A member on its way out. Dropping it leaves in the background.
 pub(super) struct Leaving {
-    barrier: DoubleBarrier,
+    site: Site,
     member: Option<Member>,
     round: Round,
     is_tidy: bool,
@@ -27,15 +27,15 @@ struct Round {
 }
 
 impl Leaving {
-    pub(super) fn new(barrier: &DoubleBarrier, member: Member) -> Self {
+    pub(super) fn new(site: &Site, member: Member) -> Self {
         let round = Round { ready: None, opened: i64::MAX };
-        Self { barrier: barrier.detached(), member: Some(member), round, is_tidy: false }
+        Self { site: site.detached(), member: Some(member), round, is_tidy: false }
     }
 
     /// Deletes the node of this member, and finds out which members are of the same round. Returns false if it was gone.
     pub(super) async fn leave(&mut self) -> Result<bool> {
         let Some(member) = self.member.take() else { return Ok(false) };
-        let (client, ready) = (&self.barrier.client, &self.barrier.ready);
+        let (client, ready) = (&self.site.client, &self.site.ready);
         let session = member.node.session().clone();
         let came = member.node.czxid().unwrap_or_default();
         client.ready(&session).await;
@@ -60,7 +60,7 @@ impl Leaving {
 
     /// Waits until no member of this round is left.
     pub(super) async fn others_have_left(&mut self) -> Result<()> {
-        let client = self.barrier.client.clone();
+        let client = self.site.client.clone();
         let mut failures = Failures::default();
         loop {
             let session = client.session_under_policy().await?;
@@ -81,10 +81,10 @@ impl Leaving {
 
     /// Lists the members, and watches one of this round that has not left. Returns `None` if all have left.
     async fn watch_next(&mut self, session: &Session) -> Result<Option<Watcher>, zk::Error> {
-        let path = &self.barrier.path;
+        let path = &self.site.path;
         loop {
             // In this order: whoever has joined by the help of a member that is not listed any more, has written `ready`.
-            let (children, ready) = join(session.list(path), session.stat(&self.barrier.ready)).await;
+            let (children, ready) = join(session.list(path), session.stat(&self.site.ready)).await;
             let children = match children {
                 Err(zk::Error::NoNode) => return Ok(None),
                 children => children?,
@@ -95,7 +95,7 @@ impl Leaving {
             }
             let mut has_left = false;
             for name in members_in_order(&children) {
-                match session.watch_data(&self.barrier.child(name)).await {
+                match session.watch_data(&self.site.child(name)).await {
                     Ok((_, stat, watcher)) if is_admitted(stat.czxid, self.round.opened) => {
                         return Ok(Some(watcher));
                     }
@@ -121,17 +121,17 @@ impl Leaving {
 
     /// Deletes `ready`, unless there are members.
     pub(super) async fn tidy(&mut self) -> Result<()> {
-        tidy(&self.barrier).await?;
+        tidy(&self.site).await?;
         self.is_tidy = true;
         Ok(())
     }
 
     async fn pause_after(&self, source: zk::Error, failures: &mut Failures) -> Result<()> {
-        let error = self.barrier.error("leave the barrier", source);
+        let error = self.site.error("leave the barrier", source);
         if error.ends_session() {
             return Ok(());
         }
-        failures.pause_after(error, self.barrier.client.retry_policy()).await
+        failures.pause_after(error, self.site.client.retry_policy()).await
     }
 }
 
@@ -140,16 +140,16 @@ impl Drop for Leaving {
         // The delete of the node is sent first.
         drop(self.member.take());
         if !self.is_tidy {
-            let barrier = self.barrier.clone();
-            self.barrier.client.finish(async move { tidy(&barrier).await });
+            let site = self.site.clone();
+            self.site.client.finish(async move { tidy(&site).await });
         }
     }
 }
 
 /// Deletes `ready`, unless there are members. Members of the next round may come at any time: whoever lets them in writes to
 /// `ready`, so it has another version then.
-async fn tidy(barrier: &DoubleBarrier) -> Result<()> {
-    let DoubleBarrier { client, path, ready, .. } = barrier;
+async fn tidy(site: &Site) -> Result<()> {
+    let Site { client, path, ready, .. } = site;
     let tidying = client.request("delete", ready, |session| async move {
         let (seen, children) = join(session.stat(ready), session.list(path)).await;
         let children = match children {

@@ -13,6 +13,7 @@ mod entering;
 mod leaving;
 mod member;
 mod opening;
+mod site;
 
 pub use self::barrier::Barrier;
 pub use self::double_barrier::DoubleBarrier;

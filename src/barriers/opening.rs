@@ -2,12 +2,12 @@
 
 use zookeeper_client::{self as zk, CreateMode};
 
-use super::double_barrier::DoubleBarrier;
 use super::entering::Progress;
+use super::site::Site;
 use crate::client::{Session, Write, of_write};
 use crate::error::Result;
 
-impl DoubleBarrier {
+impl Site {
     /// Lets in all members, if those that were counted are still there: someone who is polled late has an old list. A stale
     /// `ready` is replaced, since its creation identifies the round.
     pub(super) async fn open(&self, session: &Session, counted: &[&str], is_stale: bool) -> Result<Progress> {

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::time::millis;
 use super::uri_spec::UriSpec;
 
 /// One instance of a service: where it is reached, and what else clients are told about it.
@@ -154,7 +155,22 @@ impl<T> ServiceInstance<T> {
 
     /// Returns the URI of the instance by its [`uri_spec`](Self::uri_spec); `None` if it has none.
     pub fn uri(&self) -> Option<String> {
-        Some(self.uri_spec.as_ref()?.build(self))
+        Some(self.uri_spec.as_ref()?.build(|variable| self.variable(variable)))
+    }
+
+    /// Returns the value of a variable of a [`UriSpec`].
+    fn variable(&self, name: &str) -> Option<String> {
+        match name {
+            "scheme" => Some(if self.ssl_port.is_some() { "https" } else { "http" }.to_owned()),
+            "name" => Some(self.name.clone()),
+            "id" => Some(self.id.clone()),
+            "address" => self.address.clone(),
+            "port" => self.port.map(|port| port.to_string()),
+            "ssl-port" => self.ssl_port.map(|port| port.to_string()),
+            "registration-time-utc" => Some(millis(self.registration_time).to_string()),
+            "service-type" => Some(self.service_type.name().to_lowercase()),
+            _ => None,
+        }
     }
 }
 
@@ -189,5 +205,25 @@ impl ServiceType {
             Self::Permanent => "PERMANENT",
             Self::DynamicSequential => "DYNAMIC_SEQUENTIAL",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    #[test]
+    fn its_uri_has_what_is_known_of_it() {
+        let uri = |instance: &ServiceInstance, spec: &str| {
+            instance.clone().uri_spec(UriSpec::new(spec)).uri().unwrap()
+        };
+        let instance = ServiceInstance::<()>::new("orders").id("7").ssl_port(443);
+        let all = "{scheme} {name} {id} [{address}] [{port}] {ssl-port} {service-type} [{other}]";
+        assert_eq!(uri(&instance, all), "https orders 7 [] [] 443 dynamic []");
+        let other = ServiceInstance { registration_time: UNIX_EPOCH, ..instance };
+        let other = other.service_type(ServiceType::DynamicSequential);
+        assert_eq!(uri(&other, "{registration-time-utc} {service-type}"), "0 dynamic_sequential");
     }
 }

@@ -18,6 +18,7 @@ mod registration;
 mod service_cache;
 mod service_discovery;
 mod service_provider;
+mod time;
 mod uri_spec;
 mod wire;
 

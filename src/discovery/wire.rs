@@ -1,7 +1,5 @@
 //! The format of an instance in its node, which is Curator's JSON.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -9,6 +7,7 @@ use serde_json::{Map, Value};
 use super::instance::{ServiceInstance, ServiceType};
 use super::payload;
 use super::plain::{Room, plain};
+use super::time::{millis, time};
 use super::uri_spec::UriSpec;
 
 /// All fields may be absent, which says the same as `null`.
@@ -97,24 +96,10 @@ fn number<'a, D: Deserializer<'a>>(field: D) -> Result<Option<i64>, D::Error> {
     }
 }
 
-/// Milliseconds since 1970.
-pub(super) fn millis(time: SystemTime) -> i64 {
-    let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => millis(since),
-        Err(before) => -millis(before.duration()),
-    }
-}
-
-/// The opposite. A time that the system does not know counts as 1970.
-fn time(millis: i64) -> SystemTime {
-    let duration = Duration::from_millis(millis.unsigned_abs());
-    let time = if millis < 0 { UNIX_EPOCH.checked_sub(duration) } else { UNIX_EPOCH.checked_add(duration) };
-    time.unwrap_or(UNIX_EPOCH)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use super::*;
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
