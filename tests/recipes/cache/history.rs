@@ -69,9 +69,12 @@ fn known(snapshot: &Snapshot) -> BTreeMap<String, Known> {
 }
 
 /// Plays one history.
-async fn play(seed: u64, servers: &str, writer: &zk::Client, restart: impl AsyncFn()) {
+async fn play(seed: u64, servers: &str, restart: impl AsyncFn()) {
     let mut random = fastrand::Rng::with_seed(seed);
     let root = format!("/history{seed}");
+    // One of its own, since a session may end when a busy machine takes long to restart the server.
+    let writer = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
+    let writer = &eventually("it is connected", async || writer.clone().connect(servers).await.ok()).await;
     let proxy = FaultProxy::start_before(servers.to_owned()).await.unwrap();
     let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
     let client = builder.connect_lazily(&proxy.connect_string()).unwrap();
@@ -153,11 +156,7 @@ async fn a_cache_becomes_what_a_server_in_memory_has() {
         restarts.fetch_add(1, SeqCst);
     };
     let restart = &restart;
-    let playing = (0..histories()).map(|number| async move {
-        let writer = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
-        let writer = eventually("it is connected", async || writer.clone().connect(servers).await.ok()).await;
-        play(seed + number, servers, &writer, restart).await;
-    });
+    let playing = (0..histories()).map(|number| play(seed + number, servers, restart));
     futures_util::stream::iter(playing).buffer_unordered(SIDE_BY_SIDE).collect::<Vec<()>>().await;
     println!("{} restarts", restarts.load(SeqCst));
 }
@@ -167,15 +166,13 @@ async fn a_cache_becomes_what_a_real_server_has() {
     let seed = seed();
     let server = tokio::sync::Mutex::new(empty_server().await);
     let servers = server.lock().await.connect_string();
-    let writer = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
-    let writer = within(writer.connect(&servers)).await.unwrap();
-    let (server, servers, writer) = (&server, &servers, &writer);
+    let (server, servers) = (&server, &servers);
     let restart = async || {
         let mut server = server.lock().await;
         server.kill().await.unwrap();
         server.restart().await.unwrap();
     };
     let restart = &restart;
-    let playing = (0..histories() / 4).map(|number| play(seed + number, servers, writer, restart));
+    let playing = (0..histories() / 4).map(|number| play(seed + number, servers, restart));
     futures_util::stream::iter(playing).buffer_unordered(4).collect::<Vec<()>>().await;
 }
