@@ -28,8 +28,8 @@ impl Waiting {
 pub(super) enum Admission<'a> {
     /// It is.
     In,
-    /// It is if it writes `ready` while this member is still there.
-    Join(&'a str),
+    /// It is if it writes `ready` while one of these members is still there.
+    Join(Vec<&'a str>),
     /// All are if it creates `ready` while these members are still there.
     Enough(Vec<&'a str>),
     /// It waits for others to come.
@@ -38,6 +38,8 @@ pub(super) enum Admission<'a> {
     Lost,
     /// It depends on when the others came: `ready` was written before this member came, by this transaction.
     Late(i64),
+    /// It depends on members that may not be read.
+    Hidden,
 }
 
 /// Whether `ready`, last written by the transaction `opened`, lets in the member that came by the transaction `came`.
@@ -66,18 +68,24 @@ pub(super) fn admission<'a>(
 }
 
 /// Decides about the member `own`, which came after `ready` was last written by the transaction `opened`, by the members and
-/// the transactions by which they came. While one that was let in is still there, the round goes on. Otherwise `ready` is
-/// stale: it was left behind, and these are the members of the next round.
+/// the transactions by which they came; `None` for those that may not be read. While one that was let in is still there,
+/// the round goes on. Otherwise `ready` is stale: it was left behind, and these are the members of the next round.
 pub(super) fn late_admission<'a>(
     opened: i64,
-    members: &'a [(String, i64)],
+    members: &'a [(String, Option<i64>)],
     own: &'a str,
     wanted: usize,
 ) -> Admission<'a> {
-    match members.iter().find(|(_, came)| is_admitted(*came, opened)) {
-        Some((name, _)) => Admission::Join(name),
-        None => if_enough(members.iter().map(|(name, _)| name.as_str()), own, wanted),
+    let is_in = |came: Option<i64>| came.is_some_and(|came| is_admitted(came, opened));
+    let admitted: Vec<_> =
+        members.iter().filter(|(_, came)| is_in(*came)).map(|(name, _)| name.as_str()).collect();
+    if !admitted.is_empty() {
+        return Admission::Join(admitted);
     }
+    if members.iter().any(|(_, came)| came.is_none()) {
+        return Admission::Hidden;
+    }
+    if_enough(members.iter().map(|(name, _)| name.as_str()), own, wanted)
 }
 
 fn if_enough<'a>(children: impl Iterator<Item = &'a str>, own: &'a str, wanted: usize) -> Admission<'a> {

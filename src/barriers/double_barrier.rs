@@ -47,8 +47,9 @@ use crate::error::{Error, Result};
 ///
 /// # Cost
 /// Entering takes one round trip, and one more for the member that lets the others in; the others hear of it by an event.
-/// A member that comes late, or finds a `ready` that was left behind, needs two more. Leaving takes a round trip, and then
-/// at least another and an event.
+/// A member that comes late, or finds a `ready` that was left behind, needs two more. Members whose nodes may not be read
+/// take a round trip each, and are counted without a check that they are still there. Leaving takes a round trip, and then at
+/// least another and an event.
 ///
 /// Sources: Curator's `DistributedDoubleBarrier`, with the same nodes. There, a member that gives up stays in the count, a
 /// short interruption or a `ready` that was left behind may let a single member in, and `leave` may return before the last
@@ -82,7 +83,7 @@ impl DoubleBarrier {
     /// is a member of its own.
     ///
     /// # Errors
-    /// - [`Error::ZooKeeper`]: the servers refuse.
+    /// - [`Error::ZooKeeper`]: the servers refuse. To join members that are in, one of them must be readable.
     /// - [`Error::NotConnected`]: the servers cannot be reached under the retry policy.
     /// - [`Error::PlaceLost`]: something deletes the node of this member again and again.
     /// - [`Error::Closed`]: the client is closed.

@@ -86,7 +86,10 @@ impl Site {
             Admission::In => return Ok(Progress::In),
             Admission::Lost => return Ok(Progress::Lost),
             Admission::Enough(counted) => return self.open(session, &counted, opened.is_some()).await,
-            Admission::Join(other) => return self.join(session, other).await,
+            Admission::Join(others) => return self.join(session, &others).await,
+            Admission::Hidden => {
+                return Err(self.error("look for the members of the barrier", zk::Error::NoAuth));
+            }
             // Of the latter, there is none left.
             Admission::Wait | Admission::Late(_) => {}
         }
@@ -184,20 +187,23 @@ impl Site {
         Ok(Some(Sight { opened: stat.map(|stat| stat.mzxid), ready, children }))
     }
 
-    /// Returns the members that are there, and the transactions that created them.
+    /// Returns the members that are there, and the transactions that created them; `None` for those that may not be read.
     async fn dated(
         &self,
         session: &Session,
         children: impl Iterator<Item = &String>,
-    ) -> Result<Vec<(String, i64)>> {
+    ) -> Result<Vec<(String, Option<i64>)>> {
         /// How many nodes are looked at in one round trip.
         const AT_ONCE: usize = 100;
         let members: Vec<_> = children.filter(|name| *name != READY).collect();
         let mut dated = Vec::new();
         for members in members.chunks(AT_ONCE) {
             let looking = try_join_all(members.iter().map(|name| async move {
-                let stat = session.stat(&self.child(name)).await?;
-                Ok(stat.map(|stat| ((*name).clone(), stat.czxid)))
+                match session.stat(&self.child(name)).await {
+                    Ok(stat) => Ok(stat.map(|stat| ((*name).clone(), Some(stat.czxid)))),
+                    Err(zk::Error::NoAuth) => Ok(Some(((*name).clone(), None))),
+                    Err(error) => Err(error),
+                }
             }));
             let looked = self.client.attempt_one(session, looking).await;
             let looked =

@@ -11,37 +11,69 @@ impl Site {
     /// Lets in all members, if those that were counted are still there: someone who is polled late has an old list. A stale
     /// `ready` is replaced, since its creation identifies the round.
     pub(super) async fn open(&self, session: &Session, counted: &[&str], is_stale: bool) -> Result<Progress> {
-        let counted: Vec<_> = counted.iter().map(|name| self.child(name)).collect();
+        let mut counted: Vec<_> = counted.iter().map(|name| self.child(name)).collect();
         let (acl, data) = (self.client.acl_of(&self.ready), self.client.node_data(self.client.identity()));
-        let checks = || counted.iter().map(|path| Write::Check { path, version: None });
         let opening = || {
             let stale = is_stale.then_some(Write::Delete { path: &self.ready, version: None });
-            let mode = CreateMode::Persistent;
-            stale.into_iter().chain([Write::Create { path: &self.ready, data: &data, mode, acl: &acl }])
+            stale.into_iter().chain([create(&self.ready, &data, &acl)])
         };
-        if self.client.fits(checks().chain(opening()).map(|write| of_write(&write))) {
-            let writes: Vec<_> = checks().chain(opening()).collect();
+        loop {
+            let checks = counted.iter().map(|path| Write::Check { path, version: None });
+            let writes: Vec<_> = checks.chain(opening()).collect();
+            if !self.client.fits(writes.iter().map(of_write)) {
+                // As many as a request has room for.
+                counted.truncate(counted.len() / 2);
+                continue;
+            }
             match self.commit(session, &writes).await {
-                // Some members may not be read, and so not be checked.
-                Err(zk::Error::NoAuth) => {}
-                opened => return self.progress(opened),
+                // One that may not be read cannot be checked.
+                Err(zk::MultiWriteError::OperationFailed { index, source: zk::Error::NoAuth })
+                    if index < counted.len() =>
+                {
+                    counted.remove(index);
+                }
+                opened => return self.progress(opened.map_err(zk::Error::from)),
             }
         }
-        let writes: Vec<_> = opening().collect();
-        self.progress(self.commit(session, &writes).await)
     }
 
-    /// Joins the members that are in, if this one of them still is. Writing `ready` shows that this member came before that.
-    pub(super) async fn join(&self, session: &Session, other: &str) -> Result<Progress> {
-        let (other, data) = (self.child(other), self.client.node_data(self.client.identity()));
-        let check = Write::Check { path: &other, version: None };
-        let joining = [check, Write::SetData { path: &self.ready, data: &data, version: None }];
-        self.progress(self.commit(session, &joining).await)
+    /// Joins the members that are in, if one of these still is. Writing `ready` shows that this member came before that.
+    ///
+    /// # Errors
+    /// None of them may be read, besides other reasons.
+    pub(super) async fn join(&self, session: &Session, others: &[&str]) -> Result<Progress> {
+        let data = self.client.node_data(self.client.identity());
+        let mut joined = Ok(());
+        for other in others {
+            let other = self.child(other);
+            let check = Write::Check { path: &other, version: None };
+            let joining = [check, Write::SetData { path: &self.ready, data: &data, version: None }];
+            joined = self.commit(session, &joining).await.map_err(zk::Error::from);
+            if joined != Err(zk::Error::NoAuth) {
+                break;
+            }
+        }
+        self.progress(joined)
     }
 
-    async fn commit(&self, session: &Session, writes: &[Write<'_>]) -> Result<(), zk::Error> {
-        let committing = async { session.commit(writes).await.map(drop).map_err(zk::Error::from) };
-        self.client.attempt_one(session, committing).await
+    /// Creates `ready` again, which was deleted while this member of the round is there: it may not have seen it. Returns
+    /// false if the member may not be read, and so not be checked.
+    pub(super) async fn reopen(&self, session: &Session, member: &str) -> Result<bool, zk::Error> {
+        let (acl, data) = (self.client.acl_of(&self.ready), self.client.node_data(self.client.identity()));
+        let member = self.child(member);
+        let check = Write::Check { path: &member, version: None };
+        match self.commit(session, &[check, create(&self.ready, &data, &acl)]).await.map_err(zk::Error::from)
+        {
+            // It has left, or someone was faster.
+            Ok(()) | Err(zk::Error::NoNode | zk::Error::NodeExists) => Ok(true),
+            Err(zk::Error::NoAuth) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn commit(&self, session: &Session, writes: &[Write<'_>]) -> Result<(), zk::MultiWriteError> {
+        let committing = async { Ok(session.commit(writes).await.map(drop)) };
+        self.client.attempt_one(session, committing).await?
     }
 
     fn progress(&self, committed: Result<(), zk::Error>) -> Result<Progress> {
@@ -52,4 +84,8 @@ impl Site {
             Err(source) => Err(self.error("enter the barrier", source)),
         }
     }
+}
+
+fn create<'a>(ready: &'a str, data: &'a [u8], acl: &'a [zk::Acl]) -> Write<'a> {
+    Write::Create { path: ready, data, mode: CreateMode::Persistent, acl }
 }

@@ -32,12 +32,16 @@ fn members_are_let_in_together() {
 
 #[test]
 fn who_comes_late_joins_members_that_are_in_and_no_others() {
+    const HIDDEN: i64 = 0;
     let late = |members: &[(&str, i64)], expected: Admission<'_>| {
-        let members: Vec<_> = members.iter().map(|(name, came)| ((*name).to_owned(), *came)).collect();
+        let dated = |came: i64| (came != HIDDEN).then_some(came);
+        let members: Vec<_> = members.iter().map(|(name, came)| ((*name).to_owned(), dated(*came))).collect();
         assert_eq!(late_admission(4, &members, "b", 2), expected, "{members:?}");
     };
-    late(&[("a", 3), ("b", 5)], Admission::Join("a"));
-    late(&[("c", 6), ("b", 5), ("a", 3)], Admission::Join("a"));
+    late(&[("a", 3), ("b", 5)], Admission::Join(vec!["a"]));
+    late(&[("c", 6), ("b", 5), ("a", 3), ("d", 2)], Admission::Join(vec!["a", "d"]));
+    late(&[("c", HIDDEN), ("b", 5), ("a", 3)], Admission::Join(vec!["a"]));
+    late(&[("c", HIDDEN), ("b", 5)], Admission::Hidden);
     late(&[("b", 5)], Admission::Wait);
     late(&[("b", 5), ("c", 6)], Admission::Enough(vec!["b", "c"]));
 }
@@ -98,7 +102,7 @@ impl Play {
     fn state_for(admission: Admission<'_>, replaces: bool) -> State {
         match admission {
             Admission::In => State::In,
-            Admission::Join(other) => State::Joins(other.to_owned()),
+            Admission::Join(others) => State::Joins(others[0].to_owned()),
             Admission::Enough(counted) => {
                 State::Opens { counted: counted.into_iter().map(str::to_owned).collect(), replaces }
             }
@@ -106,6 +110,7 @@ impl Play {
             Admission::Wait => State::Came,
             Admission::Lost => State::Out,
             Admission::Late(opened) => State::Late(opened),
+            Admission::Hidden => unreachable!("all may be read"),
         }
     }
 
@@ -122,7 +127,9 @@ impl Play {
                 Self::state_for(admission(self.opened, &children, &own, came, WANTED), false)
             }
             (State::Late(opened), Some((own, _))) => {
-                Self::state_for(late_admission(opened, &self.members, &own, WANTED), true)
+                let dated: Vec<_> =
+                    self.members.iter().map(|(name, came)| (name.clone(), Some(*came))).collect();
+                Self::state_for(late_admission(opened, &dated, &own, WANTED), true)
             }
             (State::Opens { counted, replaces }, _) => {
                 let is_done =

@@ -3,9 +3,11 @@
 use std::pin::pin;
 
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
-use zk_recipes::{Acl, AuthId, ConnectionState, Permission};
+use zk_recipes::{Acl, AuthId, ConnectionState, Error, Permission};
+use zookeeper_client as zk;
 
 use super::*;
+use crate::installed::{Generation, Peers};
 
 #[tokio::test]
 async fn who_tries_again_at_once_is_not_two() {
@@ -151,21 +153,83 @@ async fn who_gives_up_without_a_connection_counts_until_its_session_ends() {
     assert!(alone.is_none());
 }
 
+/// A client whose nodes no one else may read.
+async fn private(server: &str, who: &str) -> Client {
+    let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+    let builder = builder().auth("digest", format!("{who}:secret"));
+    let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
+    connected(builder, server).await
+}
+
 // They cannot be checked by each other.
 #[tokio::test]
 async fn members_that_may_not_be_read_count() {
     let server = empty_server().await;
-    let private = async |who: &str| {
-        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
-        let builder = builder().auth("digest", format!("{who}:secret"));
-        let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
-        connected(builder, &server.connect_string()).await
-    };
-    let clients = [private("one").await, private("other").await];
+    let servers = server.connect_string();
+    let clients = [private(&servers, "one").await, private(&servers, "other").await];
     for _ in 0..2 {
         let mut all = entered(&clients).await;
         let leaving = leave_in_task(all.remove(0));
         within(all.remove(0).leave()).await.unwrap();
         within(leaving).await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn who_gives_up_does_not_count_beside_one_that_may_not_be_read() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let hidden = private(&server.connect_string(), "hidden").await;
+    let (open, last) = (connect(&server).await, connect_through(&proxy).await);
+    let hidden_enters = enter_in_task(&hidden, 3);
+    queue_of(&zookeeper, PATH, 1).await;
+    let open_enters = enter_in_task(&open, 3);
+    queue_of(&zookeeper, PATH, 2).await;
+    // The check of the hidden one is refused, and the others are still to be checked.
+    let checked = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let last_enters = enter_in_task(&last, 3);
+    within(checked.happened()).await;
+    open_enters.abort();
+    queue_of(&zookeeper, PATH, 2).await;
+    proxy.take_requests();
+    checked.release();
+    eventually("it has tried again, and looks", async || {
+        proxy.take_requests().contains(&Request::GetChildren).then_some(())
+    })
+    .await;
+    assert!(!hidden_enters.is_finished() && !last_enters.is_finished(), "two are let in as three");
+    let _third = within(double_barrier(&open, 3).enter()).await.unwrap();
+    let (_hidden, _last) = within(async { tokio::join!(hidden_enters, last_enters) }).await;
+}
+
+#[tokio::test]
+async fn who_comes_late_joins_a_member_that_it_may_read() {
+    for (newer, are_all_hidden) in [(false, false), (false, true), (true, false), (true, true)] {
+        let Some(server) = server_of(newer).await else { continue };
+        let servers = server.connect_string();
+        let hidden = [private(&servers, "one").await, private(&servers, "other").await];
+        let open = if are_all_hidden { private(&servers, "third").await } else { connect(&server).await };
+        let [one, other] = hidden;
+        let _all = entered(&[one, other, open]).await;
+        let late = connect(&server).await;
+        let joined = within(double_barrier(&late, 3).enter()).await;
+        if are_all_hidden {
+            let error = joined.unwrap_err();
+            let is_refused = matches!(error, Error::ZooKeeper { source: zk::Error::NoAuth, .. });
+            assert!(is_refused && error.to_string().contains(PATH), "{error}");
+        } else {
+            let _joined = joined.unwrap();
+        }
+    }
+}
+
+/// A server of Debian's ZooKeeper or of a newer one; `None` if that is not installed.
+async fn server_of(newer: bool) -> Option<TestingServer> {
+    let builder = TestingServer::builder();
+    let builder = match newer {
+        true => builder.class_path(Peers::if_installed(Generation::Current)?.class_path),
+        false => builder,
+    };
+    Some(builder.start().await.unwrap())
 }

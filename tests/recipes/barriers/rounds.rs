@@ -242,12 +242,13 @@ async fn who_leaves_waits_for_those_that_join_meanwhile() {
     let second = within(enter_in_task(&clients[1], 2)).await.unwrap().unwrap();
     let leaving = leave_in_task(within(first).await.unwrap().unwrap());
     queue_of(&zookeeper, PATH, 2).await;
-    all_watches(&server, 2).await;
+    // It watches the other one and `ready`; the other one watches itself.
+    all_watches(&server, 3).await;
     let joined = within(enter_in_task(&clients[2], 2)).await.unwrap().unwrap();
     drop(second);
     queue_of(&zookeeper, PATH, 2).await;
     // It waits for the one that has joined, which watches itself as well.
-    all_watches(&server, 2).await;
+    all_watches(&server, 3).await;
     assert!(!leaving.is_finished());
     within(joined.leave()).await.unwrap();
     within(leaving).await.unwrap().unwrap();
@@ -275,5 +276,45 @@ async fn who_leaves_does_not_wait_for_the_next_round() {
     let entered = within(enter_in_task(&clients[0], 2)).await.unwrap().unwrap();
     drop(within(waiting).await.unwrap().unwrap());
     within(entered.leave()).await.unwrap();
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+// Someone who has left deletes `ready` late, when the next round has begun.
+#[tokio::test]
+async fn who_was_let_in_and_has_not_heard_of_it_is_let_in_again() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let (slow, other) = (connect_through(&proxy).await, connect(&server).await);
+    let slow_enters = enter_in_task(&slow, 2);
+    let slow_node = queue_of(&zookeeper, PATH, 1).await.remove(0);
+    watches_on(&server, &slow_node).await;
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let entered = within(double_barrier(&other, 2).enter()).await.unwrap();
+    let leaving = leave_in_task(entered);
+    queue_of(&zookeeper, PATH, 2).await;
+    zookeeper.delete(&format!("{PATH}/ready"), None).await.unwrap();
+    proxy.cut();
+    proxy.set_traffic(Traffic::pass());
+    within(slow_enters).await.unwrap().unwrap().leave().await.unwrap();
+    within(leaving).await.unwrap().unwrap();
+    queue_of(&zookeeper, PATH, 0).await;
+}
+
+#[tokio::test]
+async fn who_leaves_after_ready_was_deleted_lets_in_those_that_have_come_meanwhile() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let [one, other, late] = connect_many(&server).await;
+    let mut all = entered(&[one, other]).await;
+    zookeeper.delete(&format!("{PATH}/ready"), None).await.unwrap();
+    // Not enough for itself: the others have left by then.
+    let joins = enter_in_task(&late, 4);
+    queue_of(&zookeeper, PATH, 3).await;
+    let leaving = leave_in_task(all.remove(0));
+    let leaving_too = leave_in_task(all.remove(0));
+    within(within(joins).await.unwrap().unwrap().leave()).await.unwrap();
+    within(leaving).await.unwrap().unwrap();
+    within(leaving_too).await.unwrap().unwrap();
     queue_of(&zookeeper, PATH, 0).await;
 }
