@@ -75,8 +75,8 @@ impl PersistentNode {
     ///
     /// # Errors
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
-    /// - [`Error::InvalidArgument`]: the data are larger than the servers accept, or this client keeps a node at `path`
-    ///   already.
+    /// - [`Error::InvalidArgument`]: the data are larger than the servers accept, or than readers decompress if the client
+    ///   compresses; or this client keeps a node at `path` already.
     pub fn start(
         client: &Client,
         path: &str,
@@ -153,7 +153,8 @@ impl PersistentNode {
     /// node](NodeState::Blocked) is there. Use `tokio::time::timeout` to limit that.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`]: the data are larger than the servers accept. The node keeps its earlier data.
+    /// - [`Error::InvalidArgument`]: the data are larger than the servers accept, or than readers decompress if the client
+    ///   compresses. The node keeps its earlier data.
     /// - [`Error::ZooKeeper`]: the servers refuse, for example because permission is missing. The data are still the
     ///   newest, and are written when the servers accept them.
     /// - [`Error::Closed`]: the client is closed.
@@ -254,10 +255,12 @@ impl PersistentNode {
 }
 
 /// # Errors
-/// [`Error::InvalidArgument`] if the servers would reject the create of a node with these data.
+/// [`Error::InvalidArgument`] if the servers would reject the create of a node with these data, or readers would not
+/// decompress them.
 fn ensure_fits(client: &Client, path: &str, data: &[u8], size_beside: usize) -> Result<()> {
     // A name may get a prefix and a number.
     const PROTECTION: usize = 64;
+    client.ensure_readable("data", data)?;
     let acl = client.acl_of(path);
     let data = client.node_data(data);
     let create = Write::Create { path, data: &data, mode: CreateMode::Ephemeral, acl: &acl };

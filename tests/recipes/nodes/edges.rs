@@ -101,6 +101,20 @@ async fn a_payload_arrives_as_it_was_given() {
     assert_eq!(members.get("a").unwrap().payload(), Some(&gzip[..]));
 }
 
+// "[`Error::InvalidArgument`]: the data are larger than … readers decompress if the client compresses."
+#[tokio::test]
+async fn a_payload_that_readers_would_not_decompress_is_refused() {
+    let server = empty_server().await;
+    let client = builder().enable_compression().connect(&server.connect_string()).await.unwrap();
+    let group = Group::new(&client, "/g").unwrap();
+    let refused = |error: &Error| matches!(error, Error::InvalidArgument { .. });
+    assert!(refused(&within(group.join("a", vec![7; 2 << 20])).await.unwrap_err()));
+    let member = within(group.join("a", vec![7; 1 << 20])).await.unwrap();
+    assert!(refused(&within(member.set_payload(vec![8; 2 << 20])).await.unwrap_err()));
+    let members = within(group.members()).await.unwrap();
+    assert_eq!(members.get("a").unwrap().payload(), Some(&[7; 1 << 20][..]));
+}
+
 // "[`Error::InvalidArgument`]: the data are larger than the servers accept": what is accepted can be created.
 #[tokio::test]
 async fn the_largest_data_are_kept() {
