@@ -149,7 +149,11 @@ impl Keeper {
                             ..known
                         });
                     }
-                    Err(zk::Error::NoNode | zk::Error::BadVersion) => {}
+                    Err(zk::Error::NoNode) => {}
+                    // Nothing shows whose a node is that may not be read.
+                    Err(zk::Error::BadVersion) if matches!(looked, Err(zk::Error::NoAuth)) => {}
+                    // It may still be ours. The look shows it, unless it fails.
+                    Err(zk::Error::BadVersion) => self.known = known.map(Known::of_unknown_data),
                     Err(error) => {
                         // What it has is not known any more if the reply was lost. Its version shows whether it was written.
                         let is_refused = Failure::of(&error) == Failure::Refused;

@@ -55,6 +55,28 @@ async fn close_after_a_lost_look_leaves_no_persistent_node() {
     close_after_a_lost_reply_to(Request::Exists).await;
 }
 
+// The same where someone else has written right before a write, and the look after it was lost.
+#[tokio::test]
+async fn close_after_a_forestalled_write_and_a_lost_look_leaves_no_persistent_node() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let client = connect_through(&proxy).await;
+    let node = start(&client, NodeMode::Persistent);
+    within(node.wait_present()).await.unwrap();
+    let held = proxy.intercept(Request::Exists, Fate::HoldReply);
+    assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
+    within(held.happened()).await;
+    zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
+    let lost = proxy.intercept(Request::Exists, Fate::LoseReply);
+    let mut closing = Box::pin(node.close());
+    assert!(poll_once(&mut closing).is_pending());
+    held.release();
+    within(lost.happened()).await;
+    within(closing).await.unwrap();
+    assert_eq!(data(&zookeeper, PATH).await, None);
+}
+
 // "Deletes the node, if it is there and ours, and waits until it is gone".
 #[tokio::test]
 async fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
