@@ -72,6 +72,7 @@ async fn follow(
         read_and_watch(client, session, path, names, &mut view, &mut events).await?;
         failures.reset();
         board.show(members(client, session, &view));
+        let mut is_outdated = false;
         loop {
             let (name, event) = tokio::select! {
                 biased;
@@ -83,10 +84,17 @@ async fn follow(
             };
             match event {
                 EventType::Session => return Ok(()),
-                EventType::NodeDeleted => view.left(&name),
+                EventType::NodeDeleted => {
+                    view.left(&name);
+                    // It may have been replaced in the same transaction. The list that the change of the group asks for
+                    // shows that.
+                    is_outdated = true;
+                }
                 _ => read_and_watch(client, session, path, vec![name], &mut view, &mut events).await?,
             }
-            board.show(members(client, session, &view));
+            if !is_outdated {
+                board.show(members(client, session, &view));
+            }
         }
     }
 }

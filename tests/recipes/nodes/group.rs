@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_recipes::nodes::{Group, MemberChange, Members, NodeState};
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
+use super::anyone;
 use crate::support::*;
 
 const PATH: &str = "/groups/g";
@@ -275,4 +276,29 @@ async fn threads_have_the_same() {
     })
     .await
     .unwrap();
+}
+
+// "it is replaced in one transaction, so watchers see no gap": over a slow link, one event arrives after the other.
+#[tokio::test]
+async fn a_member_that_is_replaced_in_one_transaction_shows_no_gap() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    zookeeper.mkdir(PATH, &anyone(zk::CreateMode::Persistent)).await.unwrap();
+    let (path, ephemeral) = (format!("{PATH}/a"), anyone(zk::CreateMode::Ephemeral));
+    zookeeper.create(&path, b"1", &ephemeral).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let mut seen = group(&client).watch_members();
+    shows(&mut seen, "a=1").await;
+    proxy.set_traffic(Traffic::pass().bandwidth(1000));
+    for _ in 0..5 {
+        let mut writer = zookeeper.new_multi_writer();
+        writer.add_delete(&path, None).unwrap();
+        writer.add_create(&path, b"1", &ephemeral).unwrap();
+        writer.commit().await.unwrap();
+        let czxid = zookeeper.check_stat(&path).await.unwrap().unwrap().czxid;
+        let is_noticed =
+            |members: &Members| members.is_current() && members.get("a").is_none_or(|a| a.czxid() == czxid);
+        let shown = within(seen.wait_for(is_noticed)).await.unwrap().clone();
+        assert_eq!(text(&shown), "a=1");
+    }
 }
