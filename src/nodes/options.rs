@@ -31,6 +31,10 @@ pub enum NodeMode {
     ///
     /// Such a node does not say whose it is. One that is there already is taken over, with its czxid, and gets the data of
     /// the value; two values at one path would overwrite each other. Closing the client deletes it as well.
+    ///
+    /// If the reply to a create was lost, and the value ends before it is known what became of that, or within two session
+    /// timeouts, a node at the path counts as the one of that create if it has the same data and no one has written to it:
+    /// it is deleted, up to two session timeouts later.
     Persistent,
 }
 

@@ -163,14 +163,8 @@ pub(super) fn next(
     }
 }
 
-/// Decides about the end of the kept node. `is_in_doubt` tells whether a create has an unknown outcome.
-pub(super) fn end(
-    lifetime: Lifetime,
-    sight: Sight,
-    known: Option<Known>,
-    is_in_doubt: bool,
-    session: i64,
-) -> End {
+/// Decides about the end of the kept node.
+pub(super) fn end(lifetime: Lifetime, sight: Sight, known: Option<Known>, session: i64) -> End {
     let seen = match sight {
         Sight::Nothing => return End::Gone,
         Sight::Node(seen) => seen,
@@ -179,9 +173,7 @@ pub(super) fn end(
     let is_ours = match lifetime {
         // No one else makes nodes of this session.
         Lifetime::Session => seen.owner == session,
-        Lifetime::Value => {
-            seen.owner == 0 && (is_in_doubt || known.is_some_and(|known| known.czxid == seen.czxid))
-        }
+        Lifetime::Value => seen.owner == 0 && known.is_some_and(|known| known.czxid == seen.czxid),
         // Others may keep it.
         Lifetime::Touched => false,
     };
@@ -288,7 +280,7 @@ mod tests {
         let known = |czxid| Some(Known { czxid, version: 5, data: Data::Other });
         let delete = |version| End::Delete { version };
         {
-            let end = |sight, known| end(Lifetime::Session, sight, known, false, NOW);
+            let end = |sight, known| end(Lifetime::Session, sight, known, NOW);
             for known in [None, known(100), known(99)] {
                 assert_eq!(end(Sight::Nothing, known), End::Gone);
                 assert_eq!(end(seen(NOW, 7), known), delete(7), "{known:?}");
@@ -299,13 +291,12 @@ mod tests {
             assert_eq!(end(Sight::Hidden, known(100)), delete(5));
             assert_eq!(end(Sight::Hidden, None), End::Unknown);
         }
-        let end = |sight, known, is_in_doubt| end(Lifetime::Value, sight, known, is_in_doubt, NOW);
-        assert_eq!(end(seen(0, 7), known(100), false), delete(7));
-        assert_eq!(end(seen(0, 7), known(99), false), End::Gone, "another one");
-        assert_eq!(end(seen(0, 7), None, false), End::Gone, "it was never taken over");
-        assert_eq!(end(seen(0, 7), None, true), delete(7));
-        assert_eq!(end(seen(STRANGER, 7), known(100), true), End::Gone);
-        let touched = super::end(Lifetime::Touched, seen(0, 7), known(100), true, NOW);
+        let end = |sight, known| end(Lifetime::Value, sight, known, NOW);
+        assert_eq!(end(seen(0, 7), known(100)), delete(7));
+        assert_eq!(end(seen(0, 7), known(99)), End::Gone, "another one");
+        assert_eq!(end(seen(0, 7), None), End::Gone, "it was never taken over");
+        assert_eq!(end(seen(STRANGER, 7), known(100)), End::Gone);
+        let touched = super::end(Lifetime::Touched, seen(0, 7), known(100), NOW);
         assert_eq!(touched, End::Gone, "others may keep it");
     }
 

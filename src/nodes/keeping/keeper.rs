@@ -13,6 +13,7 @@ use zookeeper_client::EventType;
 use super::super::options::{NodeMode, PersistentNodeOptions};
 use super::super::state::NodeState;
 use super::decision::{self, IsSame, Known, Lifetime, Sight, Step};
+use super::doubt::Doubt;
 use super::paths::Claim;
 use super::progress::{Progress, Publisher, Wanted};
 use super::repairs;
@@ -60,8 +61,8 @@ pub(in crate::nodes) struct Keeper {
     pub(super) unnamed: Option<EphemeralNode>,
     /// Whether a create in this session was sent.
     pub(super) may_exist: bool,
-    /// Whether a create in this session has an unknown outcome.
-    pub(super) is_in_doubt: bool,
+    /// The creates with an unknown outcome; for [`Lifetime::Session`], those in this session.
+    pub(super) doubt: Doubt,
     /// Whether someone else's node was there at the latest look.
     pub(super) is_taken: bool,
     /// The node of an earlier session that the latest look has shown.
@@ -127,7 +128,7 @@ impl Keeper {
             watch: None,
             unnamed: None,
             may_exist: false,
-            is_in_doubt: false,
+            doubt: Doubt::default(),
             is_taken: false,
             left_over: None,
             readable: None,
@@ -251,7 +252,7 @@ impl Keeper {
         self.unnamed = None;
         if self.lifetime == Lifetime::Session {
             self.may_exist = false;
-            self.is_in_doubt = false;
+            self.doubt = Doubt::default();
             self.known = None;
             if self.publisher.is_present() {
                 self.publisher.show(NodeState::Absent);

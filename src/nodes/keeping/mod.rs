@@ -1,6 +1,7 @@
 //! What keeps a node: a task for each, on the client's runtime.
 
 mod decision;
+mod doubt;
 mod keeper;
 mod paths;
 mod progress;

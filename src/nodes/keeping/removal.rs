@@ -3,19 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client as zk;
 
-use super::decision::{self, Data, End, Known, Lifetime, Sight};
+use super::decision::{self, Data, End, Known, Lifetime, Seen, Sight};
+use super::doubt::Doubt;
 use super::keeper::Keeper;
 use super::paths::Claim;
 use crate::client::{Client, Failures, RetryPolicy, Session};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
-
-/// Longer than a server that the client has left goes on with its requests, in session timeouts.
-const LATE: u32 = 2;
 
 /// How often a delete that others have forestalled by a write is repeated, after growing pauses. After that, the node is
 /// deleted whatever they write, if it is still ours right before.
@@ -42,7 +40,7 @@ impl Keeper {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let may_be_there = match self.lifetime {
             Lifetime::Session => self.may_exist,
-            Lifetime::Value => self.known.is_some() || self.is_in_doubt,
+            Lifetime::Value => self.known.is_some() || self.doubt.lasts(Instant::now()),
             // The servers remove it when no one touches it any more.
             Lifetime::Touched => false,
         };
@@ -95,13 +93,12 @@ impl Keeper {
         let mut losses = 0;
         loop {
             let sight = look(&self.client, session, path).await?;
-            if let (Sight::Node(seen), Some(_)) = (sight, self.is_same)
-                && !self.known.is_some_and(|known| known.is_of(&seen))
+            if let Sight::Node(seen) = sight
+                && self.is_shown_by_data(&seen)
             {
                 self.known = self.read_own(session, path).await?;
             }
-            let is_in_doubt = self.is_in_doubt && self.is_same.is_none();
-            let version = match decision::end(self.lifetime, sight, self.known, is_in_doubt, session.id()) {
+            let version = match decision::end(self.lifetime, sight, self.known, session.id()) {
                 End::Gone => return Ok(()),
                 End::Unknown => return Err(Left::Hidden),
                 End::Delete { version } => version,
@@ -123,11 +120,31 @@ impl Keeper {
         }
     }
 
+    /// Whether only its data show whether a node is ours.
+    fn is_shown_by_data(&self, seen: &Seen) -> bool {
+        if self.is_same.is_some() {
+            return !self.known.is_some_and(|known| known.is_of(seen));
+        }
+        let is_known = self.known.is_some_and(|known| known.czxid == seen.czxid);
+        self.lifetime == Lifetime::Value && !is_known && self.doubt.lasts(Instant::now())
+    }
+
     /// Reads a node that is known for ours by its data. Returns `None` if it is not.
     async fn read_own(&self, session: &Arc<Session>, path: &str) -> Result<Option<Known>, Left> {
         let wanted = self.wanted.borrow().clone();
-        match self.client.attempt_one(session, self.compare(session, path, &wanted)).await {
-            Ok(known) => Ok(Some(known).filter(|known| known.data != Data::Strangers)),
+        let known = match self.is_same {
+            Some(_) => {
+                let known = self.client.attempt_one(session, self.compare(session, path, &wanted)).await;
+                known.map(|known| Some(known).filter(|known| known.data != Data::Strangers))
+            }
+            None => {
+                let made = made_in_doubt(&self.client, session, path, &self.doubt).await;
+                let known = |seen: Seen| Known { czxid: seen.czxid, version: seen.version, data: Data::Other };
+                made.map(|seen| seen.map(known))
+            }
+        };
+        match known {
+            Ok(known) => Ok(known),
             Err(zk::Error::NoNode) => Ok(None),
             Err(zk::Error::NoAuth) => Err(Left::Hidden),
             Err(error) => Err(Left::Failed(error)),
@@ -152,15 +169,13 @@ impl Keeper {
 
     /// Deletes a node that comes to exist late, by a create whose reply was lost.
     fn sweep_late(&self, session: Arc<Session>, path: Arc<str>) {
-        if !self.is_in_doubt {
-            return;
-        }
-        let late = Late { client: self.client.clone(), lifetime: self.lifetime, session, path };
-        let data = self.wanted.borrow().data.clone();
+        let Some(until) = self.doubt.may_be_late(Instant::now()) else { return };
+        let (client, doubt) = (self.client.clone(), self.doubt.clone());
+        let late = Late { client, lifetime: self.lifetime, session, path, doubt };
         let closing = self.client.closing();
         self.client.spawn(async move {
             tokio::select! {
-                () = late.sweep(&data) => {}
+                () = late.sweep(until) => {}
                 () = closing.cancelled() => {}
             }
         });
@@ -171,17 +186,30 @@ async fn look(client: &Client, session: &Session, path: &str) -> Result<Sight, L
     Sight::of(client.attempt_one(session, session.stat(path)).await).map_err(Left::Failed)
 }
 
+/// Reads a persistent node. Returns it if it counts as one that a create with an unknown outcome has made.
+async fn made_in_doubt(
+    client: &Client,
+    session: &Session,
+    path: &str,
+    doubt: &Doubt,
+) -> Result<Option<Seen>, zk::Error> {
+    let (found, stat) = client.attempt_one(session, session.data(path)).await?;
+    let has = |data: &[u8]| found == *client.node_data(data);
+    Ok(Some(Seen::of(&stat)).filter(|seen| doubt.has_made(seen, has)))
+}
+
 /// A node that may come to exist late.
 struct Late {
     client: Client,
     lifetime: Lifetime,
     session: Arc<Session>,
     path: Arc<str>,
+    doubt: Doubt,
 }
 
 impl Late {
-    async fn sweep(&self, data: &[u8]) {
-        sleep(self.session.timeout() * LATE).await;
+    async fn sweep(&self, until: Instant) {
+        sleep_until(until).await;
         let mut failures = Failures::default();
         loop {
             let session = match self.lifetime {
@@ -193,7 +221,7 @@ impl Late {
                 }
             };
             let error = match session {
-                Ok(session) => match self.try_to_delete(&session, data).await {
+                Ok(session) => match self.try_to_delete(&session).await {
                     Err(source) if Failure::of(&source).is_passing() => {
                         Error::ZooKeeper { operation: "delete", path: self.path.to_string(), source }
                     }
@@ -206,7 +234,7 @@ impl Late {
         }
     }
 
-    async fn try_to_delete(&self, session: &Session, data: &[u8]) -> Result<(), zk::Error> {
+    async fn try_to_delete(&self, session: &Session) -> Result<(), zk::Error> {
         let over = CancellationToken::new();
         over.cancel();
         // Another value may keep a node there by now. While it did, no other could come to exist.
@@ -214,22 +242,18 @@ impl Late {
         let _turn = claim.turn().await;
         let ours = match self.lifetime {
             // It does not say whose it is.
-            Lifetime::Value => match self.client.attempt_one(session, session.data(&self.path)).await {
+            Lifetime::Value => match made_in_doubt(&self.client, session, &self.path, &self.doubt).await {
                 Err(zk::Error::NoNode) => None,
-                found => {
-                    let (found, stat) = found?;
-                    let is_fresh = stat.ephemeral_owner == 0 && stat.version == 0;
-                    Some(stat).filter(|_| is_fresh && found == *self.client.node_data(data))
-                }
+                made => made?,
             },
             Lifetime::Session => {
                 let stat = self.client.attempt_one(session, session.stat(&self.path)).await?;
-                stat.filter(|stat| stat.ephemeral_owner == session.id())
+                stat.map(|stat| Seen::of(&stat)).filter(|seen| seen.owner == session.id())
             }
             Lifetime::Touched => None,
         };
-        if let Some(stat) = ours {
-            self.client.attempt_one(session, session.delete_version(&self.path, stat.version)).await?;
+        if let Some(seen) = ours {
+            self.client.attempt_one(session, session.delete_version(&self.path, seen.version)).await?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ pub(super) enum Trouble {
 }
 
 impl Seen {
-    fn of(stat: &zk::Stat) -> Self {
+    pub(super) fn of(stat: &zk::Stat) -> Self {
         Self { owner: stat.ephemeral_owner, czxid: stat.czxid, version: stat.version }
     }
 }
@@ -86,7 +86,7 @@ impl Keeper {
                     }
                     Err(error) => {
                         self.last = Some(wanted.data.clone());
-                        return Err(self.create_failed("create", error));
+                        return Err(self.create_failed(session, wanted, "create", error));
                     }
                 }
                 looked
@@ -96,7 +96,7 @@ impl Keeper {
                 let replacing = self.replace(session, &path, version, wanted);
                 let (replaced, looked) = self.both(session, replacing, looking).await;
                 if let Err(error) = replaced {
-                    return Err(self.create_failed("replace", error));
+                    return Err(self.create_failed(session, wanted, "replace", error));
                 }
                 // If it was replaced, no one else can have made a node of this session.
                 let stat = looked.as_ref().ok().and_then(|(stat, _)| stat.as_ref());
@@ -215,6 +215,9 @@ impl Keeper {
         let step =
             decision::next(self.lifetime, sight, known, left_over, session.id(), has_ended, generation);
         self.is_taken = step == Step::Yield;
+        if sight != Sight::Hidden && step != Step::Compare {
+            self.doubt.settles();
+        }
         match (step, sight, self.known) {
             (Step::Rest, _, Some(known)) => Found::Own { path, czxid: known.czxid },
             (Step::Yield, Sight::Node(seen), _) => {
@@ -400,9 +403,15 @@ impl Keeper {
         }
     }
 
-    fn create_failed(&mut self, operation: &'static str, source: zk::Error) -> Trouble {
+    fn create_failed(
+        &mut self,
+        session: &Session,
+        wanted: &Wanted,
+        operation: &'static str,
+        source: zk::Error,
+    ) -> Trouble {
         if Failure::of(&source) == Failure::Unknown {
-            self.is_in_doubt = true;
+            self.doubt.begins(&wanted.data, Instant::now(), session.timeout());
         }
         self.trouble(operation, source)
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use zk_recipes::nodes::{NodeMode, NodeState};
+use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode};
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
 use zk_recipes::{Client, RetryPolicy};
 use zookeeper_client as zk;
 
-use super::{PATH, data, make_parent, start};
+use super::{PATH, anyone, data, make_parent, start};
 use crate::support::*;
 
 // "Deletes the node, if it is there and ours, and waits until it is gone".
@@ -55,7 +55,72 @@ async fn close_after_a_lost_look_leaves_no_persistent_node() {
     close_after_a_lost_reply_to(Request::Exists).await;
 }
 
-// The same where someone else has written right before a write, and the look after it was lost.
+// The create found someone else's node, but the reply that says so was lost.
+#[tokio::test]
+async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let persistent = anyone(zk::CreateMode::Persistent);
+    for (theirs, is_written_to) in [("theirs", false), ("ours", true)] {
+        zookeeper.create(PATH, theirs.as_bytes(), &persistent).await.unwrap();
+        if is_written_to {
+            zookeeper.set_data(PATH, theirs.as_bytes(), None).await.unwrap();
+        }
+        let client = connect_through(&proxy).await;
+        let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+        let node = start(&client, NodeMode::Persistent);
+        within(lost.happened()).await;
+        within(node.close()).await.unwrap();
+        assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some(theirs));
+        within(client.close()).await;
+        zookeeper.delete(PATH, None).await.unwrap();
+    }
+}
+
+/// A persistent node whose create has lost its reply, so long ago that it cannot be carried out late any more.
+async fn once_in_doubt(proxy: &FaultProxy, zookeeper: &zk::Client) -> (Client, PersistentNode) {
+    make_parent(zookeeper).await;
+    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
+    let client = connected(builder, &proxy.connect_string()).await;
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    let node = start(&client, NodeMode::Persistent);
+    within(lost.happened()).await;
+    within(node.wait_present()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    (client, node)
+}
+
+// "within two session timeouts, a node at the path counts as the one of that create".
+#[tokio::test]
+async fn close_long_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (_client, node) = once_in_doubt(&proxy, &zookeeper).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    zookeeper.delete(PATH, None).await.unwrap();
+    zookeeper.create(PATH, b"ours", &anyone(zk::CreateMode::Persistent)).await.unwrap();
+    let mut closing = Box::pin(node.close());
+    assert!(poll_once(&mut closing).is_pending());
+    proxy.refuse_connections(false).unwrap();
+    within(closing).await.unwrap();
+    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("ours"));
+}
+
+// The same in the background: another process takes over at the same path, with the same data.
+#[tokio::test]
+async fn nothing_is_swept_up_long_after_a_lost_create() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (_client, node) = once_in_doubt(&proxy, &zookeeper).await;
+    within(node.close()).await.unwrap();
+    zookeeper.create(PATH, b"ours", &anyone(zk::CreateMode::Persistent)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("ours"));
+}
+
+// "Deletes the node, if it is there and ours": someone else has written right before a write, and the look after it was lost.
 #[tokio::test]
 async fn close_after_a_forestalled_write_and_a_lost_look_leaves_no_persistent_node() {
     let server = empty_server().await;
