@@ -226,8 +226,8 @@ impl PersistentNode {
     ///
     /// # Errors
     /// - [`Error::ZooKeeper`]: the servers refuse. An ephemeral node stays until the session ends.
-    /// - [`Error::NotConnected`]: a node of [`NodeMode::Persistent`] could not be deleted under the retry policy. That is
-    ///   tried again in the background for as long as the client lives.
+    /// - [`Error::NotConnected`], [`Error::AuthFailed`]: a node of [`NodeMode::Persistent`] could not be deleted under the
+    ///   retry policy. That is tried again in the background for as long as the client lives.
     /// - [`Error::Closed`]: the client was closed, with whose session an ephemeral node goes; if the session was adopted,
     ///   the node is deleted when this value is gone.
     ///

@@ -60,12 +60,12 @@ impl Keeper {
                 None if self.lifetime == Lifetime::Session => return Ok(()),
                 None => match self.client.session_under_policy().await {
                     Ok(session) => self.session.insert(session).clone(),
-                    Err(error) if error.is_retryable() => {
+                    Err(error @ (Error::Closed | Error::SessionOver { .. })) => return Err(error),
+                    Err(error) => {
                         self.publisher.ended(Err(error.clone()));
                         outages.pause_in_background(error).await;
                         continue;
                     }
-                    Err(error) => return Err(error),
                 },
             };
             let source = match self.try_to_remove(&session, &path).await {
@@ -227,8 +227,8 @@ impl Late {
                     }
                     Ok(()) | Err(_) => return,
                 },
-                Err(error) if error.is_retryable() => error,
-                Err(_) => return,
+                Err(Error::Closed | Error::SessionOver { .. }) => return,
+                Err(error) => error,
             };
             failures.pause_in_background(error).await;
         }

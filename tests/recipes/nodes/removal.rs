@@ -1,10 +1,14 @@
 //! The end of a kept node, in bad weather.
 
+use std::io;
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
 use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode};
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
-use zk_recipes::{Client, RetryPolicy};
+use zk_recipes::{Client, Error, RetryPolicy};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, data, make_parent, start};
@@ -197,6 +201,73 @@ async fn a_persistent_node_dropped_in_an_outage_is_deleted_after_it() {
     drop(node);
     tokio::time::sleep(Duration::from_secs(3)).await;
     proxy.refuse_connections(false).unwrap();
+    eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
+}
+
+/// Reads a packet of ZooKeeper's protocol.
+async fn packet(from: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut body = vec![0; from.read_u32().await? as usize];
+    from.read_exact(&mut body).await?;
+    Ok(body)
+}
+
+/// Takes the session of a client, and refuses its authentication.
+async fn refuse(mut client: TcpStream) -> io::Result<()> {
+    let connect = packet(&mut client).await?;
+    let (timeout, session) = (&connect[12..16], &connect[16..24]);
+    let session = if session == [0; 8] { &[1; 8] } else { session };
+    let version = [0; 4];
+    let (password, is_read_only) = ([[0, 0, 0, 16].as_slice(), &[7; 16]].concat(), [0]);
+    let reply = [version.as_slice(), timeout, session, &password, &is_read_only].concat();
+    client.write_u32(37).await?;
+    client.write_all(&reply).await?;
+    loop {
+        let request = packet(&mut client).await?;
+        let (xid, kind) = (&request[..4], &request[4..8]);
+        if kind == 100_i32.to_be_bytes() {
+            client.write_u32(16).await?;
+            client.write_all(&[xid, &[0; 8], &(-115_i32).to_be_bytes()].concat()).await?;
+        }
+    }
+}
+
+/// A server that refuses every authentication until it is aborted.
+async fn refuse_authentication(port: u16) -> JoinHandle<()> {
+    let listener = eventually("the port is free", async || {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(([127, 0, 0, 1], port).into()).ok()?;
+        socket.listen(16).ok()
+    })
+    .await;
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(refuse(client));
+        }
+    })
+}
+
+// "tried again in the background for as long as the client lives", which outlasts servers that refuse it for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_after_that() {
+    let mut server = lasting_server().await;
+    let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
+    let builder = builder.auth("digest", "me:secret").connection_timeout(Duration::from_secs(3));
+    let client = builder.connect(&server.connect_string()).await.unwrap();
+    let node = start(&client, NodeMode::Persistent);
+    within(node.wait_present()).await.unwrap();
+    server.stop().await.unwrap();
+    let refusing = refuse_authentication(server.port()).await;
+    eventually("it is refused", async || {
+        matches!(client.wait_connected().await, Err(Error::AuthFailed { .. })).then_some(())
+    })
+    .await;
+    let closed = within(node.close()).await;
+    assert!(matches!(closed, Err(Error::AuthFailed { .. } | Error::NotConnected { .. })), "{closed:?}");
+    refusing.abort();
+    let _ = refusing.await;
+    server.restart().await.unwrap();
+    let zookeeper = bystander(&server).await;
     eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
 }
 
