@@ -33,6 +33,8 @@ use crate::error::{Error, Result};
 /// | [`commit`](crate::Transaction::commit) | one attempt: [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown) |
 /// | [`Client::connect`](crate::Client::connect) | one attempt, and no client if it fails; [`connect_lazily`](crate::Client::connect_lazily) returns a client in any case |
 /// | [`Client::close`](crate::Client::close) | one connection timeout, and no error |
+/// | `wait_present`, `set_data` of kept nodes | no outage ends them |
+/// | `close` of kept nodes, `leave` of groups | no outage ends it before the session of an ephemeral node; for a persistent node, the policy applies, and the node is deleted in the background in any case |
 /// | candidates and observers of elections | retry until they are closed |
 ///
 /// The default is [`exponential_backoff`](Self::exponential_backoff) with delays from 100 ms and 3 retries, and a

@@ -27,6 +27,19 @@ enum Left {
     Hidden,
 }
 
+/// The failures of a removal for lack of a connection.
+#[derive(Default)]
+struct Outage {
+    /// Those before someone is told.
+    reported: Failures,
+    background: Failures,
+}
+
+/// Never gives up.
+fn patience() -> RetryPolicy {
+    RetryPolicy::bounded_exponential_backoff(Duration::from_millis(50), Duration::from_secs(1), u32::MAX)
+}
+
 impl Keeper {
     /// Deletes the node if it is ours, and waits until that is confirmed, or its session is over. If it belongs to no
     /// session, an outage is reported to whoever waits, and the work goes on.
@@ -34,9 +47,7 @@ impl Keeper {
     /// # Errors
     /// The servers refuse.
     pub(super) async fn remove(&mut self) -> Result<()> {
-        if let Some(node) = self.unnamed.take() {
-            return node.remove(()).await.map(drop);
-        }
+        self.find_unnamed().await?;
         let Some(path) = self.path.clone() else { return Ok(()) };
         let may_be_there = match self.lifetime {
             Lifetime::Session => self.may_exist,
@@ -47,23 +58,17 @@ impl Keeper {
         if !may_be_there {
             return Ok(());
         }
-        let policy = RetryPolicy::bounded_exponential_backoff(
-            Duration::from_millis(50),
-            Duration::from_secs(1),
-            u32::MAX,
-        );
-        let (mut failures, mut outages) = (Failures::default(), Failures::default());
+        let mut outage = Outage::default();
         loop {
             let session = match self.session.clone().filter(|session| !session.is_over()) {
                 Some(session) => session,
                 // It went with its session.
                 None if self.lifetime == Lifetime::Session => return Ok(()),
-                None => match self.client.session_under_policy().await {
+                None => match self.client.session().await {
                     Ok(session) => self.session.insert(session).clone(),
                     Err(error @ (Error::Closed | Error::SessionOver { .. })) => return Err(error),
                     Err(error) => {
-                        self.publisher.ended(Err(error.clone()));
-                        outages.pause_in_background(error).await;
+                        self.outlast(error, &mut outage).await;
                         continue;
                     }
                 },
@@ -76,16 +81,60 @@ impl Keeper {
                 Err(Left::Hidden) => zk::Error::NoAuth,
                 Err(Left::Failed(source)) => source,
             };
-            let is_over = Failure::of(&source) == Failure::SessionOver;
+            let failure = Failure::of(&source);
             let error = Error::ZooKeeper { operation: "delete", path: path.to_string(), source };
-            if is_over {
-                self.session = None;
-                if self.lifetime != Lifetime::Session {
-                    outages.pause_in_background(error).await;
+            match failure {
+                Failure::Refused => return Err(error),
+                Failure::SessionOver => {
+                    self.session = None;
+                    if self.lifetime != Lifetime::Session {
+                        outage.background.pause_in_background(error).await;
+                    }
                 }
-                continue;
+                Failure::Postponed | Failure::Unknown if session.is_connected() => {
+                    self.outlast(error, &mut outage).await;
+                }
+                Failure::Postponed | Failure::Unknown => {
+                    let error = self.client.not_connected(self.client.connection_timeout());
+                    self.outlast(error, &mut outage).await;
+                }
             }
-            failures.pause_after(error, &policy).await?;
+        }
+    }
+
+    /// Finds out whether the numbered node exists whose create has an unknown outcome. If it does, it is kept at its path.
+    ///
+    /// # Errors
+    /// The servers refuse.
+    async fn find_unnamed(&mut self) -> Result<()> {
+        let mut failures = Failures::default();
+        while let Some(node) = &mut self.unnamed {
+            let session = node.session().clone();
+            let settled = self.client.attempt_one(&session, node.settle()).await;
+            match settled {
+                Ok(()) => {
+                    let found = self.unnamed.take().filter(|node| node.name().is_some());
+                    found.map(|node| self.named(node, None));
+                }
+                Err(source) if Failure::of(&source) == Failure::SessionOver => self.unnamed = None,
+                Err(source) => {
+                    let error = Error::ZooKeeper { operation: "find", path: node.path(), source };
+                    failures.pause_after(error, &patience()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Pauses before the next attempt. An ephemeral node goes with its session, so that is awaited. For another one, the
+    /// error is reported to whoever waits as soon as the retry policy of the client gives up.
+    async fn outlast(&self, error: Error, outage: &mut Outage) {
+        if self.lifetime == Lifetime::Session {
+            // This policy never gives up.
+            let _ = outage.background.pause_or(error, &patience()).await;
+        } else if let Err(error) = outage.reported.pause_after(error, self.client.retry_policy()).await {
+            self.publisher.ended(Err(error.clone()));
+            outage.background.pause_in_background(error).await;
         }
     }
 

@@ -383,7 +383,7 @@ impl Keeper {
     }
 
     /// Keeps the node at its path from now on.
-    fn named(&mut self, node: EphemeralNode, generation: Option<u64>) -> Found {
+    pub(super) fn named(&mut self, node: EphemeralNode, generation: Option<u64>) -> Found {
         self.path = Some(node.path().into());
         self.known = node.czxid().zip(generation).map(|(czxid, generation)| Known {
             czxid,

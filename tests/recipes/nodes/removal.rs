@@ -271,6 +271,56 @@ async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_aft
     eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
 }
 
+// "[`Error::NotConnected`]: a node of [`NodeMode::Persistent`] could not be deleted under the retry policy."
+#[tokio::test]
+async fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let builder = Client::builder().session_timeout(Duration::from_secs(40)).drop_timeout(Duration::ZERO);
+    let builder = builder
+        .connection_timeout(Duration::from_secs(1))
+        .retry_policy(RetryPolicy::one_time(Duration::from_millis(100)));
+    let client = connected(builder, &proxy.connect_string()).await;
+    let node = start(&client, NodeMode::Persistent);
+    within(node.wait_present()).await.unwrap();
+    let session = session_id(&client).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let closed = within(node.close()).await;
+    assert!(matches!(closed, Err(Error::NotConnected { .. })), "{closed:?}");
+    proxy.refuse_connections(false).unwrap();
+    eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
+    assert_eq!(session_id(&client).await, session, "the outage was shorter than the session");
+}
+
+// "Deletes the node, … and waits until it is gone: two round trips, or until its session has ended." (The reply to the create
+// of a numbered node was lost, so its name is not known.)
+#[tokio::test]
+async fn close_of_a_numbered_node_in_an_outage_waits_for_its_session() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    for is_short in [false, true] {
+        let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
+        let builder = builder
+            .connection_timeout(Duration::from_secs(1))
+            .retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
+        let client = connected(builder, &proxy.connect_string()).await;
+        let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+        let node = start(&client, NodeMode::EphemeralSequential);
+        within(lost.happened()).await;
+        proxy.refuse_connections(true).unwrap();
+        let mut closing = Box::pin(node.close());
+        if is_short {
+            assert!(tokio::time::timeout(Duration::from_secs(3), &mut closing).await.is_err());
+            proxy.refuse_connections(false).unwrap();
+        }
+        assert_eq!(within(closing).await, Ok(()));
+        proxy.refuse_connections(false).unwrap();
+        queue_of(&zookeeper, "/kept", 0).await;
+    }
+}
+
 // "A node that exists as long as this value lives", and the second value lives.
 #[tokio::test]
 async fn what_sweeps_up_after_one_value_spares_the_next() {
