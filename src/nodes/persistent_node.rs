@@ -49,7 +49,8 @@ use crate::error::{Error, Result};
 ///
 /// Servers may tell nothing of a node that this client may not read. So the data of the node are read once, some seconds
 /// after it was created; if that is not permitted, it is looked at every 4 to 6 seconds, and so is someone else's node for
-/// as long as it is in the way.
+/// as long as it is in the way. If someone takes away the permission later, this is noticed with the next request: at the
+/// latest with new data or on the next connection.
 ///
 /// Sources: Curator's `PersistentNode`, which also writes the data at each reconnect, takes a node of another session for
 /// its own, deletes what is at the path when it is closed, and repeats refused creates without a pause.

@@ -203,7 +203,9 @@ impl Keeper {
         }))
         .inspect(|sight| {
             if *sight == Sight::Hidden {
+                // Its watch may keep silent from now on.
                 self.watch = None;
+                self.readable = None;
             }
         })
     }

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use zk_recipes::Error;
 use zk_recipes::nodes::{Group, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
+use zk_recipes::testing::{FaultProxy, Request, TestingServer};
+use zk_recipes::{Acl, AuthId, Error, Permission};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, make_parent, start};
+use crate::installed::{Generation, Peers};
 use crate::support::*;
 
 /// An ACL that lets only its user do anything.
-fn private() -> Vec<zk_recipes::Acl> {
-    vec![zk_recipes::Acl::new(zk_recipes::Permission::ALL, zk_recipes::AuthId::new("auth", ""))]
+fn private() -> Vec<Acl> {
+    vec![Acl::new(Permission::ALL, AuthId::new("auth", ""))]
 }
 
 // "It is tried again, with pauses of up to 5 seconds; and as soon as someone else's node is gone."
@@ -93,15 +95,42 @@ async fn an_unreadable_member_that_joins_again_is_a_new_one() {
 async fn an_own_node_that_may_not_be_read_is_made_again() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let acl = vec![zk_recipes::Acl::new(
-        zk_recipes::Permission::CREATE | zk_recipes::Permission::WRITE | zk_recipes::Permission::ADMIN,
-        zk_recipes::AuthId::anyone(),
+    let acl = vec![Acl::new(
+        Permission::CREATE | Permission::WRITE | Permission::ADMIN,
+        AuthId::anyone(),
     )];
     let builder = builder().session_timeout(Duration::from_secs(10));
     let builder = builder.acl_for_path(move |path| path.ends_with("/a").then(|| acl.clone()));
     let client = builder.connect(&server.connect_string()).await.unwrap();
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
+    zookeeper.delete(PATH, None).await.unwrap();
+    queue_of(&zookeeper, "/kept", 1).await;
+}
+
+/// Servers that do not even say whose a node is that may not be read.
+async fn server_that_hides() -> Option<TestingServer> {
+    let peers = Peers::if_installed(Generation::Current)?;
+    Some(TestingServer::builder().class_path(peers.class_path).start().await.unwrap())
+}
+
+/// An ACL that lets everyone do everything but read.
+fn unreadable() -> Vec<Acl> {
+    let all_others = Permission::WRITE | Permission::CREATE | Permission::DELETE | Permission::ADMIN;
+    vec![Acl::new(all_others, AuthId::anyone())]
+}
+
+// "If someone takes away the permission later, this is noticed with the next request".
+#[tokio::test]
+async fn a_node_that_may_not_be_read_any_more_is_made_again() {
+    let Some(server) = server_that_hides().await else { return };
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    eventually("it is read", async || proxy.take_requests().contains(&Request::GetData).then_some(())).await;
+    zookeeper.set_acl(PATH, &unreadable(), None).await.unwrap();
+    within(node.set_data("newer")).await.unwrap();
     zookeeper.delete(PATH, None).await.unwrap();
     queue_of(&zookeeper, "/kept", 1).await;
 }
