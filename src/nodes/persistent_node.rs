@@ -19,7 +19,8 @@ use crate::error::{Error, Result};
 /// has ended, the next session makes it again; if the node of the ended session is still there, it is replaced in one
 /// transaction, so watchers see no gap. A node that belongs to another session is left alone: every write and every delete
 /// follows a look, and fails if the node has another version by then. ZooKeeper cannot compare owners, so one case is not
-/// noticed: within the round trip after the look, someone deletes the node and creates one that has the same version.
+/// noticed: within the round trip after the look, someone deletes the node and creates one that has the same version, or any
+/// version if this client may not read it.
 ///
 /// ```no_run
 /// use zk_recipes::Client;

@@ -25,8 +25,11 @@ pub(super) struct Seen {
 pub(super) enum Sight {
     Nothing,
     Node(Seen),
-    /// A node that may not be read. Some servers do not even say whose it is.
-    Hidden,
+    /// A node that may not be read. Some servers do not even show its stat.
+    Hidden {
+        /// Whether it belongs to the present session, which is asked for [`Lifetime::Session`] only.
+        is_own: bool,
+    },
 }
 
 /// What is known of the data of the own node.
@@ -75,8 +78,9 @@ pub(super) enum Step {
     },
     /// Reads the data.
     Compare,
+    /// Without a version, it is a node that does not show it.
     Write {
-        version: i32,
+        version: Option<i32>,
     },
     /// Has the servers keep it for another time to live.
     Touch,
@@ -91,9 +95,8 @@ pub(super) enum Step {
 pub(super) enum End {
     /// There is nothing of ours.
     Gone,
-    Delete {
-        version: i32,
-    },
+    /// Without a version, it is a node that does not show it.
+    Delete { version: Option<i32> },
     /// It may not be read, so it does not show whether it is ours.
     Unknown,
 }
@@ -139,13 +142,7 @@ pub(super) fn next(
     let seen = match sight {
         Sight::Nothing => return Step::Create,
         Sight::Node(seen) => seen,
-        Sight::Hidden => {
-            return match known {
-                None => Step::Yield,
-                Some(known) if known.data == Data::Of(wanted) => Step::Rest,
-                Some(known) => Step::Write { version: known.version },
-            };
-        }
+        Sight::Hidden { is_own } => return next_of_hidden(lifetime, is_own, known, wanted),
     };
     match whose(lifetime, seen.owner, session, has_ended) {
         Whose::Strangers => Step::Yield,
@@ -157,9 +154,20 @@ pub(super) fn next(
                 None => Step::Compare,
                 Some(Data::Of(generation)) if generation == wanted => Step::Rest,
                 Some(Data::Strangers) => Step::Yield,
-                Some(Data::Of(_) | Data::Other) => Step::Write { version: seen.version },
+                Some(Data::Of(_) | Data::Other) => Step::Write { version: Some(seen.version) },
             }
         }
+    }
+}
+
+/// Decides about the next step where a node may not be read.
+fn next_of_hidden(lifetime: Lifetime, is_own: bool, known: Option<Known>, wanted: u64) -> Step {
+    match known {
+        _ if lifetime == Lifetime::Session && !is_own => Step::Yield,
+        Some(known) if known.data == Data::Of(wanted) => Step::Rest,
+        _ if lifetime == Lifetime::Session => Step::Write { version: None },
+        Some(known) => Step::Write { version: Some(known.version) },
+        None => Step::Yield,
     }
 }
 
@@ -168,7 +176,11 @@ pub(super) fn end(lifetime: Lifetime, sight: Sight, known: Option<Known>, sessio
     let seen = match sight {
         Sight::Nothing => return End::Gone,
         Sight::Node(seen) => seen,
-        Sight::Hidden => return known.map_or(End::Unknown, |known| End::Delete { version: known.version }),
+        Sight::Hidden { is_own: true } => return End::Delete { version: None },
+        Sight::Hidden { is_own: false } if lifetime == Lifetime::Session => return End::Gone,
+        Sight::Hidden { .. } => {
+            return known.map_or(End::Unknown, |known| End::Delete { version: Some(known.version) });
+        }
     };
     let is_ours = match lifetime {
         // No one else makes nodes of this session.
@@ -177,7 +189,7 @@ pub(super) fn end(lifetime: Lifetime, sight: Sight, known: Option<Known>, sessio
         // Others may keep it.
         Lifetime::Touched => false,
     };
-    if is_ours { End::Delete { version: seen.version } } else { End::Gone }
+    if is_ours { End::Delete { version: Some(seen.version) } } else { End::Gone }
 }
 
 fn whose(lifetime: Lifetime, owner: i64, session: i64, has_ended: impl Fn(i64) -> bool) -> Whose {
@@ -217,8 +229,8 @@ mod tests {
             assert_eq!(step(seen(owner, 5), known(Data::Of(3))), Step::Yield, "{owner}");
         }
         assert_eq!(step(seen(NOW, 5), known(Data::Of(3))), Step::Rest);
-        assert_eq!(step(seen(NOW, 5), known(Data::Of(2))), Step::Write { version: 5 });
-        assert_eq!(step(seen(NOW, 5), known(Data::Other)), Step::Write { version: 5 });
+        assert_eq!(step(seen(NOW, 5), known(Data::Of(2))), Step::Write { version: Some(5) });
+        assert_eq!(step(seen(NOW, 5), known(Data::Other)), Step::Write { version: Some(5) });
         assert_eq!(step(seen(NOW, 6), known(Data::Of(3))), Step::Compare, "someone has written");
         assert_eq!(step(seen(NOW, 5), None), Step::Compare, "the reply to the create was lost");
         let other = Some(Known { czxid: 99, version: 5, data: Data::Of(3) });
@@ -242,7 +254,7 @@ mod tests {
             |version, data| next(Lifetime::Value, seen(0, version), known(data), None, NOW, |_| true, 3);
         assert_eq!(step(5, Data::Strangers), Step::Yield);
         assert_eq!(step(6, Data::Strangers), Step::Compare, "it may be ours by now");
-        assert_eq!(step(5, Data::Of(2)), Step::Write { version: 5 });
+        assert_eq!(step(5, Data::Of(2)), Step::Write { version: Some(5) });
     }
 
     #[test]
@@ -257,11 +269,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_ours_if_we_know_it() {
+    fn what_is_hidden_is_ours_if_its_session_is() {
         let known = |data| Some(Known { czxid: 100, version: 5, data });
-        assert_eq!(step(Sight::Hidden, None), Step::Yield);
-        assert_eq!(step(Sight::Hidden, known(Data::Of(3))), Step::Rest);
-        assert_eq!(step(Sight::Hidden, known(Data::Of(2))), Step::Write { version: 5 });
+        for known in [None, known(Data::Of(3)), known(Data::Other)] {
+            assert_eq!(step(Sight::Hidden { is_own: false }, known), Step::Yield, "{known:?}");
+        }
+        let own = Sight::Hidden { is_own: true };
+        assert_eq!(step(own, known(Data::Of(3))), Step::Rest);
+        for known in [None, known(Data::Of(2)), known(Data::Other)] {
+            assert_eq!(step(own, known), Step::Write { version: None }, "{known:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_and_has_no_session_is_ours_if_we_know_it() {
+        let known = |data| Some(Known { czxid: 100, version: 5, data });
+        for lifetime in [Lifetime::Value, Lifetime::Touched] {
+            let step = |known| next(lifetime, Sight::Hidden { is_own: false }, known, None, NOW, |_| true, 3);
+            assert_eq!(step(None), Step::Yield);
+            assert_eq!(step(known(Data::Of(3))), Step::Rest);
+            assert_eq!(step(known(Data::Of(2))), Step::Write { version: Some(5) });
+        }
     }
 
     #[test]
@@ -278,7 +306,7 @@ mod tests {
     #[test]
     fn only_what_is_ours_is_deleted_at_the_end() {
         let known = |czxid| Some(Known { czxid, version: 5, data: Data::Other });
-        let delete = |version| End::Delete { version };
+        let delete = |version| End::Delete { version: Some(version) };
         {
             let end = |sight, known| end(Lifetime::Session, sight, known, NOW);
             for known in [None, known(100), known(99)] {
@@ -288,14 +316,18 @@ mod tests {
                     assert_eq!(end(seen(owner, 5), known), End::Gone, "{owner}, {known:?}");
                 }
             }
-            assert_eq!(end(Sight::Hidden, known(100)), delete(5));
-            assert_eq!(end(Sight::Hidden, None), End::Unknown);
+            for known in [None, known(100)] {
+                assert_eq!(end(Sight::Hidden { is_own: true }, known), End::Delete { version: None });
+                assert_eq!(end(Sight::Hidden { is_own: false }, known), End::Gone, "{known:?}");
+            }
         }
         let end = |sight, known| end(Lifetime::Value, sight, known, NOW);
         assert_eq!(end(seen(0, 7), known(100)), delete(7));
         assert_eq!(end(seen(0, 7), known(99)), End::Gone, "another one");
         assert_eq!(end(seen(0, 7), None), End::Gone, "it was never taken over");
         assert_eq!(end(seen(STRANGER, 7), known(100)), End::Gone);
+        assert_eq!(end(Sight::Hidden { is_own: false }, known(100)), delete(5));
+        assert_eq!(end(Sight::Hidden { is_own: false }, None), End::Unknown);
         let touched = super::end(Lifetime::Touched, seen(0, 7), known(100), NOW);
         assert_eq!(touched, End::Gone, "others may keep it");
     }
@@ -371,7 +403,7 @@ mod tests {
                 Step::Write { version } => {
                     let (node, data) = server.node.as_mut().expect("no one acts within a step");
                     assert_eq!(node.owner, self.session, "only own nodes are written to");
-                    assert_eq!(node.version, version);
+                    assert_eq!(Some(node.version), version);
                     node.version += 1;
                     *data = self.wanted;
                     let written =

@@ -403,7 +403,7 @@ impl Keeper {
             let is_gone = match sight {
                 Some(Sight::Nothing) => true,
                 Some(Sight::Node(seen)) => is_present && !self.publisher.shows(seen.czxid),
-                Some(Sight::Hidden) | None => false,
+                Some(Sight::Hidden { .. }) | None => false,
             };
             if is_gone && self.is_taken {
                 return;

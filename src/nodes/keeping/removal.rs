@@ -11,6 +11,7 @@ use super::decision::{self, Data, End, Known, Lifetime, Seen, Sight};
 use super::doubt::Doubt;
 use super::keeper::Keeper;
 use super::paths::Claim;
+use super::requests::is_own;
 use crate::client::{Client, Failures, RetryPolicy, Session};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -141,7 +142,7 @@ impl Keeper {
     async fn try_to_remove(&mut self, session: &Arc<Session>, path: &str) -> Result<(), Left> {
         let mut losses = 0;
         loop {
-            let sight = look(&self.client, session, path).await?;
+            let sight = self.look(session, path).await.map_err(Left::Failed)?;
             if let Sight::Node(seen) = sight
                 && self.is_shown_by_data(&seen)
             {
@@ -152,21 +153,30 @@ impl Keeper {
                 End::Unknown => return Err(Left::Hidden),
                 End::Delete { version } => version,
             };
-            let deleted = if losses < MOST_LOSSES {
-                self.client.attempt_one(session, session.delete_version(path, version)).await
-            } else {
-                self.client.attempt_one(session, session.delete(path)).await
+            let deleted = match version.filter(|_| losses < MOST_LOSSES) {
+                Some(version) => {
+                    self.client.attempt_one(session, session.delete_version(path, version)).await
+                }
+                None => self.client.attempt_one(session, session.delete(path)).await,
             };
             match deleted {
                 Ok(()) | Err(zk::Error::NoNode) => return Ok(()),
                 // A node that may not be read does not show its version.
-                Err(zk::Error::BadVersion) if sight == Sight::Hidden => return Err(Left::Hidden),
+                Err(zk::Error::BadVersion) if sight.is_hidden() => return Err(Left::Hidden),
                 Err(zk::Error::BadVersion) => {}
                 Err(error) => return Err(Left::Failed(error)),
             }
             sleep(PAUSE_AFTER_LOSS * 2_u32.pow(losses)).await;
             losses += 1;
         }
+    }
+
+    async fn look(&self, session: &Session, path: &str) -> Result<Sight, zk::Error> {
+        let sight = Sight::of(self.client.attempt_one(session, session.stat(path)).await)?;
+        if self.is_to_be_asked_for(sight) {
+            return Ok(Sight::Hidden { is_own: is_own(&self.client, session, path).await? });
+        }
+        Ok(sight)
     }
 
     /// Whether only its data show whether a node is ours.
@@ -188,7 +198,8 @@ impl Keeper {
             }
             None => {
                 let made = made_in_doubt(&self.client, session, path, &self.doubt).await;
-                let known = |seen: Seen| Known { czxid: seen.czxid, version: seen.version, data: Data::Other };
+                let known =
+                    |seen: Seen| Known { czxid: seen.czxid, version: seen.version, data: Data::Other };
                 made.map(|seen| seen.map(known))
             }
         };
@@ -229,10 +240,6 @@ impl Keeper {
             }
         });
     }
-}
-
-async fn look(client: &Client, session: &Session, path: &str) -> Result<Sight, Left> {
-    Sight::of(client.attempt_one(session, session.stat(path)).await).map_err(Left::Failed)
 }
 
 /// Reads a persistent node. Returns it if it counts as one that a create with an unknown outcome has made.
@@ -295,10 +302,15 @@ impl Late {
                 Err(zk::Error::NoNode) => None,
                 made => made?,
             },
-            Lifetime::Session => {
-                let stat = self.client.attempt_one(session, session.stat(&self.path)).await?;
-                stat.map(|stat| Seen::of(&stat)).filter(|seen| seen.owner == session.id())
-            }
+            Lifetime::Session => match self.client.attempt_one(session, session.stat(&self.path)).await {
+                Err(zk::Error::NoAuth) => {
+                    return match is_own(&self.client, session, &self.path).await? {
+                        true => self.client.attempt_one(session, session.delete(&self.path)).await,
+                        false => Ok(()),
+                    };
+                }
+                stat => stat?.map(|stat| Seen::of(&stat)).filter(|seen| seen.owner == session.id()),
+            },
             Lifetime::Touched => None,
         };
         if let Some(seen) = ours {

@@ -9,7 +9,7 @@ use zookeeper_client::{self as zk, CreateMode};
 use super::decision::{self, Data, Known, Lifetime, Seen, Sight, Step};
 use super::keeper::Keeper;
 use super::progress::Wanted;
-use crate::client::{CreateOutcome, EphemeralNode, NewNode, NodeForm, Session, Watcher, Write};
+use crate::client::{Client, CreateOutcome, EphemeralNode, NewNode, NodeForm, Session, Watcher, Write};
 use crate::error::Error;
 use crate::failure::Failure;
 
@@ -45,10 +45,20 @@ impl Sight {
     pub(super) fn of(looked: Result<Option<zk::Stat>, zk::Error>) -> Result<Self, zk::Error> {
         match looked {
             Ok(stat) => Ok(stat.map_or(Self::Nothing, |stat| Self::Node(Seen::of(&stat)))),
-            Err(zk::Error::NoAuth) => Ok(Self::Hidden),
+            Err(zk::Error::NoAuth) => Ok(Self::Hidden { is_own: false }),
             Err(error) => Err(error),
         }
     }
+
+    pub(super) fn is_hidden(self) -> bool {
+        matches!(self, Self::Hidden { .. })
+    }
+}
+
+/// Whether a node belongs to this session. That needs no permission. Servers before 3.6 do not tell, nor do they hide nodes.
+pub(super) async fn is_own(client: &Client, session: &Session, path: &str) -> Result<bool, zk::Error> {
+    let own = client.attempt_one(session, session.own_paths(path)).await?;
+    Ok(own.is_some_and(|own| own.iter().any(|own| own == path)))
 }
 
 /// What a look that sets a watch has given.
@@ -137,17 +147,14 @@ impl Keeper {
             }
             Step::Write { version } => {
                 let data = self.client.node_data(&wanted.data);
-                let writing = session.set_data(&path, &data, Some(version));
+                let writing = session.set_data(&path, &data, version);
                 let (written, looked) = self.both(session, writing, looking).await;
                 let known = self.known.take();
                 match written {
                     Ok(stat) => {
                         self.last = Some(wanted.data.clone());
-                        self.known = known.map(|known| Known {
-                            version: stat.version,
-                            data: Data::Of(wanted.generation),
-                            ..known
-                        });
+                        let (czxid, version) = (stat.czxid, stat.version);
+                        self.known = Some(Known { czxid, version, data: Data::Of(wanted.generation) });
                     }
                     Err(zk::Error::NoNode) => {}
                     // Nothing shows whose a node is that may not be read.
@@ -191,8 +198,17 @@ impl Keeper {
                 looked
             }
         };
-        let sight = self.saw(looked).map_err(|error| self.trouble("look for", error))?;
+        let mut sight = self.saw(looked).map_err(|error| self.trouble("look for", error))?;
+        if self.is_to_be_asked_for(sight) {
+            let is_own = is_own(&self.client, session, &path).await;
+            sight = Sight::Hidden { is_own: is_own.map_err(|error| self.trouble("look for", error))? };
+        }
         Ok(self.decide(session, path, sight, wanted))
+    }
+
+    /// Whether only the list of the nodes of the session shows whose a node is.
+    pub(super) fn is_to_be_asked_for(&self, sight: Sight) -> bool {
+        self.lifetime == Lifetime::Session && sight.is_hidden()
     }
 
     /// Keeps the watch of a look.
@@ -202,7 +218,7 @@ impl Keeper {
             stat
         }))
         .inspect(|sight| {
-            if *sight == Sight::Hidden {
+            if sight.is_hidden() {
                 // Its watch may keep silent from now on.
                 self.watch = None;
                 self.readable = None;
@@ -217,7 +233,7 @@ impl Keeper {
         let step =
             decision::next(self.lifetime, sight, known, left_over, session.id(), has_ended, generation);
         self.is_taken = step == Step::Yield;
-        if sight != Sight::Hidden && step != Step::Compare {
+        if !sight.is_hidden() && step != Step::Compare {
             self.doubt.settles();
         }
         match (step, sight, self.known) {
@@ -239,7 +255,7 @@ impl Keeper {
                 self.known = None;
                 Found::Next(step)
             }
-            (step, Sight::Hidden, _) => Found::Next(step),
+            (step, Sight::Hidden { .. }, _) => Found::Next(step),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use zk_recipes::nodes::{Group, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{FaultProxy, Request, TestingServer};
-use zk_recipes::{Acl, AuthId, Error, Permission};
+use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::{Acl, AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, make_parent, start};
@@ -95,10 +95,7 @@ async fn an_unreadable_member_that_joins_again_is_a_new_one() {
 async fn an_own_node_that_may_not_be_read_is_made_again() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let acl = vec![Acl::new(
-        Permission::CREATE | Permission::WRITE | Permission::ADMIN,
-        AuthId::anyone(),
-    )];
+    let acl = vec![Acl::new(Permission::CREATE | Permission::WRITE | Permission::ADMIN, AuthId::anyone())];
     let builder = builder().session_timeout(Duration::from_secs(10));
     let builder = builder.acl_for_path(move |path| path.ends_with("/a").then(|| acl.clone()));
     let client = builder.connect(&server.connect_string()).await.unwrap();
@@ -133,4 +130,68 @@ async fn a_node_that_may_not_be_read_any_more_is_made_again() {
     within(node.set_data("newer")).await.unwrap();
     zookeeper.delete(PATH, None).await.unwrap();
     queue_of(&zookeeper, "/kept", 1).await;
+}
+
+/// A client whose kept nodes may not be read.
+async fn connect_unreadable(proxy: &FaultProxy) -> Client {
+    let builder = builder().session_timeout(Duration::from_secs(10));
+    let builder = builder.acl_for_path(|path| path.ends_with("/a").then(unreadable));
+    builder.connect(&proxy.connect_string()).await.unwrap()
+}
+
+// "the newest data always win, whatever else is in progress"; "Deletes the node, if it is there and ours".
+async fn is_ours(zookeeper: &zk::Client, node: PersistentNode) {
+    within(node.set_data("newest")).await.unwrap();
+    assert!(node.state().is_present(), "{:?}", node.state());
+    within(node.close()).await.unwrap();
+    assert!(children(zookeeper, "/kept").await.is_empty());
+}
+
+#[tokio::test]
+async fn an_unreadable_node_is_ours_although_a_reply_was_lost() {
+    let Some(server) = server_that_hides().await else { return };
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    for request in [Request::Create, Request::SetData] {
+        let client = connect_unreadable(&proxy).await;
+        let lost = proxy.intercept(request, Fate::LoseReply);
+        let node = start(&client, NodeMode::Ephemeral);
+        if request == Request::SetData {
+            within(node.wait_present()).await.unwrap();
+            assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
+        }
+        within(lost.happened()).await;
+        is_ours(&zookeeper, node).await;
+    }
+}
+
+#[tokio::test]
+async fn an_unreadable_node_is_ours_although_others_write_to_it() {
+    let Some(server) = server_that_hides().await else { return };
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let client = connect_unreadable(&proxy).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
+    is_ours(&zookeeper, node).await;
+}
+
+// "A node that belongs to another session is left alone".
+#[tokio::test]
+async fn an_unreadable_strangers_node_in_the_place_of_ours_is_left_alone() {
+    let Some(server) = server_that_hides().await else { return };
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_unreadable(&proxy).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    let acl = unreadable();
+    let mut writer = zookeeper.new_multi_writer();
+    writer.add_delete(PATH, None).unwrap();
+    writer.add_create(PATH, b"theirs", &zk::CreateMode::Ephemeral.with_acls(zk::Acls::new(&acl))).unwrap();
+    writer.commit().await.unwrap();
+    let taken = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(node.watch_state().wait_for(taken)).await.unwrap();
+    within(node.close()).await.unwrap();
+    assert_eq!(children(&zookeeper, "/kept").await, ["a"]);
 }
