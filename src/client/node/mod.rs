@@ -290,10 +290,15 @@ impl EphemeralNode {
             self.client.janitor().sweep_late(self.session.clone(), self.parent.clone(), &self.id);
             return Ok(());
         };
-        match self.session.stat(&path).await? {
-            Some(stat) if stat.ephemeral_owner == self.session.id() => self.exists(&path, Some(stat.czxid)),
+        match self.session.stat(&path).await {
+            Ok(Some(stat)) if stat.ephemeral_owner == self.session.id() => {
+                self.exists(&path, Some(stat.czxid));
+            }
             // It was deleted, and perhaps created again by another client.
-            Some(_) | None => self.state = State::Gone,
+            Ok(_) => self.state = State::Gone,
+            // It may not be read, but has just been listed as a node of the session.
+            Err(zk::Error::NoAuth) => self.exists(&path, None),
+            Err(error) => return Err(error),
         }
         Ok(())
     }

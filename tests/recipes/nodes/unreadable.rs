@@ -195,3 +195,18 @@ async fn an_unreadable_strangers_node_in_the_place_of_ours_is_left_alone() {
     within(node.close()).await.unwrap();
     assert_eq!(children(&zookeeper, "/kept").await, ["a"]);
 }
+
+// "by which the node is identified when the reply to its create is lost".
+#[tokio::test]
+async fn an_unreadable_numbered_node_is_ours_although_a_reply_was_lost() {
+    let Some(server) = server_that_hides().await else { return };
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let builder = builder().session_timeout(Duration::from_secs(10));
+    let builder = builder.acl_for_path(|path| path.contains("/_c_").then(unreadable));
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    let node = start(&client, NodeMode::EphemeralSequential);
+    within(lost.happened()).await;
+    is_ours(&zookeeper, node).await;
+}
