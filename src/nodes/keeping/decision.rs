@@ -119,8 +119,9 @@ pub(super) fn first(
     is_to_be_touched: bool,
 ) -> Step {
     match known {
-        Some(_) if is_to_be_read => Step::Compare,
+        // What becomes of its data must not keep it from being touched.
         Some(_) if is_to_be_touched => Step::Touch,
+        Some(_) if is_to_be_read => Step::Compare,
         None if !is_taken => Step::Create,
         Some(_) | None => Step::Look,
     }
@@ -300,6 +301,7 @@ mod tests {
         assert_eq!(first(known, false, false, false), Step::Look);
         assert_eq!(first(known, false, true, false), Step::Compare);
         assert_eq!(first(known, false, false, true), Step::Touch);
+        assert_eq!(first(known, false, true, true), Step::Touch);
         assert_eq!(first(None, true, false, true), Step::Look);
     }
 

@@ -70,7 +70,6 @@ pub(in crate::nodes) struct Keeper {
     /// The node that is known to be readable. The servers may tell nothing of one that is not.
     pub(super) readable: Option<i64>,
     is_to_be_read: bool,
-    is_to_be_touched: bool,
 }
 
 /// What the handle has of a keeper.
@@ -133,7 +132,6 @@ impl Keeper {
             left_over: None,
             readable: None,
             is_to_be_read: false,
-            is_to_be_touched: false,
         };
         let kept = Kept { progress: keeper.publisher.progress(), board: keeper.publisher.board().clone() };
         // The end of a session takes an ephemeral node along. One that belongs to no session is deleted before that.
@@ -198,10 +196,7 @@ impl Keeper {
                     if is_disturbed {
                         let (at, last) = last_repair;
                         let pause = repairs::pause(last, at.map(|at| at.elapsed()));
-                        let due = self.touch.as_ref().map(|touch| touch.due().duration_since(Instant::now()));
-                        // A fight about the data must not keep the node from being touched.
-                        let until_touch = due.unwrap_or(pause).max(MIN_PAUSE);
-                        self.pause(sleep(pause.min(until_touch))).await;
+                        self.pause(sleep(pause)).await;
                         last_repair = (Some(Instant::now()), pause);
                     }
                 }
@@ -269,9 +264,8 @@ impl Keeper {
         for _ in 0..MOST_STEPS {
             let wanted = self.wanted.borrow_and_update().clone();
             let is_to_be_read = std::mem::take(&mut self.is_to_be_read);
-            let is_to_be_touched = std::mem::take(&mut self.is_to_be_touched);
             let step = next.unwrap_or_else(|| {
-                decision::first(self.known, self.is_taken, is_to_be_read, is_to_be_touched)
+                decision::first(self.known, self.is_taken, is_to_be_read, self.is_to_be_touched())
             });
             let found = self.perform(session, step, &wanted).await.inspect_err(|trouble| {
                 if let Trouble::Refused(error) = trouble {
@@ -279,12 +273,11 @@ impl Keeper {
                 }
             })?;
             match found {
-                Found::Next(step) => next = Some(step),
-                Found::Own { .. }
-                    if step != Step::Touch && self.touch.as_ref().is_some_and(Touch::is_due) =>
-                {
+                // Before its data are written: whatever becomes of that, the node is to be kept.
+                Found::Next(_) | Found::Own { .. } if step != Step::Touch && self.is_to_be_touched() => {
                     next = Some(Step::Touch);
                 }
+                Found::Next(step) => next = Some(step),
                 Found::Own { path, czxid } => {
                     self.publisher.is_kept(&path, czxid, wanted.generation);
                     return Ok(Rest::Watched);
@@ -299,16 +292,14 @@ impl Keeper {
         Ok(Rest::Restless)
     }
 
+    fn is_to_be_touched(&self) -> bool {
+        self.known.is_some() && self.touch.as_ref().is_some_and(Touch::is_due)
+    }
+
     /// Waits until there is something to do. Returns whether others have changed the node.
     async fn rest(&mut self, session: &Session) -> bool {
         let is_told = !self.is_taken && self.readable.is_some_and(|czxid| self.publisher.shows(czxid));
         let due = self.touch.as_ref().filter(|_| !self.is_taken).map(Touch::due);
-        let touch_is_due = async {
-            match due {
-                Some(due) => sleep_until(due).await,
-                None => pending().await,
-            }
-        };
         let event = async {
             match &mut self.watch {
                 Some(watch) => watch.changed().await,
@@ -323,10 +314,7 @@ impl Keeper {
                 self.is_to_be_read = true;
                 return false;
             }
-            () = touch_is_due => {
-                self.is_to_be_touched = true;
-                return false;
-            }
+            () = until(due) => return false,
             () = session.ended() => return false,
             // The watch would report it only at the end of the session.
             () = self.client.disconnected() => return false,
@@ -353,7 +341,9 @@ impl Keeper {
         self.publisher.refuses(generation, error.clone());
         let state = match (&self.path, self.known) {
             // Only its data could not be written.
-            (Some(path), Some(known)) => NodeState::Present { path: path.to_string(), czxid: known.czxid },
+            (Some(path), Some(known)) if self.touch.as_ref().is_none_or(Touch::lasts) => {
+                NodeState::Present { path: path.to_string(), czxid: known.czxid }
+            }
             _ => NodeState::Blocked(error.clone()),
         };
         if self.publisher.show(state) {
@@ -373,6 +363,9 @@ impl Keeper {
     /// Pauses, and looks meanwhile whether what is shown is still right. Ends early if there is something to do.
     async fn pause(&mut self, pause: impl Future<Output = ()>) {
         let mut pause = pin!(pause);
+        // One that is due already has failed.
+        let due = self.touch.as_ref().map(Touch::due).filter(|due| *due > Instant::now());
+        let mut touch_is_due = pin!(until(due.map(|due| due.max(Instant::now() + MIN_PAUSE))));
         let closing = self.closing.clone();
         loop {
             let session = self.session.clone();
@@ -396,6 +389,7 @@ impl Keeper {
                 biased;
                 () = closing.cancelled() => return,
                 () = &mut pause => return,
+                () = &mut touch_is_due => return,
                 () = is_over => return,
                 Ok(()) = self.wanted.changed() => return,
                 sight = glance => sight,
@@ -418,5 +412,13 @@ impl Keeper {
     /// The path of the parent; `None` for a node below the root.
     pub(super) fn parent(&self) -> Option<&str> {
         parent(&self.given_path)
+    }
+}
+
+/// Waits for ever if there is no such moment.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
     }
 }

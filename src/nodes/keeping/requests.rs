@@ -90,7 +90,11 @@ impl Keeper {
                         }
                         self.last = Some(wanted.data.clone());
                     }
-                    Err(zk::Error::NodeExists) => {}
+                    Err(zk::Error::NodeExists) => {
+                        if let Some(touch) = &mut self.touch {
+                            touch.lapses();
+                        }
+                    }
                     Err(zk::Error::NoNode) if self.creates_parents => {
                         return self.make_parents(session).await;
                     }

@@ -17,12 +17,14 @@ const TOUCHES: u32 = 2;
 pub(in crate::nodes) struct Touch {
     ttl: Duration,
     path: Arc<str>,
+    /// When it was written to, as far as is known.
+    last: Option<Instant>,
     due: Instant,
 }
 
 impl Touch {
     pub(in crate::nodes) fn new(ttl: Duration, path: Arc<str>) -> Self {
-        Self { ttl, path, due: Instant::now() }
+        Self { ttl, path, last: None, due: Instant::now() }
     }
 
     /// The size of a request that creates the child.
@@ -39,9 +41,21 @@ impl Touch {
         self.due <= Instant::now()
     }
 
+    /// Whether the node is sure to be kept at present.
+    pub(super) fn lasts(&self) -> bool {
+        self.last.is_some_and(|last| last.elapsed() < self.ttl)
+    }
+
     /// The child was written to, by a request that was sent at that moment.
     pub(super) fn touched(&mut self, sent: Instant) {
+        self.last = Some(sent);
         self.due = sent + self.ttl / TOUCHES;
+    }
+
+    /// The node may be another one, of which nothing is known.
+    pub(super) fn lapses(&mut self) {
+        self.last = None;
+        self.due = Instant::now();
     }
 
     /// Creates the kept node and the child: both or none. Returns the transaction, if the servers tell it.
@@ -80,5 +94,28 @@ impl Touch {
             Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_keeps_the_node_for_its_time_to_live() {
+        let ttl = Duration::from_secs(10);
+        let mut touch = Touch::new(ttl, "/a/touch".into());
+        assert!(touch.is_due() && !touch.lasts());
+        touch.touched(Instant::now());
+        assert!(!touch.is_due() && touch.lasts());
+        advance(ttl / TOUCHES).await;
+        assert!(touch.is_due() && touch.lasts());
+        advance(ttl).await;
+        assert!(touch.is_due() && !touch.lasts());
+        touch.touched(Instant::now());
+        touch.lapses();
+        assert!(touch.is_due() && !touch.lasts(), "another node");
     }
 }

@@ -431,3 +431,56 @@ async fn threads_have_the_same() {
     .unwrap();
     assert_eq!(data(&bystander(&server).await, PATH).await.as_deref(), Some("2"));
 }
+
+// "A node that exists as long as this value lives".
+#[tokio::test]
+async fn it_is_touched_although_its_data_are_refused() {
+    let server = server().await;
+    let zookeeper = bystander(&server).await;
+    let acl = [Acl::new(Permission::READ | Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+    let builder = builder().session_timeout(Duration::from_secs(10));
+    let builder = builder.acl_for_path(move |path| path.ends_with("/a").then(|| acl.to_vec()));
+    let client = builder.connect(&server.connect_string()).await.unwrap();
+    let node = kept(&client, SHORT * 2).await;
+    let before = stat(&zookeeper, PATH).await.unwrap().czxid;
+    let refused = within(node.set_data("newer")).await;
+    assert!(matches!(refused, Err(Error::ZooKeeper { source: zk::Error::NoAuth, .. })), "{refused:?}");
+    touched(&zookeeper, 5).await;
+    assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, before);
+    assert!(node.state().is_present(), "{:?}", node.state());
+}
+
+// The same in a fight about its data that is lost each time, since the other is nearer to the servers.
+#[tokio::test]
+async fn it_is_touched_although_someone_writes_all_the_time() {
+    let server = server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let client = connect_through(&proxy).await;
+    let _node = kept(&client, SHORT * 2).await;
+    let before = stat(&zookeeper, PATH).await.unwrap().czxid;
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(50)));
+    let writing = async {
+        loop {
+            zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = touched(&zookeeper, 3) => {}
+        () = writing => {}
+    }
+    assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, before);
+}
+
+// "Waits until the node exists and was touched": its data are refused.
+#[tokio::test]
+async fn one_that_is_there_is_shown_as_present_when_it_was_touched() {
+    let server = server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    make_parent(&zookeeper).await;
+    let acl = [Acl::new(Permission::READ | Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+    let options = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(LONG);
+    zookeeper.create(PATH, b"theirs", &options).await.unwrap();
+    let _node = kept(&client, LONG).await;
+    assert!(stat(&zookeeper, TOUCH).await.is_some());
+}
