@@ -1,13 +1,15 @@
 //! Follows a value in the background.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use super::node::ValueNode;
 use super::state::SharedState;
 use super::version::Versioned;
-use crate::client::{Failures, Watcher};
+use crate::client::{Failures, Session, Watcher};
 use crate::error::{Error, Result};
 
 const WATCH: &str = "watch the value at";
@@ -51,7 +53,7 @@ where
     async fn observe(&self, mut shown: SharedState<T>) {
         let mut failures = Failures::default();
         loop {
-            match self.look().await {
+            match self.look(&mut shown).await {
                 Ok((seen, mut change)) => {
                     failures.reset();
                     let state = match seen {
@@ -84,11 +86,28 @@ where
     }
 
     /// Reads the value, and returns it with a watch that fires when it has changed.
-    async fn look(&self) -> Result<(Result<Option<Versioned<T>>>, Watcher), Error> {
-        let session = self.node.client().session().await?;
+    async fn look(
+        &self,
+        shown: &mut SharedState<T>,
+    ) -> Result<(Result<Option<Versioned<T>>>, Watcher), Error> {
+        let session = self.session(shown).await?;
         let watched = self.node.watch(&session).await;
         let (seen, change) = watched.map_err(|source| self.node.error(WATCH, source))?;
         Ok((seen.map(|seen| seen.try_map(&self.parse)).transpose(), change))
+    }
+
+    /// Waits for a session. Until there is one, what is shown is stale.
+    async fn session(&self, shown: &mut SharedState<T>) -> Result<Arc<Session>> {
+        let mut session = pin!(self.node.client().session());
+        if let Some(session) = session.as_mut().now_or_never() {
+            return session;
+        }
+        // What is stale already may say why.
+        if !shown.is_stale() {
+            let state = shown.stale(None);
+            self.show(shown, state).await;
+        }
+        session.await
     }
 
     async fn show(&self, shown: &mut SharedState<T>, state: SharedState<T>) {

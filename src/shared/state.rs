@@ -39,6 +39,10 @@ impl<T> SharedState<T> {
         }
     }
 
+    pub(super) fn is_stale(&self) -> bool {
+        matches!(self, Self::Stale { .. })
+    }
+
     /// What is known once changes can go unnoticed.
     pub(super) fn stale(&self, error: Option<Error>) -> Self
     where

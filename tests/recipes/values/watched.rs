@@ -1,12 +1,14 @@
 //! Values as watchers see them.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
-use zk_recipes::testing::FaultProxy;
-use zk_recipes::{AuthId, Error, Permission};
+use zk_recipes::testing::{FaultProxy, Request};
+use zk_recipes::{AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
-use crate::support::{builder, bystander, connect, connect_through, empty_server, eventually, within};
+use crate::support::{BOUND, builder, bystander, connect, connect_through, empty_server, eventually, within};
 
 const PATH: &str = "/values/a";
 
@@ -120,5 +122,63 @@ async fn what_is_no_count_or_may_not_be_read_is_stale() {
             }
         )
     })
+    .await;
+}
+
+/// A client that waits for a connection for longer than the test does.
+async fn patient(proxy: &FaultProxy) -> Client {
+    let builder = Client::builder().connection_timeout(2 * BOUND).drop_timeout(Duration::ZERO);
+    builder.connect(&proxy.connect_string()).await.unwrap()
+}
+
+async fn disconnect(client: &Client, proxy: &FaultProxy) {
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_value_is_stale_as_soon_as_there_is_no_connection() {
+    let server = empty_server().await;
+    for _ in 0..10 {
+        let proxy = FaultProxy::start(&server).await.unwrap();
+        let client = patient(&proxy).await;
+        let value = SharedValue::new(&client, PATH, "seed").unwrap();
+        value.get().await.unwrap();
+        let mut states = value.watch();
+        becomes(&mut states, |state| state.current().is_some()).await;
+        disconnect(&client, &proxy).await;
+        becomes(&mut states, |state| matches!(state, SharedState::Stale { last: Some(_), .. })).await;
+    }
+}
+
+#[tokio::test]
+async fn a_value_is_stale_without_a_connection_also_right_after_a_change() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    let client = patient(&proxy).await;
+    let value = SharedValue::new(&client, PATH, "1").unwrap();
+    value.get().await.unwrap();
+    let mut states = value.watch();
+    becomes(&mut states, |state| state.current().is_some()).await;
+    let observed = states.clone();
+    {
+        // It is told of the first change only when this is over, and then there is a second, and no connection.
+        let _borrowed = observed.borrow();
+        proxy.take_requests();
+        zookeeper.set_data(PATH, b"2", None).await.unwrap();
+        eventually("it is read", async || proxy.take_requests().contains(&Request::GetData).then_some(()))
+            .await;
+        value.get().await.unwrap();
+        zookeeper.set_data(PATH, b"3", None).await.unwrap();
+        // The event comes before the reply.
+        assert_eq!(value.get().await.unwrap(), b"3");
+        disconnect(&client, &proxy).await;
+    }
+    becomes(
+        &mut states,
+        |state| matches!(state, SharedState::Stale { last: Some(last), .. } if last.value() == b"2"),
+    )
     .await;
 }
