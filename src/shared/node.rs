@@ -121,13 +121,17 @@ impl ValueNode {
 
     /// Creates the node, and its parents, if it does not exist.
     pub(crate) async fn make(&self, session: &Session, data: &[u8]) -> Result<(), zk::Error> {
-        match self.create(session, &self.client.node_data(data)).await {
+        match self.create(session, &self.client.node_data(data)).await? {
             Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    async fn create(&self, session: &Session, data: &[u8]) -> Result<zk::Stat, zk::Error> {
+    /// Creates the node, and its parents. Returns what became of the node.
+    ///
+    /// # Errors
+    /// That of a parent. The node was not created.
+    async fn create(&self, session: &Session, data: &[u8]) -> Result<Result<zk::Stat, zk::Error>, zk::Error> {
         let acl = self.client.acl_of(&self.path);
         loop {
             match session.create_persistent(&self.path, data, &acl).await {
@@ -135,11 +139,11 @@ impl ValueNode {
                     let (parent, _) = self.path.rsplit_once('/').unwrap_or_default();
                     if parent.is_empty() {
                         // The chroot of the client is missing.
-                        return Err(zk::Error::NoNode);
+                        return Ok(Err(zk::Error::NoNode));
                     }
                     self.client.make_parents(session, parent).await.map_err(|(_, source)| source)?;
                 }
-                created => return created,
+                created => return Ok(created),
             }
         }
     }
@@ -153,7 +157,7 @@ impl ValueNode {
                     Err(zk::Error::NoNode) => {}
                     written => return written,
                 }
-                match self.create(&session, data).await {
+                match self.create(&session, data).await? {
                     Err(zk::Error::NodeExists) => {}
                     created => return created,
                 }
@@ -262,7 +266,10 @@ impl ValueNode {
             }
             let Some(data) = sent.as_deref() else { return Tried::Nothing };
             let before = session.before_sending();
-            let written = self.send(session, expected, data).await;
+            let written = match self.send(session, expected, data).await {
+                Ok(written) => written,
+                Err(source) => return Tried::Failed { source, may_be_done: false },
+            };
             let is_conflict = match expected {
                 Some(_) => matches!(written, Err(zk::Error::NoNode | zk::Error::BadVersion)),
                 None => matches!(written, Err(zk::Error::NodeExists)),
@@ -295,14 +302,18 @@ impl ValueNode {
         attempted.await.unwrap_or(Tried::Failed { source: zk::Error::ConnectionLoss, may_be_done: true })
     }
 
+    /// Sends a write, and returns what became of it.
+    ///
+    /// # Errors
+    /// That of a parent that is missing. Nothing was written.
     async fn send(
         &self,
         session: &Session,
         expected: Option<Version>,
         data: &[u8],
-    ) -> Result<zk::Stat, zk::Error> {
-        match expected.map(|version| version.number()) {
-            None => self.create(session, data).await,
+    ) -> Result<Result<zk::Stat, zk::Error>, zk::Error> {
+        Ok(match expected.map(|version| version.number()) {
+            None => return self.create(session, data).await,
             Some(ANY) => {
                 // The number of this version cannot be asked for. But it is the one that is zero after a write.
                 let path = &*self.path;
@@ -318,6 +329,6 @@ impl ValueNode {
                 }
             }
             number => session.set_data(&self.path, data, number).await,
-        }
+        })
     }
 }

@@ -240,3 +240,18 @@ async fn no_error_is_told_that_is_older_than_the_call() {
     assert!(matches!(early, Err(Error::NotANumber { .. })), "{early:?}");
     assert!(late.is_ok(), "the number was there before the call: {late:?}");
 }
+
+/// What is lost is the create of a parent: the node itself was refused before, and is created afterwards.
+#[tokio::test]
+async fn a_lost_parent_is_no_doubt_about_the_node() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    for fate in [Fate::LoseRequest, Fate::LoseReply] {
+        let number = DistributedAtomicLong::new(&client, &format!("/{fate:?}/a/b")).unwrap();
+        let lost = proxy.intercept_after(1, fate);
+        assert_eq!(within(number.initialize(7)).await, Ok(true), "{fate:?}");
+        within(lost.happened()).await;
+        assert_eq!(number.get().await, Ok(7));
+    }
+}
