@@ -10,7 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::runtime::Runtime;
+use zk_recipes::atomic::DistributedAtomicLong;
 use zk_recipes::testing::{FaultProxy, TestingServer};
 use zk_recipes::{
     Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, blocking, operate,
@@ -192,6 +195,49 @@ fn a_waker_of_one_client_that_panics_costs_others_nothing() {
             .block_on(async { tokio::time::timeout(Duration::from_secs(10), mutex(client).acquire()).await });
         assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
     }
+}
+
+#[test]
+fn a_waker_that_panics_costs_those_whose_operations_are_written_together_nothing() {
+    let (elsewhere, server) = server_elsewhere();
+    let number = DistributedAtomicLong::new(&block_on(connect(&server)), "/numbers/a").unwrap();
+    assert_eq!(block_on(number.increment()), Ok(1));
+    server.pause().unwrap();
+    let gone = Waker::from(Arc::new(Gone(AtomicUsize::new(0))));
+    let mut first = pin!(number.fetch_add(10));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&gone)).is_pending());
+    let mut second = pin!(number.fetch_add(100));
+    assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    server.resume().unwrap();
+    assert_eq!(elsewhere.block_on(within(second)), Ok(11));
+    assert_eq!(block_on(number.get()), Ok(111));
+}
+
+/// Has a call, which it drops where it is woken.
+struct Drops(std::sync::Mutex<Option<BoxFuture<'static, ()>>>);
+
+impl Wake for Drops {
+    fn wake(self: Arc<Self>) {
+        let call = self.0.lock().unwrap().take();
+        drop(call);
+    }
+}
+
+#[test]
+fn a_call_that_is_dropped_where_it_is_woken_blocks_nobody() {
+    let (elsewhere, server) = server_elsewhere();
+    let [one, other] =
+        [(); 2].map(|()| DistributedAtomicLong::new(&block_on(connect(&server)), "/numbers/a").unwrap());
+    assert_eq!(block_on(one.increment()), Ok(1));
+    server.pause().unwrap();
+    let task = Arc::new(Drops(std::sync::Mutex::new(None)));
+    let mut call = async move { drop(one.increment().await) }.boxed();
+    assert!(call.as_mut().poll(&mut Context::from_waker(&Waker::from(task.clone()))).is_pending());
+    *task.0.lock().unwrap() = Some(call);
+    server.resume().unwrap();
+    let is_woken = async || task.0.lock().unwrap().is_none().then_some(());
+    elsewhere.block_on(eventually("it is woken", is_woken));
+    assert_eq!(elsewhere.block_on(within(other.increment())), Ok(3));
 }
 
 /// Has the last handle of a client, which it drops where it is woken.

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::batch::{Answer, Batch, Id, Op};
 use super::number;
+use super::replies::Replies;
 use super::tries::OPTIMISTIC_TRIES;
 use crate::client::{Client, Session};
 use crate::error::{Error, Result};
@@ -159,10 +160,8 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut state = self.line.state.lock();
-        if state.callers.remove(&self.id).is_some() {
-            state.batch.withdraw(self.id);
-        }
+        // Dropped when the state is not locked: it may have the last handle of a waker.
+        let _caller = self.line.state.lock().withdraw(self.id);
     }
 }
 
@@ -177,21 +176,37 @@ impl Drop for Line {
 }
 
 impl State {
-    fn answer(&mut self, answers: Vec<(Id, Answer)>) {
-        self.tell(answers.into_iter().map(|(id, answer)| (id, Ok(Submitted::Answered(answer)))));
+    /// Takes back an operation whose caller is gone.
+    fn withdraw(&mut self, id: Id) -> Option<Caller> {
+        let caller = self.callers.remove(&id)?;
+        self.batch.withdraw(id);
+        Some(caller)
     }
 
-    fn tell(&mut self, answers: impl IntoIterator<Item = (Id, Result<Submitted>)>) {
-        for (id, answer) in answers {
-            if let Some(caller) = self.callers.remove(&id) {
-                // A caller that is gone does not mind.
-                let _ = caller.answer.send(answer);
-            }
-        }
+    fn answer(&mut self, answers: Vec<(Id, Answer)>) -> Replies<Result<Submitted>> {
+        self.tell(answers.into_iter().map(|(id, answer)| (id, Ok(Submitted::Answered(answer)))))
     }
 
-    fn fail(&mut self, ids: Vec<Id>, error: &Error) {
-        self.tell(ids.into_iter().map(|id| (id, Err(error.clone()))));
+    fn fail(&mut self, ids: Vec<Id>, error: &Error) -> Replies<Result<Submitted>> {
+        self.tell(ids.into_iter().map(|id| (id, Err(error.clone()))))
+    }
+
+    /// Answers all callers that there is nobody to carry out anything.
+    fn abandon(&mut self) -> Replies<Result<Submitted>> {
+        let next = self.batch.next_id();
+        let _ = (self.batch.failed(), self.batch.give_up(next));
+        self.known = None;
+        self.is_driven = false;
+        let callers = std::mem::take(&mut self.callers).into_values();
+        callers.map(|caller| (caller.answer, Err(Error::Closed))).collect()
+    }
+
+    fn tell(
+        &mut self,
+        answers: impl IntoIterator<Item = (Id, Result<Submitted>)>,
+    ) -> Replies<Result<Submitted>> {
+        let answers = answers.into_iter();
+        answers.filter_map(|(id, answer)| Some((self.callers.remove(&id)?.answer, answer))).collect()
     }
 }
 
@@ -261,13 +276,16 @@ impl Driver {
 
     /// Answers all that arrived before, if there is nothing to write to a node that does not exist.
     fn answer_of_nothing(&self, fresh_before: Id) -> bool {
-        let mut state = self.line.state.lock();
-        let composed = state.batch.compose(0, fresh_before);
-        state.answer(composed.answers);
-        if composed.write.is_some() {
-            state.batch.unsent();
-        }
-        composed.write.is_none()
+        let (write, replies) = {
+            let mut state = self.line.state.lock();
+            let composed = state.batch.compose(0, fresh_before);
+            if composed.write.is_some() {
+                state.batch.unsent();
+            }
+            (composed.write, state.answer(composed.answers))
+        };
+        replies.send();
+        write.is_none()
     }
 
     fn is_done(&self) -> bool {
@@ -282,11 +300,7 @@ impl Driver {
         let mut new = seen.value;
         // Decided in the moment of sending, so that those that were cancelled before that are not done.
         let compose = || {
-            let mut state = self.line.state.lock();
-            state.batch.unsent();
-            let composed = state.batch.compose(seen.value, seen.fresh_before);
-            state.answer(composed.answers);
-            new = composed.write?;
+            new = self.compose(&seen)?;
             Some(Cow::Owned(self.line.node.stored(&number::to_data(new))))
         };
         let written = self.line.node.write_latest(CHANGE, Some(seen.version), compose).await;
@@ -302,23 +316,44 @@ impl Driver {
         }
     }
 
+    /// Returns the number to be written over the one that was seen. Answers callers if there is nothing to write.
+    fn compose(&self, seen: &Seen) -> Option<i64> {
+        let (write, replies) = {
+            let mut state = self.line.state.lock();
+            state.batch.unsent();
+            let composed = state.batch.compose(seen.value, seen.fresh_before);
+            (composed.write, state.answer(composed.answers))
+        };
+        replies.send();
+        write
+    }
+
     /// Answers the callers of a write. Returns its outcome if there is one, and it is known.
     fn record(&self, written: Result<Option<Outcome>>, new: i64, arrived_before: Id) -> Option<Outcome> {
-        let mut state = self.line.state.lock();
-        state.known = None;
-        match &written {
-            Ok(Some(Outcome::Written(version))) => {
-                state.known = Some(Known { value: new, version: *version, at: Instant::now() });
-                let answers = state.batch.written();
-                state.answer(answers);
+        let replies = {
+            let mut state = self.line.state.lock();
+            state.known = None;
+            match &written {
+                Ok(Some(Outcome::Written(version))) => {
+                    state.known = Some(Known { value: new, version: *version, at: Instant::now() });
+                    let answers = state.batch.written();
+                    Some(state.answer(answers))
+                }
+                Ok(Some(Outcome::Conflict)) => {
+                    state.batch.conflict();
+                    None
+                }
+                Ok(None) => None,
+                Err(error) => {
+                    let is_sent = state.batch.is_sending();
+                    let failed =
+                        if is_sent { state.batch.failed() } else { state.batch.give_up(arrived_before) };
+                    Some(state.fail(failed, error))
+                }
             }
-            Ok(Some(Outcome::Conflict)) => state.batch.conflict(),
-            Ok(None) => {}
-            Err(error) => {
-                let is_sent = state.batch.is_sending();
-                let failed = if is_sent { state.batch.failed() } else { state.batch.give_up(arrived_before) };
-                state.fail(failed, error);
-            }
+        };
+        if let Some(replies) = replies {
+            replies.send();
         }
         written.ok().flatten()
     }
@@ -337,23 +372,34 @@ impl Driver {
 
     /// Ends the calls whose time is over, and hands the operations that keep failing back to those that have a lock.
     fn expire(&self) {
-        let mut state = self.line.state.lock();
-        let waited = state.callers.iter().map(|(id, caller)| (*id, caller.since.elapsed(), caller.timeout));
-        let over: Vec<_> = waited.filter(|(_, waited, timeout)| waited >= timeout).collect();
-        for (id, waited, _) in over {
-            state.batch.withdraw(id);
+        let contended = |waited| {
             let path = self.line.node.path().to_string();
-            state.tell([(id, Err(Error::Contended { operation: CHANGE, path, waited }))]);
-        }
-        let failing = state.batch.failing(OPTIMISTIC_TRIES);
-        state.tell(failing.into_iter().map(|id| (id, Ok(Submitted::Failing))));
+            Err(Error::Contended { operation: CHANGE, path, waited })
+        };
+        let replies = {
+            let mut state = self.line.state.lock();
+            let waited =
+                state.callers.iter().map(|(id, caller)| (*id, caller.since.elapsed(), caller.timeout));
+            let over = waited.filter(|(_, waited, timeout)| waited >= timeout);
+            let mut answers: Vec<_> = over.map(|(id, waited, _)| (id, contended(waited))).collect();
+            for (id, _) in &answers {
+                state.batch.withdraw(*id);
+            }
+            let failing = state.batch.failing(OPTIMISTIC_TRIES);
+            answers.extend(failing.into_iter().map(|id| (id, Ok(Submitted::Failing))));
+            state.tell(answers)
+        };
+        replies.send();
     }
 
     /// Ends the calls that began before, for whom the error is news.
     fn give_up(&self, before: Id, error: &Error) {
-        let mut state = self.line.state.lock();
-        let waiting = state.batch.give_up(before);
-        state.fail(waiting, error);
+        let replies = {
+            let mut state = self.line.state.lock();
+            let waiting = state.batch.give_up(before);
+            state.fail(waiting, error)
+        };
+        replies.send();
     }
 }
 
@@ -376,13 +422,8 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // Otherwise another one may be at work by now.
         if !self.is_over {
-            let mut state = self.line.state.lock();
-            // The callers see that there is nobody to answer any more.
-            state.callers.clear();
-            let next = state.batch.next_id();
-            let _ = (state.batch.failed(), state.batch.give_up(next));
-            state.known = None;
-            state.is_driven = false;
+            let replies = self.line.state.lock().abandon();
+            replies.send();
         }
     }
 }

@@ -18,6 +18,7 @@ mod long;
 mod number;
 mod options;
 mod promotion;
+mod replies;
 mod tries;
 mod value;
 

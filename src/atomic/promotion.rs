@@ -33,10 +33,12 @@ impl Promotion {
     /// Returns the place of the calls that are written together. A call that comes when the lock is already acquired begins
     /// another place, so that other clients get their turn.
     pub(super) fn join(&self) -> Place {
+        // Dropped after the lock, since it may be the last one.
+        let joined;
         let mut shared = self.shared.lock();
-        let joined = shared.as_ref().and_then(WeakShared::upgrade);
-        if let Some(place) = joined.filter(|place| place.peek().is_none()) {
-            return place;
+        joined = shared.as_ref().and_then(WeakShared::upgrade);
+        if let Some(place) = joined.as_ref().filter(|place| place.peek().is_none()) {
+            return place.clone();
         }
         let place = self.line_up();
         *shared = place.downgrade();
