@@ -13,7 +13,7 @@ use futures_executor::block_on;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Runtime;
-use zk_recipes::atomic::DistributedAtomicLong;
+use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
 use zk_recipes::testing::{FaultProxy, TestingServer};
 use zk_recipes::{
     Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, blocking, operate,
@@ -197,6 +197,15 @@ fn a_waker_of_one_client_that_panics_costs_others_nothing() {
     }
 }
 
+/// Counts how often it is woken.
+struct Counts(AtomicUsize);
+
+impl Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
 #[test]
 fn a_waker_that_panics_costs_those_whose_operations_are_written_together_nothing() {
     let (elsewhere, server) = server_elsewhere();
@@ -211,6 +220,31 @@ fn a_waker_that_panics_costs_those_whose_operations_are_written_together_nothing
     server.resume().unwrap();
     assert_eq!(elsewhere.block_on(within(second)), Ok(11));
     assert_eq!(block_on(number.get()), Ok(111));
+}
+
+#[test]
+fn a_waker_that_panics_costs_those_who_wait_for_the_same_ids_nothing() {
+    const OTHERS: usize = 20;
+    let (elsewhere, server) = server_elsewhere();
+    let number = DistributedAtomicLong::new(&block_on(connect(&server)), "/numbers/a").unwrap();
+    assert_eq!(block_on(number.increment()), Ok(1));
+    let ids = CachedAtomicLong::new(&number, 100).unwrap();
+    server.pause().unwrap();
+    let gone = Waker::from(Arc::new(Gone(AtomicUsize::new(0))));
+    let mut first = pin!(ids.next());
+    assert!(first.as_mut().poll(&mut Context::from_waker(&gone)).is_pending());
+    let counts = Arc::new(Counts(AtomicUsize::new(0)));
+    let waker = Waker::from(counts.clone());
+    let mut others = [(); OTHERS].map(|()| Box::pin(ids.next()));
+    for other in &mut others {
+        assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    server.resume().unwrap();
+    let all = async || (counts.0.load(SeqCst) == OTHERS).then_some(());
+    elsewhere.block_on(eventually("all others are woken", all));
+    for (nth, other) in others.into_iter().enumerate() {
+        assert_eq!(elsewhere.block_on(within(other)), Ok(1 + nth as i64));
+    }
 }
 
 /// Has a call, which it drops where it is woken.

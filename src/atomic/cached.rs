@@ -1,12 +1,14 @@
 //! Numbers that a process draws in blocks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 use super::blocks::Blocks;
 use super::long::DistributedAtomicLong;
+use super::replies::Replies;
 use crate::error::{Error, Result};
 
 /// How often a block is drawn again at once when the reply is lost. Nobody needs to know what became of the first: its
@@ -43,15 +45,30 @@ pub struct CachedAtomicLong {
 
 /// What all clones share.
 #[derive(Debug)]
-struct Hand {
-    blocks: Mutex<Blocks>,
-    draws: watch::Sender<Draw>,
+struct Hand(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    blocks: Blocks,
+    /// Those who wait for the end of the draw under way, in the order of their arrival.
+    waiting: BTreeMap<u64, oneshot::Sender<Drawn>>,
+    next: u64,
 }
 
-/// The last draw.
-#[derive(Debug, Default)]
-struct Draw {
-    error: Option<Error>,
+/// The error of a draw that has failed.
+type Drawn = Option<Error>;
+
+/// What becomes of a call.
+enum Step {
+    Done(Result<i64>),
+    /// It waits at this place until a draw has ended.
+    Wait(u64, oneshot::Receiver<Drawn>),
+}
+
+/// The place of a call that waits, and may be cancelled.
+struct Place<'a> {
+    hand: &'a Hand,
+    id: u64,
 }
 
 impl CachedAtomicLong {
@@ -66,9 +83,8 @@ impl CachedAtomicLong {
             let reason = "a block has at least one number".into();
             return Err(Error::InvalidArgument { argument: "block size", reason });
         }
-        let hand =
-            Hand { blocks: Mutex::new(Blocks::new(block_size)), draws: watch::Sender::new(Draw::default()) };
-        Ok(Self { number: number.clone(), size: block_size, hand: Arc::new(hand) })
+        let state = State { blocks: Blocks::new(block_size), waiting: BTreeMap::new(), next: 0 };
+        Ok(Self { number: number.clone(), size: block_size, hand: Arc::new(Hand(Mutex::new(state))) })
     }
 
     /// Returns the next number: the one that the counter had before this one was drawn, as
@@ -97,25 +113,17 @@ impl CachedAtomicLong {
     async fn take(&self) -> Result<i64> {
         let mut failed = None;
         loop {
-            let (taken, is_to_draw, mut draws) = {
-                let mut blocks = self.hand.blocks.lock();
-                let taken = blocks.take();
-                // Whoever is told of a failure does not try again.
-                let is_to_draw = (taken.is_some() || failed.is_none()) && blocks.begin_to_draw();
-                // Subscribed before the draw can end.
-                (taken, is_to_draw, self.hand.draws.subscribe())
-            };
+            let (step, is_to_draw) = self.hand.0.lock().take(failed);
             if is_to_draw {
                 self.draw_in_background();
             }
-            match (taken, failed) {
-                (Some(number), _) => return Ok(number),
-                (None, Some(error)) => return Err(error),
-                (None, None) => {}
-            }
-            // The sender is ours.
-            let _ = draws.changed().await;
-            failed = draws.borrow().error.clone();
+            let (id, drawn) = match step {
+                Step::Done(taken) => return taken,
+                Step::Wait(id, drawn) => (id, drawn),
+            };
+            let _place = Place { hand: &self.hand, id };
+            // Each draw ends, and tells it.
+            failed = drawn.await.unwrap_or_default();
         }
     }
 
@@ -140,6 +148,45 @@ async fn draw(number: &DistributedAtomicLong, size: u32) -> Result<i64> {
     }
 }
 
+impl State {
+    /// Takes a number, if there is one in hand, for a call that may know that a draw has `failed`. Returns whether
+    /// another block must be drawn.
+    fn take(&mut self, failed: Drawn) -> (Step, bool) {
+        let taken = self.blocks.take();
+        // Whoever is told of a failure does not try again.
+        let is_to_draw = (taken.is_some() || failed.is_none()) && self.blocks.begin_to_draw();
+        let step = match (taken, failed) {
+            (Some(number), _) => Step::Done(Ok(number)),
+            (None, Some(error)) => Step::Done(Err(error)),
+            (None, None) => {
+                let (sender, drawn) = oneshot::channel();
+                self.next += 1;
+                self.waiting.insert(self.next, sender);
+                Step::Wait(self.next, drawn)
+            }
+        };
+        (step, is_to_draw)
+    }
+
+    /// Records the end of a draw, which is to be told to those who wait.
+    fn drawn(&mut self, drawn: Result<i64>) -> Replies<Drawn> {
+        let size = self.blocks.size();
+        // The sum was checked when it was written.
+        let block = drawn.as_ref().ok().map(|first| *first..first.saturating_add(size.into()));
+        self.blocks.drawn(block);
+        let error = drawn.err();
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        waiting.map(|call| (call, error.clone())).collect()
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        // Dropped when nothing is locked: it may have the last handle of a waker.
+        let _call = self.hand.0.lock().waiting.remove(&self.id);
+    }
+}
+
 /// A draw under way, which ends in any case.
 struct Drawing {
     hand: Arc<Hand>,
@@ -153,12 +200,8 @@ impl Drawing {
     }
 
     fn show(&self, drawn: Result<i64>) {
-        let mut blocks = self.hand.blocks.lock();
-        let size = blocks.size();
-        // The sum was checked when it was written.
-        let block = drawn.as_ref().ok().map(|first| *first..first.saturating_add(size.into()));
-        blocks.drawn(block);
-        self.hand.draws.send_replace(Draw { error: drawn.err() });
+        let replies = self.hand.0.lock().drawn(drawn);
+        replies.send();
     }
 }
 
