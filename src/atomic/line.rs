@@ -19,8 +19,9 @@ use crate::shared::{Outcome, ValueNode, Version, longest_pause};
 
 pub(super) const CHANGE: &str = "change the number at";
 
-/// For how long what was written last is taken to be there still. It is checked by each write, so it need not be right; but
-/// the shorter this is, the less likely is a node that was deleted and created again, with the same version, in between.
+/// For how long what was written or read last is taken to be there still. It is checked by each write, so it need not be
+/// right; but the shorter this is, the less likely is a node that was deleted and created again, with the same version, in
+/// between.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// A client that lost a race within this time lets others in now and then.
@@ -67,12 +68,18 @@ pub(super) enum Submitted {
     Failing,
 }
 
-/// The number as it was written last.
+/// The number as it was written or read last.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     value: i64,
     version: Version,
     at: Instant,
+}
+
+impl Known {
+    fn is_recent(&self, now: Instant) -> bool {
+        now - self.at < REMEMBERED
+    }
 }
 
 impl Line {
@@ -176,6 +183,11 @@ impl Drop for Line {
 }
 
 impl State {
+    /// Returns the number that is taken to be there.
+    fn known(&self) -> Option<Known> {
+        self.known.filter(|known| known.is_recent(Instant::now()))
+    }
+
     /// Takes back an operation whose caller is gone.
     fn withdraw(&mut self, id: Id) -> Option<Caller> {
         let caller = self.callers.remove(&id)?;
@@ -212,9 +224,8 @@ impl State {
 
 /// The number that is written over.
 struct Seen {
-    value: i64,
-    version: Version,
-    /// It was read after all operations before this one had arrived.
+    known: Known,
+    /// It was read after all operations before this one had arrived; zero if it was not read, but remembered.
     fresh_before: Id,
 }
 
@@ -246,9 +257,9 @@ impl Driver {
         let mut rivals = Rivals::default();
         // An end is decided together with the state, so that no caller is left behind.
         while !self.is_done() {
-            let known = self.line.state.lock().known.filter(|known| known.at.elapsed() < REMEMBERED);
+            let known = self.line.state.lock().known();
             let seen = match known {
-                Some(Known { value, version, .. }) => Seen { value, version, fresh_before: 0 },
+                Some(known) => Seen { known, fresh_before: 0 },
                 None => match self.look().await {
                     Some(seen) => seen,
                     None => continue,
@@ -262,7 +273,10 @@ impl Driver {
     async fn look(&self) -> Option<Seen> {
         let fresh_before = self.line.state.lock().batch.next_id();
         match self.line.read().await {
-            Ok(Some((value, version))) => return Some(Seen { value, version, fresh_before }),
+            Ok(Some((value, version))) => {
+                let known = Known { value, version, at: Instant::now() };
+                return Some(Seen { known, fresh_before });
+            }
             Ok(None) if self.answer_of_nothing(fresh_before) => {}
             Ok(None) => {
                 if let Err(error) = self.line.make().await {
@@ -297,13 +311,13 @@ impl Driver {
     async fn write(&self, seen: Seen, rivals: &mut Rivals) {
         let sent = Instant::now();
         let arrived_before = self.line.state.lock().batch.next_id();
-        let mut new = seen.value;
+        let mut new = seen.known.value;
         // Decided in the moment of sending, so that those that were cancelled before that are not done.
         let compose = || {
             new = self.compose(&seen)?;
             Some(Cow::Owned(self.line.node.stored(&number::to_data(new))))
         };
-        let written = self.line.node.write_latest(CHANGE, Some(seen.version), compose).await;
+        let written = self.line.node.write_latest(CHANGE, Some(seen.known.version), compose).await;
         match self.record(written, new, arrived_before) {
             Some(Outcome::Written(_)) => {
                 let pause = rivals.won(sent.elapsed());
@@ -316,12 +330,17 @@ impl Driver {
         }
     }
 
-    /// Returns the number to be written over the one that was seen. Answers callers if there is nothing to write.
+    /// Returns the number to be written over the one that was seen, unless that was too long ago. Answers callers if
+    /// there is nothing to write.
     fn compose(&self, seen: &Seen) -> Option<i64> {
         let (write, replies) = {
             let mut state = self.line.state.lock();
             state.batch.unsent();
-            let composed = state.batch.compose(seen.value, seen.fresh_before);
+            // The connection may have been missing for long.
+            if !seen.known.is_recent(Instant::now()) {
+                return None;
+            }
+            let composed = state.batch.compose(seen.known.value, seen.fresh_before);
             (composed.write, state.answer(composed.answers))
         };
         replies.send();
@@ -425,5 +444,24 @@ impl Drop for Driver {
             let replies = self.line.state.lock().abandon();
             replies.send();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_known_is_remembered_for_ten_seconds() {
+        let at = Instant::now();
+        let known = Known { value: 1, version: Version::new(1, 1, 1), at };
+        assert!(known.is_recent(at + Duration::from_millis(9_999)));
+        assert!(!known.is_recent(at + Duration::from_secs(10)));
+        let mut state = State { known: Some(known), ..State::default() };
+        assert!(state.known().is_some());
+        tokio::time::advance(REMEMBERED).await;
+        assert!(state.known().is_none());
+        state.known = None;
+        assert!(state.known().is_none());
     }
 }

@@ -255,3 +255,29 @@ async fn a_lost_parent_is_no_doubt_about_the_node() {
         assert_eq!(number.get().await, Ok(7));
     }
 }
+
+/// What was written last is remembered for ten seconds. The new node has the same version as the one before.
+#[tokio::test]
+async fn a_number_is_read_again_after_a_long_outage() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let number = DistributedAtomicLong::new(&client, PATH).unwrap();
+    assert_eq!(number.increment().await, Ok(1));
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    let mut adding = Box::pin(number.increment());
+    assert!(poll_once(&mut adding).is_pending());
+    let version = zookeeper.get_data(PATH).await.unwrap().1.version;
+    zookeeper.delete(PATH, None).await.unwrap();
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    zookeeper.create(PATH, &500_i64.to_be_bytes(), &persistent).await.unwrap();
+    for _ in 0..version {
+        zookeeper.set_data(PATH, &500_i64.to_be_bytes(), None).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    proxy.refuse_connections(false).unwrap();
+    assert_eq!(within(adding).await, Ok(501));
+}
