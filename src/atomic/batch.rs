@@ -53,6 +53,8 @@ pub(super) struct Batch {
     /// In the order of their arrival, as those that were sent are.
     waiting: BTreeMap<Id, Entry>,
     sent: Vec<Sent>,
+    /// What those that were sent write.
+    new: i64,
     next: Id,
 }
 
@@ -132,9 +134,17 @@ impl Batch {
             let sent = std::mem::take(&mut self.waiting).into_iter().zip(answers);
             let sent = sent.map(|((id, entry), answer)| Sent { id, entry, answer, is_withdrawn: false });
             self.sent = sent.collect();
+            self.new = now;
             return Composed { write: Some(now), answers: Vec::new() };
         }
         Composed { write: None, answers: self.take_before(fresh_before).zip(answers).collect() }
+    }
+
+    /// Returns what the number will be when all operations are written over what is `known`, in the order in which they
+    /// stand.
+    pub(super) fn foresee(&self, known: Option<i64>) -> Option<i64> {
+        let value = if self.is_sending() { self.new } else { known? };
+        Some(self.waiting.values().fold(value, |value, entry| entry.op.apply(value).1))
     }
 
     /// The write was done. Returns the answers.
@@ -327,8 +337,10 @@ mod tests {
                         self.known = (self.value, self.version);
                     }
                     let fresh_before = if fresh { self.batch.next_id() } else { 0 };
+                    let foreseen = self.batch.foresee(Some(self.known.0));
                     let composed = self.batch.compose(self.known.0, fresh_before);
                     self.write = composed.write;
+                    assert_eq!(foreseen, Some(self.write.unwrap_or(self.known.0)));
                     assert!(composed.answers.iter().all(|(_, answer)| !answer.is_done()));
                     self.answer(composed.answers);
                     if fresh && self.write.is_none() {
@@ -409,6 +421,21 @@ mod tests {
         assert_eq!(batch.compose(5, 0), Composed::default());
         assert_eq!(batch.compose(5, 1).answers, [(0, Answer::Mismatch(5))]);
         assert!(batch.is_idle());
+    }
+
+    #[test]
+    fn the_number_is_foreseen_behind_all_operations() {
+        let mut batch = Batch::default();
+        assert_eq!((batch.foresee(None), batch.foresee(Some(5))), (None, Some(5)));
+        batch.enqueue(Op::Add(1), false);
+        batch.enqueue(Op::Exchange { expected: 6, new: 9 }, false);
+        assert_eq!((batch.foresee(None), batch.foresee(Some(5))), (None, Some(9)));
+        batch.compose(5, 0);
+        // By what is being written, and not by what was known before.
+        batch.enqueue(Op::Add(1), false);
+        assert_eq!((batch.foresee(None), batch.foresee(Some(5))), (Some(10), Some(10)));
+        batch.written();
+        assert_eq!((batch.foresee(None), batch.foresee(Some(9))), (None, Some(10)));
     }
 
     /// Searching for each of them would take minutes.

@@ -49,6 +49,8 @@ struct State {
     /// Whether a task carries out the operations.
     is_driven: bool,
     known: Option<Known>,
+    /// How often another client was first.
+    conflicts: u64,
 }
 
 /// The waiter for an answer.
@@ -66,6 +68,16 @@ pub(super) enum Submitted {
     Answered(Answer),
     /// It was not done. It has failed often enough to try its lock first.
     Failing,
+    /// It was not done. Another one has arrived since the number was [foreseen](Foreseen).
+    Overtaken,
+}
+
+/// What the number will be once all operations that have arrived are done, unless another client writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Foreseen {
+    pub(super) value: i64,
+    /// The next operation.
+    next: Id,
 }
 
 /// The number as it was written or read last.
@@ -96,14 +108,28 @@ impl Line {
         line
     }
 
-    /// Carries out an operation, together with others that wait. `timeout` after `since`, other clients may be first once
-    /// more, but no further time. Without a lock to try, it is never [`Failing`](Submitted::Failing).
+    /// Returns what the number is about to be, if that is known without a request.
+    pub(super) fn foresee(&self) -> Option<Foreseen> {
+        let state = self.state.lock();
+        let value = state.batch.foresee(state.known().map(|known| known.value))?;
+        Some(Foreseen { value, next: state.batch.next_id() })
+    }
+
+    /// Returns how often another client was first so far.
+    pub(super) fn conflicts(&self) -> u64 {
+        self.state.lock().conflicts
+    }
+
+    /// Carries out an operation, together with others that wait; one that goes by what was `foreseen`, only if it is
+    /// the next. `timeout` after `since`, other clients may be first once more, but no further time. Without a lock to
+    /// try, it is never [`Failing`](Submitted::Failing).
     ///
     /// # Cancel safety
     /// An operation that was not sent yet is not done.
     pub(super) async fn submit(
         self: &Arc<Self>,
         op: Op,
+        foreseen: Option<Foreseen>,
         (since, timeout): (Instant, Duration),
         has_lock_to_try: bool,
     ) -> Result<Submitted> {
@@ -111,6 +137,9 @@ impl Line {
         let caller = Caller { answer: sender, since, timeout };
         let (id, is_driven) = {
             let mut state = self.state.lock();
+            if foreseen.is_some_and(|foreseen| foreseen.next != state.batch.next_id()) {
+                return Ok(Submitted::Overtaken);
+            }
             let id = state.batch.enqueue(op, has_lock_to_try);
             state.callers.insert(id, caller);
             (id, std::mem::replace(&mut state.is_driven, true))
@@ -318,7 +347,7 @@ impl Driver {
             Some(Cow::Owned(self.line.node.stored(&number::to_data(new))))
         };
         let written = self.line.node.write_latest(CHANGE, Some(seen.known.version), compose).await;
-        match self.record(written, new, arrived_before) {
+        match self.record(seen, written, new, arrived_before) {
             Some(Outcome::Written(_)) => {
                 let pause = rivals.won(sent.elapsed());
                 if !pause.is_zero() {
@@ -348,7 +377,13 @@ impl Driver {
     }
 
     /// Answers the callers of a write. Returns its outcome if there is one, and it is known.
-    fn record(&self, written: Result<Option<Outcome>>, new: i64, arrived_before: Id) -> Option<Outcome> {
+    fn record(
+        &self,
+        seen: Seen,
+        written: Result<Option<Outcome>>,
+        new: i64,
+        arrived_before: Id,
+    ) -> Option<Outcome> {
         let replies = {
             let mut state = self.line.state.lock();
             state.known = None;
@@ -359,10 +394,15 @@ impl Driver {
                     Some(state.answer(answers))
                 }
                 Ok(Some(Outcome::Conflict)) => {
+                    state.conflicts += 1;
                     state.batch.conflict();
                     None
                 }
-                Ok(None) => None,
+                Ok(None) => {
+                    // What is only remembered answers nobody, so it must be read next.
+                    state.known = Some(seen.known).filter(|_| seen.fresh_before > 0);
+                    None
+                }
                 Err(error) => {
                     let is_sent = state.batch.is_sending();
                     let failed =

@@ -34,7 +34,9 @@ const FORCE_SET: &str = "set the number at";
 /// # Cost
 ///
 /// A change takes one round trip as long as no other client writes to the node: what this client has written last is
-/// remembered for ten seconds. After a change by another client it takes three: the attempt, a read, and a write.
+/// remembered for ten seconds, by the handles on the path. So keep a handle: one that is made for each call may take two
+/// round trips, a read and a write; for [`fetch_update`](Self::fetch_update) it takes three. After a change by another
+/// client any of them takes three: the attempt, a read, and a write.
 ///
 /// All handles of one client on one path share a line. While a write is under way, further operations wait, and are
 /// written together next: a hundred tasks that increment at once take two round trips. Each of them gets a number of its
@@ -47,10 +49,10 @@ const FORCE_SET: &str = "set the number at";
 /// # Deleting the node
 ///
 /// Do not delete the node, or replace it, while clients count. The servers compare the version of a node, and not which
-/// node it is. So a client that has written within the last ten seconds may overwrite a new node that has come to the same
-/// version meanwhile. It learns that, as [`Error::NodeReplaced`]; but the new number is lost, and clients that have got
-/// numbers from the new node get the same ones again. To restart a counter, use [`swap`](Self::swap) or
-/// [`force_set`](Self::force_set), which keep the node.
+/// node it is. So a client that has changed or compared the number within the last ten seconds may overwrite a new node
+/// that has come to the same version meanwhile. It learns that, as [`Error::NodeReplaced`]; but the new number is lost, and
+/// clients that have got numbers from the new node get the same ones again. To restart a counter, use
+/// [`swap`](Self::swap) or [`force_set`](Self::force_set), which keep the node.
 ///
 /// Sources: Curator's `DistributedAtomicLong`.
 #[derive(Clone, Debug)]
@@ -106,7 +108,7 @@ impl DistributedAtomicLong {
     /// - [`Error::Contended`]: other clients wrote first each time, until the [time](AtomicOptions::timeout) was over.
     ///   Nothing was added.
     /// - [`Error::NodeReplaced`]: the node was [deleted](Self#deleting-the-node) and created again since this client wrote
-    ///   to it last, and the new one, which had the same version, was overwritten.
+    ///   to it or read it last, and the new one, which had the same version, was overwritten.
     /// - [`Error::NotANumber`]: the node holds one to seven bytes. Nothing was added.
     /// - [`Error::ZooKeeper`] and [`Error::NotConnected`]: the servers refuse, or cannot be reached. Nothing was added.
     /// - [`Error::Closed`]: the client is closed. If it was closed during the call, the number may have been changed.
@@ -189,8 +191,11 @@ impl DistributedAtomicLong {
     }
 
     /// Sets the number to what `new` makes of it, unless that is `None`. Returns the number before the call: as `Ok` if
-    /// it was set, and as the inner `Err` if `new` has returned `None`. If another caller changes the number in between,
-    /// `new` is called again with the number that is there then.
+    /// it was set, and as the inner `Err` if `new` has returned `None` for it.
+    ///
+    /// `new` may be called several times. It is first called with the number that is expected, if this client has used it
+    /// within the last ten seconds; that may be one that other calls are about to write. If that is not the one that is
+    /// found, or `new` returns `None`, `new` is called again with one that is there.
     ///
     /// ```no_run
     /// # async fn example(stock: zk_recipes::atomic::DistributedAtomicLong) -> zk_recipes::Result<()> {
@@ -204,24 +209,43 @@ impl DistributedAtomicLong {
     /// ```
     ///
     /// # Errors
-    /// Same as [`fetch_add`](Self::fetch_add), without [`Error::Overflow`].
+    /// Same as [`fetch_add`](Self::fetch_add), without [`Error::Overflow`]. [`Error::Contended`]: other clients, or other
+    /// calls of this one, changed the number each time, until the [time](AtomicOptions::timeout) was over.
     ///
     /// # Cancel safety
     /// Same as [`fetch_add`](Self::fetch_add).
     pub async fn fetch_update(&self, mut new: impl FnMut(i64) -> Option<i64>) -> Result<Result<i64, i64>> {
         let update = async {
             let mut tries = Tries::new(&self.settings);
-            let mut current = self.get().await?;
+            // A number that was there during the call.
+            let mut seen = None;
             loop {
-                let Some(next) = new(current) else { return Ok(Err(current)) };
-                let exchange = Op::Exchange { expected: current, new: next };
+                let conflicts = self.line.conflicts();
+                let foreseen = self.line.foresee();
+                let guess = foreseen.and_then(|foreseen| Some((foreseen.value, new(foreseen.value)?)));
+                let (expected, next, foreseen) = match guess {
+                    Some((expected, next)) => (expected, next, foreseen),
+                    // What is foreseen may not come about: it is no reason to leave the number as it is.
+                    None => {
+                        let current = match seen {
+                            Some(current) => current,
+                            None => self.get().await?,
+                        };
+                        let Some(next) = new(current) else { return Ok(Err(current)) };
+                        (current, next, None)
+                    }
+                };
+                let exchange = Op::Exchange { expected, new: next };
                 // The lock, if any, is for all tries: it is not tried by one of them.
-                match self.line.submit(exchange, tries.time(), false).await? {
+                match self.line.submit(exchange, foreseen, tries.time(), false).await? {
                     Submitted::Answered(Answer::Done(before)) => return Ok(Ok(before)),
-                    Submitted::Answered(Answer::Mismatch(value) | Answer::Overflow(value)) => current = value,
-                    Submitted::Failing => {}
+                    Submitted::Answered(Answer::Mismatch(value) | Answer::Overflow(value)) => {
+                        seen = Some(value);
+                        let is_conflict = self.line.conflicts() != conflicts;
+                        tries.mismatch(is_conflict, CHANGE, self.path()).await?;
+                    }
+                    Submitted::Failing | Submitted::Overtaken => {}
                 }
-                tries.conflict(CHANGE, self.path()).await?;
             }
         };
         self.node.client().unless_closed(update).await
@@ -279,8 +303,9 @@ impl DistributedAtomicLong {
             let mut tries = Tries::new(&self.settings);
             loop {
                 let lock = tries.lock();
-                match self.line.submit(op, tries.time(), lock.is_some()).await? {
+                match self.line.submit(op, None, tries.time(), lock.is_some()).await? {
                     Submitted::Answered(answer) => return Ok(answer),
+                    Submitted::Overtaken => {}
                     Submitted::Failing => {
                         if let Some(lock) = lock {
                             tries.promote(lock.join(), CHANGE, self.path()).await?;

@@ -43,6 +43,28 @@ impl<'a> Tries<'a> {
     /// - Those of an acquire.
     pub(super) async fn conflict(&mut self, operation: &'static str, path: &str) -> Result<()> {
         self.contention.conflict(operation, path).await?;
+        self.promote_if_failing(operation, path).await
+    }
+
+    /// To be called after a try that has failed because of a conflict with another client, or of a call of this one. Only
+    /// the former counts, and the [line](super::line) has paused for it.
+    ///
+    /// # Errors
+    /// Same as [`conflict`](Self::conflict).
+    pub(super) async fn mismatch(
+        &mut self,
+        is_conflict: bool,
+        operation: &'static str,
+        path: &str,
+    ) -> Result<()> {
+        self.contention.check(operation, path)?;
+        if is_conflict {
+            self.contention.count();
+        }
+        self.promote_if_failing(operation, path).await
+    }
+
+    async fn promote_if_failing(&mut self, operation: &'static str, path: &str) -> Result<()> {
         match self.lock() {
             Some(lock) if self.contention.conflicts() >= OPTIMISTIC_TRIES => {
                 self.promote(lock.line_up(), operation, path).await

@@ -44,17 +44,31 @@ impl Contention {
         self.conflicts
     }
 
+    /// Checks whether there is time for another try.
+    ///
+    /// # Errors
+    /// [`Error::Contended`] if the time is over.
+    pub(crate) fn check(&self, operation: &'static str, path: &str) -> Result<()> {
+        let waited = self.waited();
+        if waited >= self.limit {
+            return Err(Error::Contended { operation, path: path.to_owned(), waited });
+        }
+        Ok(())
+    }
+
+    /// Counts a conflict, for which there was a pause already.
+    pub(crate) fn count(&mut self) {
+        self.conflicts = self.conflicts.saturating_add(1);
+    }
+
     /// Pauses after a conflict: not after the first, and longer after each.
     ///
     /// # Errors
     /// [`Error::Contended`] if the time is over.
     pub(crate) async fn conflict(&mut self, operation: &'static str, path: &str) -> Result<()> {
-        let waited = self.waited();
-        if waited >= self.limit {
-            return Err(Error::Contended { operation, path: path.to_owned(), waited });
-        }
-        let pause = longest_pause(self.conflicts).mul_f64(fastrand::f64()).min(self.limit - waited);
-        self.conflicts += 1;
+        self.check(operation, path)?;
+        let pause = longest_pause(self.conflicts).mul_f64(fastrand::f64()).min(self.left());
+        self.count();
         if !pause.is_zero() {
             sleep(pause).await;
         }

@@ -87,6 +87,9 @@ async fn a_change_takes_one_round_trip_while_nobody_else_writes() {
         assert_eq!(number.increment().await, Ok(nth));
     }
     assert_eq!(proxy.take_requests(), [Request::SetData; 5]);
+    assert_eq!(number.fetch_update(|old| Some(old - 1)).await, Ok(Ok(6)));
+    assert_eq!(number.fetch_update(|old| Some(old + 1)).await, Ok(Ok(5)));
+    assert_eq!(proxy.take_requests(), [Request::SetData; 2]);
     // After a change by somebody else, it is tried, read and written.
     assert_eq!(other.increment().await, Ok(7));
     assert_eq!(number.increment().await, Ok(8));
@@ -118,6 +121,52 @@ async fn tasks_of_one_client_are_written_together() {
     assert_eq!(within(first).await.unwrap(), Ok(1));
     assert_eq!(previous, (2..2 + TASKS as i64).collect::<Vec<_>>());
     assert_eq!(proxy.take_requests(), [Request::SetData; 2]);
+}
+
+#[tokio::test]
+async fn updates_by_tasks_of_one_client_are_written_together() {
+    const TASKS: usize = 600;
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let number = long(&connect_through(&proxy).await);
+    number.increment().await.unwrap();
+    proxy.take_requests();
+    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
+    let update = || number.fetch_update(|old| Some(old + 1));
+    let mut first = Box::pin(update());
+    assert!(poll_once(&mut first).is_pending());
+    within(held.happened()).await;
+    let mut updating = Box::pin(try_join_all((0..TASKS).map(|_| update())));
+    assert!(poll_once(&mut updating).is_pending());
+    held.release();
+    let previous = within(updating).await.unwrap();
+    assert_eq!(within(first).await, Ok(Ok(1)));
+    assert_eq!(previous, (2..2 + TASKS as i64).map(Ok).collect::<Vec<_>>());
+    assert_eq!(proxy.take_requests(), [Request::SetData; 2]);
+}
+
+/// What is being written may not come about, so nothing is decided by it alone.
+#[tokio::test]
+async fn an_update_that_writes_nothing_has_seen_a_number_that_was_there() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let number = long(&connect_through(&proxy).await);
+    let other = long(&connect(&server).await);
+    number.force_set(1).await.unwrap();
+    assert_eq!(number.increment().await, Ok(2));
+    other.force_set(50).await.unwrap();
+    let small = |old: i64| (old < 10).then_some(old * 2);
+    assert_eq!(number.fetch_update(small).await, Ok(Err(50)));
+    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
+    let mut adding = Box::pin(number.fetch_add(-45));
+    assert!(poll_once(&mut adding).is_pending());
+    within(held.happened()).await;
+    // It is added to the number that was there.
+    let mut updating = Box::pin(number.fetch_update(small));
+    assert!(poll_once(&mut updating).is_pending());
+    held.release();
+    assert_eq!(within(adding).await, Ok(50));
+    assert_eq!(within(updating).await, Ok(Ok(5)));
 }
 
 #[tokio::test]
