@@ -2,15 +2,17 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::node::ValueNode;
 use super::state::SharedState;
 use super::version::Versioned;
 use crate::client::{Failures, Session, Watcher};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 const WATCH: &str = "watch the value at";
 
@@ -37,6 +39,16 @@ where
     receiver
 }
 
+/// A look at the value.
+struct Look<T> {
+    seen: Result<Option<Versioned<T>>>,
+    /// Fires when the value has changed.
+    change: Watcher,
+    /// When to look again nevertheless: the servers drop a watch without a word if the value changes while the client is
+    /// not permitted to read it.
+    holds_for: Duration,
+}
+
 struct Observer<T, P> {
     /// Does not keep the client open.
     node: ValueNode,
@@ -52,10 +64,13 @@ where
     /// Goes on until it is dropped.
     async fn observe(&self, mut shown: SharedState<T>) {
         let mut failures = Failures::default();
+        let mut watch = None;
         loop {
             match self.look(&mut shown).await {
-                Ok((seen, mut change)) => {
+                Ok(Look { seen, change, holds_for }) => {
                     failures.reset();
+                    // Only now the one before is dropped, so that it need not be removed at the servers.
+                    let change = watch.insert(change);
                     let state = match seen {
                         Ok(Some(value)) => SharedState::Known(value),
                         Ok(None) => SharedState::Missing,
@@ -70,6 +85,7 @@ where
                             let state = shown.stale(None);
                             self.show(&mut shown, state).await;
                         }
+                        () = sleep(holds_for) => {}
                     }
                 }
                 Err(error) if error.ends_session() => {
@@ -85,15 +101,15 @@ where
         }
     }
 
-    /// Reads the value, and returns it with a watch that fires when it has changed.
-    async fn look(
-        &self,
-        shown: &mut SharedState<T>,
-    ) -> Result<(Result<Option<Versioned<T>>>, Watcher), Error> {
+    /// Reads the value, and watches it.
+    async fn look(&self, shown: &mut SharedState<T>) -> Result<Look<T>> {
         let session = self.session(shown).await?;
         let watched = self.node.watch(&session).await;
         let (seen, change) = watched.map_err(|source| self.node.error(WATCH, source))?;
-        Ok((seen.map(|seen| seen.try_map(&self.parse)).transpose(), change))
+        let seen = seen.map(|seen| seen.try_map(&self.parse)).transpose();
+        // At random, so that the watches of a client do not look at the same time.
+        let holds_for = session.timeout().mul_f64(1.0 + fastrand::f64());
+        Ok(Look { seen, change, holds_for })
     }
 
     /// Waits for a session. Until there is one, what is shown is stale.

@@ -8,7 +8,8 @@ use crate::error::Error;
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SharedState<T> {
-    /// The value, as the server of this client knows it. A later change is on its way.
+    /// The value, as the server of this client knows it. A later change is on its way; one that is made while this client
+    /// is not permitted to read the node is noticed within two session timeouts.
     Known(Versioned<T>),
     /// The value may have changed unnoticed: there is no connection, or the value cannot be read. The watch keeps
     /// trying.

@@ -215,6 +215,9 @@ impl SharedValue {
     /// The value is followed in the background while there are receivers. Each change costs one read; of several changes
     /// within a round trip, only the last may be seen. Without a connection the state is
     /// [`Stale`](SharedState::Stale). This does not create the node.
+    ///
+    /// The servers do not tell of a change that is made while this client is not permitted to read the node. So the value
+    /// is read again also when nothing is told, after one to two session timeouts.
     pub fn watch(&self) -> watch::Receiver<SharedState<Vec<u8>>> {
         let client = self.node.client().detached();
         observer::watch(&self.node, move |data| Ok(client.user_data(data)))
