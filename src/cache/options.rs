@@ -105,6 +105,11 @@ impl CacheOptions {
 
     /// Limits the number of nodes, 1,000,000 by default. A cache that would hold more fails with
     /// [`Error::CacheTooLarge`], rather than hold a part.
+    ///
+    /// While it catches up, as after a reconnect or with a transaction, a cache may have nodes that have come beside others
+    /// whose end it has yet to see. So the limit counts when everything has been read, and until then twice the limit: a
+    /// cache fails, although the servers never had more than the limit, only if that is not enough, as when one large
+    /// value moves on from node to node faster than they are read.
     pub fn max_nodes(mut self, nodes: usize) -> Self {
         self.max_nodes = nodes;
         self

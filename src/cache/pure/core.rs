@@ -212,6 +212,15 @@ impl Core {
         None
     }
 
+    /// Whether all nodes that were known before the load are wanted or read.
+    fn has_swept(&self) -> bool {
+        match &self.sweep {
+            Sweep::Idle => false,
+            Sweep::Behind(last) => self.nodes.after(last).next().is_none(),
+            Sweep::Done => true,
+        }
+    }
+
     /// Wants a node as part of the load.
     fn want_load(&mut self, path: &Arc<str>) {
         self.want(path, |want| want.checks_children = true);
@@ -262,6 +271,11 @@ impl Core {
     /// # Errors
     /// The cache cannot go on.
     pub(in crate::cache) fn event(&mut self, event: NodeEvent<'_>) -> Result<(), Failed> {
+        self.take(event)?;
+        self.ensure_room()
+    }
+
+    fn take(&mut self, event: NodeEvent<'_>) -> Result<(), Failed> {
         if !self.rules.is_in_depth(event.path) {
             return Ok(());
         }
@@ -275,7 +289,6 @@ impl Core {
                 }
                 if self.is_followed(event.path)? {
                     self.want(&event.path.into(), |want| want.checks_children = true);
-                    self.ensure_room()?;
                 } else if let Some(parent) =
                     self.rules.parent(event.path).and_then(|parent| self.wants.get_mut(parent))
                 {
@@ -329,7 +342,7 @@ impl Core {
             return Ok(());
         }
         self.want(&unknown.into(), |want| want.checks_children = true);
-        self.ensure_room()
+        Ok(())
     }
 
     /// Whether a node is to be held, given that it is there: its parent is held, and descended into.
@@ -368,7 +381,7 @@ impl Core {
                 (Op::Children(path), Found::Forbidden) if !self.rules.with_data => {
                     let _ = self.finish_reading_children(&path);
                     self.listed.remove(&path);
-                    self.show_readable(&path, false)?;
+                    self.show_readable(&path, false);
                     self.settle(&path);
                 }
                 // It has gone since, or may not be read any more: the node itself tells.
@@ -397,7 +410,7 @@ impl Core {
             }
         }
         self.sizes.replied(seen);
-        Ok(())
+        self.ensure_room()
     }
 
     /// Ends the read of a node that is under way. It is read once more if there was an event since.
@@ -431,7 +444,7 @@ impl Core {
                 || node.modified_by() == stat.mzxid && node.is_readable() != is_readable
         });
         if is_new || is_changed {
-            self.put(CachedNode::new(path.clone(), data, is_readable, stat))?;
+            self.put(CachedNode::new(path.clone(), data, is_readable, stat));
         }
         if let Some(want) = self.wants.get_mut(path) {
             want.is_forbidden = false;
@@ -464,7 +477,7 @@ impl Core {
             if known.is_none_or(|known| known.is_readable()) {
                 self.put(
                     known.map_or_else(|| CachedNode::hidden(path.clone()), |known| known.without_data()),
-                )?;
+                );
             }
         }
         self.settle(path);
@@ -517,17 +530,16 @@ impl Core {
             }
         }
         self.listed.insert(path.clone(), state);
-        self.show_readable(path, true)?;
+        self.show_readable(path, true);
         self.settle(path);
-        self.ensure_room()
+        Ok(())
     }
 
     /// Shows whether a node that is known may be read.
-    fn show_readable(&mut self, path: &str, is_readable: bool) -> Result<(), Failed> {
+    fn show_readable(&mut self, path: &str, is_readable: bool) {
         let known = self.nodes.get(path).filter(|node| node.is_readable() != is_readable);
-        match known.map(|node| node.with_readable(is_readable)) {
-            Some(node) => self.put(node),
-            None => Ok(()),
+        if let Some(node) = known.map(|node| node.with_readable(is_readable)) {
+            self.put(node);
         }
     }
 
@@ -535,7 +547,7 @@ impl Core {
         Some(self.wants.get_mut(path)?.under_way.take()?.what)
     }
 
-    fn put(&mut self, node: CachedNode) -> Result<(), Failed> {
+    fn put(&mut self, node: CachedNode) {
         match node.is_readable() {
             true => self.unreadable.remove(node.path()),
             false => self.unreadable.insert(node.shared_path().clone()),
@@ -548,16 +560,28 @@ impl Core {
             Some(old) => Change::Changed { old, new },
             None => Change::Created(new),
         });
-        if self.bytes > self.rules.most_bytes { Err(Failed::TooManyBytes) } else { self.ensure_room() }
     }
 
+    /// While something is still to be read, what is known may be of different times: what has come and what has gone for it,
+    /// each within the limits. Together they may have twice as much.
+    ///
     /// # Errors
-    /// There are too many nodes, or will be when those that are there are read.
+    /// There are too many nodes or bytes, or will be when those that are there are read.
     fn ensure_room(&self) -> Result<(), Failed> {
-        let most = self.rules.most_nodes;
-        let unknown = || self.wants.keys().filter(|path| self.nodes.get(path).is_none()).count();
-        let is_full = self.nodes.len() > most || self.wants.len() > most && unknown() > most;
-        if is_full { Err(Failed::TooManyNodes) } else { Ok(()) }
+        let is_of_one_time = self.wants.is_empty() && self.has_swept();
+        let most = |limit: usize| limit.saturating_mul(if is_of_one_time { 1 } else { 2 });
+        let most_nodes = most(self.rules.most_nodes);
+        // What is under way may have gone since, and is little.
+        let is_unknown =
+            |(path, want): &(&Arc<str>, &Want)| want.under_way.is_none() && self.nodes.get(path).is_none();
+        let unknown = || self.wants.iter().filter(is_unknown).count();
+        if self.nodes.len() > most_nodes || self.wants.len() > most_nodes && unknown() > most_nodes {
+            Err(Failed::TooManyNodes)
+        } else if self.bytes > most(self.rules.most_bytes) {
+            Err(Failed::TooManyBytes)
+        } else {
+            Ok(())
+        }
     }
 
     /// Removes a node and everything below it, from the bottom up.

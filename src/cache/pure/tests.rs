@@ -259,6 +259,12 @@ impl World {
         }
     }
 
+    /// How many nodes and bytes of what a cache is to hold the servers have.
+    fn held(&self, depth: usize) -> (usize, usize) {
+        let held = self.nodes.iter().filter(|(path, _)| is_held(path, depth));
+        held.fold((0, 0), |(nodes, bytes), (path, node)| (nodes + 1, bytes + path.len() + node.data.len()))
+    }
+
     /// Lets everything that is under way come to its end.
     fn settle(&mut self) {
         for _ in 0..1000 {
@@ -273,8 +279,7 @@ impl World {
 
     /// What a cache must have. What is below an unreadable node may be known or not.
     fn assert_is_right(&self, depth: usize, with_data: bool, knows_permissions: bool) {
-        let is_within = |path: &&String| !path.contains("/skip") && path.matches('/').count() <= depth + 1;
-        for path in self.nodes.keys().filter(is_within) {
+        for path in self.nodes.keys().filter(|path| is_held(path, depth)) {
             let mut above = path.as_str();
             let mut is_hidden = false;
             while let Some((parent, _)) = above.rsplit_once('/') {
@@ -301,10 +306,27 @@ impl World {
             }
         }
         for node in self.core.nodes().iter() {
-            let is_there = self.nodes.contains_key(node.path()) && is_within(&&node.path().to_owned());
+            let is_there = self.nodes.contains_key(node.path()) && is_held(node.path(), depth);
             assert!(is_there, "{node:?} is not there");
         }
     }
+}
+
+/// Whether a cache is to hold a node of this path.
+fn is_held(path: &str, depth: usize) -> bool {
+    !path.contains("/skip") && path.matches('/').count() <= depth + 1
+}
+
+/// The most nodes and bytes that the servers have at once.
+fn most_held(steps: &[Step], depth: usize) -> (usize, usize) {
+    let mut servers = World::new(depth, true, true);
+    let held = steps.iter().map(|step| {
+        if let Step::Write(..) = step {
+            servers.step(step);
+        }
+        servers.held(depth)
+    });
+    held.fold((1, 1), |(nodes, bytes), held| (nodes.max(held.0), bytes.max(held.1)))
 }
 
 /// The stat of a node that this transaction has created.
@@ -350,7 +372,10 @@ proptest! {
         hides_stats in any::<bool>(),
         cuts_last in any::<bool>(),
     ) {
-        let mut world = World { hides_stats, ..World::new(depth, with_data, tells_zxids) };
+        let (most_nodes, most_bytes) = most_held(&steps, depth);
+        // It never fails, as the servers never have more.
+        let core = Core::new(Rules { most_nodes, most_bytes, ..rules(depth, with_data) });
+        let mut world = World { hides_stats, core, ..World::new(depth, with_data, tells_zxids) };
         for step in &steps {
             world.step(step);
         }
@@ -482,6 +507,54 @@ fn there_is_an_end_to_what_is_held() {
     assert_eq!(most(4, 100), Ok(4));
     assert_eq!(most(3, 100), Err(Failed::TooManyNodes));
     assert_eq!(most(4, 30), Err(Failed::TooManyBytes));
+}
+
+/// A world with a cache that has as much as it may have.
+fn full(writes: impl IntoIterator<Item = (String, u8)>) -> World {
+    let mut world = World::new(9, true, true);
+    for (path, what) in writes {
+        world.write(&path, what);
+    }
+    let (most_nodes, most_bytes) = world.held(9);
+    world.core = Core::new(Rules { most_nodes, most_bytes, ..rules(9, true) });
+    world.settle();
+    world
+}
+
+#[test]
+fn a_node_that_grows_while_another_one_shrinks_is_within_the_limits() {
+    let mut world = full([("/r", 0), ("/r/a", 0), ("/r/b", 4)].map(|(path, what)| (path.to_owned(), what)));
+    for (path, what) in [("/r/a", 4), ("/r/b", 10)] {
+        world.write(path, what);
+    }
+    world.settle();
+    world.assert_is_right(9, true, true);
+}
+
+#[test]
+fn nodes_that_come_while_others_go_are_within_the_limits() {
+    let folders = ["/r", "/r/a", "/r/b", "/r/c", "/r/c/x"].map(String::from).into_iter();
+    let others = (0..30).map(|at| format!("/r/b/{at}"));
+    let going = || (0..10).map(|at| format!("/r/c/x/{at}"));
+    let mut world = full(folders.chain(others).chain(going()).map(|path| (path, 0)));
+    world.step(&Step::Cut);
+    for (at, path) in going().enumerate() {
+        world.write(&path, 0);
+        world.write(&format!("/r/a/{at}"), 0);
+    }
+    world.settle();
+    world.assert_is_right(9, true, true);
+}
+
+#[test]
+fn while_something_is_to_be_read_there_is_an_end_to_what_is_held() {
+    let mut world = full(["/r", "/r/a"].map(|path| (path.to_owned(), 0)));
+    let mut create = |at: i64| {
+        let path = format!("/r/{at}");
+        world.core.event(NodeEvent { kind: Kind::Created, path: &path, zxid: Some(100 + at) })
+    };
+    assert!((0..4).all(|at| create(at).is_ok()));
+    assert_eq!(create(4), Err(Failed::TooManyNodes), "there are more than twice as many");
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use zk_recipes::Error;
 use zk_recipes::cache::{Cache, CacheOptions, CacheState};
+use zk_recipes::testing::FaultProxy;
 use zookeeper_client as zk;
 
-use super::{create, shows};
-use crate::support::{bystander, connect, empty_server, within};
+use super::{create, create_many, shows};
+use crate::support::{bystander, connect, connect_through, empty_server, within};
 
 #[tokio::test]
 async fn a_cache_that_would_be_too_large_fails() {
@@ -36,6 +37,51 @@ async fn a_cache_that_would_be_too_large_fails() {
     let cache = Cache::new(&client, "/r", panics).unwrap();
     let failed = within(cache.wait_loaded()).await.unwrap_err();
     assert_eq!(failed, Error::CacheFilterPanicked { path: "/r".into() });
+}
+
+/// The first one is read before the second one.
+#[tokio::test]
+async fn a_node_may_grow_while_another_one_shrinks() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for (path, data) in [("/r", &b""[..]), ("/r/a", b"small"), ("/r/z", &[7; 1000])] {
+        create(&zookeeper, path, data).await;
+    }
+    let client = connect(&server).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree().max_bytes(1500)).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    let mut writer = zookeeper.new_multi_writer();
+    writer.add_set_data("/r/a", &[8; 1000], None).unwrap();
+    writer.add_set_data("/r/z", b"small", None).unwrap();
+    writer.commit().await.unwrap();
+    let snapshot = shows(&cache, "/r/z", Some(b"small")).await;
+    assert!(snapshot.data("/r/a") == Some(&[8; 1000]) && snapshot.bytes() < 1500);
+}
+
+/// Those of one folder go, and as many come in another one, which is read before it.
+#[tokio::test]
+async fn nodes_may_come_without_a_connection_while_others_go() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for path in ["/r", "/r/a", "/r/b", "/r/c", "/r/c/x"] {
+        create(&zookeeper, path, b"").await;
+    }
+    create_many(&zookeeper, (0..300).map(|at| format!("/r/b/{at:03}")), b"").await;
+    let going = || (0..100).map(|at| format!("/r/c/x/{at:03}"));
+    create_many(&zookeeper, going(), b"").await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree().max_nodes(450)).unwrap();
+    assert_eq!(within(cache.wait_current()).await.unwrap().len(), 405);
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    within(cache.watch_state().wait_for(|state| !state.is_current())).await.unwrap();
+    for path in going() {
+        zookeeper.delete(&path, None).await.unwrap();
+    }
+    create_many(&zookeeper, (0..100).map(|at| format!("/r/a/{at:03}")), b"").await;
+    proxy.refuse_connections(false).unwrap();
+    assert_eq!(within(cache.wait_current()).await.unwrap().len(), 405);
 }
 
 #[tokio::test]
