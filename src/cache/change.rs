@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::node::CachedNode;
 
 /// A change of the content of a cache, from [`Changes`](super::Changes).
+///
+/// What is told is a tree at any time: a node is told as created after the one above it, and as deleted before that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {

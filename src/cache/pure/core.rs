@@ -8,7 +8,7 @@ use zookeeper_client as zk;
 
 use super::super::change::Change;
 use super::super::node::CachedNode;
-use super::super::tree::Tree;
+use super::super::tree::{Tree, split};
 use super::event::{Failed, Found, Kind, NodeEvent, Op, Rules};
 use super::sizes::{Seen, Size, Sizes};
 use super::want::{Listed, Reading, Want, What};
@@ -29,6 +29,8 @@ pub(in crate::cache) struct Core {
     hides_stats: bool,
     wants: HashMap<Arc<str>, Want>,
     queue: VecDeque<Arc<str>>,
+    /// What is read when nothing else is left to read.
+    postponed: VecDeque<Arc<str>>,
     /// How many wants belong to the load.
     loads: usize,
     sweep: Sweep,
@@ -65,6 +67,7 @@ impl Core {
             hides_stats: false,
             wants: HashMap::new(),
             queue: VecDeque::new(),
+            postponed: VecDeque::new(),
             loads: 0,
             sweep: Sweep::Idle,
             sizes: Sizes::default(),
@@ -96,18 +99,16 @@ impl Core {
         }
     }
 
-    /// Begins a load: the watch is set, so that everything that happens from now on is told. May be called again, if
-    /// something may have been missed.
+    /// Begins a load: the watch is set, so that everything that happens from now on is told.
     pub(in crate::cache) fn resume(&mut self) {
         let root = self.rules.root.clone();
         self.sweep = Sweep::Behind(root.clone());
         // What was left of the last load is part of this one.
+        self.postponed = std::mem::take(&mut self.queue);
         self.loads = self.wants.len();
         for want in self.wants.values_mut() {
             want.is_load = true;
             want.checks_children = true;
-            // The reply may be older than the watch.
-            want.overtake(0);
         }
         self.want_load(&root);
     }
@@ -115,6 +116,7 @@ impl Core {
     /// No replies will come to what is under way, and events may be missed from now on.
     pub(in crate::cache) fn interrupt(&mut self) {
         self.sweep = Sweep::Idle;
+        self.queue.append(&mut self.postponed);
         let mut was_under_way = false;
         for (path, want) in &mut self.wants {
             was_under_way |= want.under_way.is_some();
@@ -194,7 +196,7 @@ impl Core {
         }
     }
 
-    /// Wants the next of the nodes that were known before the load.
+    /// Wants the next of the nodes that were known before the load, or else what was postponed.
     fn sweep_on(&mut self) -> Option<Arc<str>> {
         while let Sweep::Behind(last) = &self.sweep {
             let Some(next) = self.nodes.after(last).next() else {
@@ -209,7 +211,8 @@ impl Core {
                 return Some(path.clone());
             }
         }
-        None
+        self.queue.append(&mut self.postponed);
+        self.queue.front().cloned()
     }
 
     /// Whether all nodes that were known before the load are wanted or read.
@@ -221,9 +224,39 @@ impl Core {
         }
     }
 
+    /// Whether the node at this path is known from before the load, and may be another one by now.
+    fn may_be_another(&self, path: &str) -> bool {
+        let is_swept = match &self.sweep {
+            Sweep::Idle => false,
+            Sweep::Behind(last) => split(path) <= split(last),
+            Sweep::Done => true,
+        };
+        !is_swept || self.wants.get(path).is_some_and(|want| want.may_be_another)
+    }
+
+    /// Whether a node that is new would come below one that may be gone, and be told as created before that one is told as
+    /// deleted.
+    fn comes_too_early(&self, path: &str) -> bool {
+        self.rules.parent(path).is_some_and(|parent| self.may_be_another(parent))
+    }
+
+    /// Reads a node once more, behind the nodes that were known before the load.
+    fn postpone(&mut self, path: &Arc<str>) {
+        if let Some(want) = self.wants.get_mut(path) {
+            want.node = true;
+            want.is_forbidden = false;
+            if !std::mem::replace(&mut want.is_queued, true) {
+                self.postponed.push_back(path.clone());
+            }
+        }
+    }
+
     /// Wants a node as part of the load.
     fn want_load(&mut self, path: &Arc<str>) {
-        self.want(path, |want| want.checks_children = true);
+        self.want(path, |want| {
+            want.checks_children = true;
+            want.may_be_another = true;
+        });
         self.mark_load(path);
     }
 
@@ -435,9 +468,12 @@ impl Core {
         }
         let known = self.nodes.get(path).cloned();
         let is_new = known.as_ref().is_none_or(|node| node.created_by() < stat.czxid);
+        if is_new && self.comes_too_early(path) {
+            self.postpone(path);
+            return Ok(());
+        }
         if is_new {
-            // What is below it may be of the new node already.
-            self.remove_before(path, stat.czxid);
+            self.remove(path);
         }
         let is_changed = known.is_some_and(|node| {
             node.modified_by() < stat.mzxid
@@ -448,6 +484,7 @@ impl Core {
         }
         if let Some(want) = self.wants.get_mut(path) {
             want.is_forbidden = false;
+            want.may_be_another = false;
             let checks = want.checks_children || is_new;
             // If it is read once more, this reply may be older than what made that necessary.
             want.checks_children &= want.node;
@@ -472,8 +509,15 @@ impl Core {
         }
         // If there was an event since, it is read once more, and may be gone.
         if !reading.is_overtaken && self.is_followed(path)? {
-            self.listed.remove(path);
             let known = self.nodes.get(path);
+            if known.is_none() && self.comes_too_early(path) {
+                self.postpone(path);
+                return Ok(());
+            }
+            self.listed.remove(path);
+            if let Some(want) = self.wants.get_mut(path) {
+                want.may_be_another = false;
+            }
             if known.is_none_or(|known| known.is_readable()) {
                 self.put(
                     known.map_or_else(|| CachedNode::hidden(path.clone()), |known| known.without_data()),
@@ -586,18 +630,12 @@ impl Core {
 
     /// Removes a node and everything below it, from the bottom up.
     fn remove(&mut self, path: &str) {
-        self.remove_before(path, i64::MAX);
-    }
-
-    /// [Removes](Self::remove) what was created before this transaction.
-    fn remove_before(&mut self, path: &str, created: i64) {
         let mut stack = Vec::from_iter(self.nodes.get(path).cloned());
         let mut gone = Vec::new();
         while let Some(node) = stack.pop() {
             stack.extend(self.nodes.children(node.path()).cloned());
             gone.push(node);
         }
-        gone.retain(|node| node.created_by() < created);
         for node in gone.into_iter().rev() {
             self.nodes.remove(node.path());
             self.listed.remove(node.path());

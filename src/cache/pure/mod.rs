@@ -10,6 +10,10 @@
 //! Creations and deletions are told apart by the transaction that created the node (`czxid`), changes by the one that
 //! changed it last (`mzxid`). So nothing is told twice, and a node that was deleted and created again while nobody looked
 //! is told as both.
+//!
+//! What is told is a tree at any time: a node is put only below one that is known to be the one above it. After the
+//! watch is set, that is not known of a node until it is read again, or is new. So nodes that have come below it
+//! meanwhile wait until then. From then on, the events tell of its end before anything tells of what comes after it.
 
 mod core;
 mod event;

@@ -111,14 +111,11 @@ impl World {
             }
             Step::Answer => self.answer(),
             Step::Take(messages, more) => self.take((*messages).into(), (*more).into()),
-            Step::Cut if self.is_connected => {
-                self.is_connected = false;
-                self.is_watched = false;
-                self.requests.clear();
-                self.messages.clear();
-                self.core.interrupt();
-            }
+            Step::Cut if self.is_connected => self.cut(),
             Step::Connect if !self.is_connected || !self.is_watched => {
+                if self.is_connected {
+                    self.cut();
+                }
                 self.is_connected = true;
                 self.is_watched = true;
                 self.core.resume();
@@ -128,6 +125,15 @@ impl World {
             _ => {}
         }
         self.replay();
+    }
+
+    /// Ends the connection, or the use of it.
+    fn cut(&mut self) {
+        self.is_connected = false;
+        self.is_watched = false;
+        self.requests.clear();
+        self.messages.clear();
+        self.core.interrupt();
     }
 
     fn write(&mut self, path: &str, what: u8) {
@@ -227,7 +233,7 @@ impl World {
         }
     }
 
-    /// Applies the changes, each of which must fit what was told before.
+    /// Applies the changes, each of which must fit what was told before: a tree, at any time.
     fn replay(&mut self) {
         for change in self.core.take_changes() {
             match change {
@@ -240,6 +246,14 @@ impl World {
                             "told twice: {node:?}"
                         );
                     }
+                    if let Some((parent, _)) = node.path().rsplit_once('/').filter(|_| node.path() != "/r") {
+                        let parent = self.replayed.get(parent).expect("nothing is above it");
+                        let is_known = node.created_by() > 0;
+                        assert!(
+                            !is_known || parent.created_by() < node.created_by(),
+                            "{node:?} is not below {parent:?}"
+                        );
+                    }
                     assert!(self.replayed.insert(node.path().to_owned(), node).is_none());
                 }
                 Change::Changed { old, new } => {
@@ -247,7 +261,11 @@ impl World {
                     assert_eq!(old.created_by(), new.created_by(), "that is another node");
                     assert_eq!(self.replayed.insert(new.path().to_owned(), new), Some(old));
                 }
-                Change::Deleted(node) => assert_eq!(self.replayed.remove(node.path()), Some(node)),
+                Change::Deleted(node) => {
+                    let below = format!("{}/", node.path());
+                    assert!(!self.replayed.keys().any(|path| path.starts_with(&below)), "{node:?} is empty");
+                    assert_eq!(self.replayed.remove(node.path()), Some(node));
+                }
             }
         }
         assert_eq!(self.replayed.len(), self.core.nodes().len());
@@ -428,12 +446,7 @@ fn a_node_that_is_created_again_unseen_is_deleted_and_created() {
     let mut world = World::new(9, true, false);
     loaded(&mut world);
     world.step(&Step::Cut);
-    for path in ["/r/a/c", "/r/a"] {
-        world.write(path, 0);
-    }
-    for path in ["/r/a", "/r/a/c"] {
-        world.write(path, 1);
-    }
+    create_again(&mut world);
     world.step(&Step::Connect);
     let mut told = Vec::new();
     for _ in 0..20 {
@@ -455,6 +468,46 @@ fn a_node_that_is_created_again_unseen_is_deleted_and_created() {
         })
         .collect();
     assert_eq!(told, ["-/r/a/c", "-/r/a", "+/r/a", "+/r/a/c"]);
+}
+
+/// Deletes nodes, and creates them again, while nobody looks.
+fn create_again(world: &mut World) {
+    for path in ["/r/a/c", "/r/a"] {
+        world.write(path, 0);
+    }
+    for path in ["/r/a", "/r/a/c"] {
+        world.write(path, 1);
+    }
+}
+
+#[test]
+fn a_node_that_was_to_be_read_comes_below_the_new_parent() {
+    let mut world = World::new(9, true, true);
+    loaded(&mut world);
+    world.write("/r/a/c", 1);
+    for step in [Step::Take(1, 0), Step::Send, Step::Cut] {
+        world.step(&step);
+    }
+    create_again(&mut world);
+    world.settle();
+    world.assert_is_right(9, true, true);
+}
+
+#[test]
+fn a_node_of_which_the_servers_tell_first_comes_below_the_new_parent() {
+    let mut world = World::new(9, false, true);
+    loaded(&mut world);
+    world.step(&Step::Cut);
+    create_again(&mut world);
+    world.write("/r/a/c", 0);
+    world.step(&Step::Connect);
+    world.write("/r/a/c", 1);
+    // The first read is of the root, the second one of what was told of.
+    for step in [Step::Take(1, 0), Step::Send, Step::Send, Step::Answer, Step::Answer, Step::Take(2, 0)] {
+        world.step(&step);
+    }
+    world.settle();
+    world.assert_is_right(9, false, true);
 }
 
 #[test]

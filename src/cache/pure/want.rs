@@ -11,10 +11,12 @@ pub(super) struct Want {
     pub(super) names: usize,
     /// The read under way.
     pub(super) under_way: Option<Reading>,
-    /// Whether it is in the queue.
+    /// Whether it is in the queue, or postponed.
     pub(super) is_queued: bool,
     /// Whether it belongs to a load, which is complete when no want does any more.
     pub(super) is_load: bool,
+    /// Whether the node is known from before the load and was not read since: another one may have taken its place.
+    pub(super) may_be_another: bool,
     /// Whether children may be there that no event has told of.
     pub(super) checks_children: bool,
     /// Whether there are children even if the node seems to have none.

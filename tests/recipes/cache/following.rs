@@ -1,7 +1,7 @@
 //! What a cache shows, and of what it tells.
 
 use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, CacheState};
-use zk_recipes::testing::{FaultProxy, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
@@ -124,6 +124,40 @@ async fn what_happens_without_a_connection_is_told_afterwards() {
     within(cache.wait_current()).await.unwrap();
     reader.read(&mut changes);
     assert_eq!(reader.told, ["=/r/changed"]);
+}
+
+/// The connection is lost between the event of a change of the child, and the reply.
+#[tokio::test]
+async fn a_child_is_told_below_its_new_parent() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for path in ["/r", "/r/p", "/r/p/c"] {
+        create(&zookeeper, path, b"old").await;
+    }
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let mut reader = Reader::default();
+    within(cache.wait_current()).await.unwrap();
+    reader.read(&mut changes);
+    let held = proxy.intercept(Request::GetData, Fate::HoldReply);
+    zookeeper.set_data("/r/p/c", b"changed", None).await.unwrap();
+    within(held.happened()).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    drop(held);
+    within(cache.watch_state().wait_for(|state| !state.is_current())).await.unwrap();
+    for path in ["/r/p/c", "/r/p"] {
+        zookeeper.delete(path, None).await.unwrap();
+    }
+    for path in ["/r/p", "/r/p/c"] {
+        create(&zookeeper, path, b"new").await;
+    }
+    proxy.refuse_connections(false).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    reader.read(&mut changes);
+    assert_eq!(reader.told, ["-/r/p/c", "-/r/p", "+/r/p", "+/r/p/c"]);
 }
 
 #[tokio::test]
