@@ -76,6 +76,10 @@ use crate::error::Result;
 /// to forget what the client may no longer know. A node that becomes readable is noticed at the next change of it or below
 /// it.
 ///
+/// These servers do not tell which node an unreadable one is either. If another one has taken its place meanwhile, that is
+/// noticed when it is readable, and only if it was readable before: what is known below it is told as deleted and created,
+/// too. Otherwise it is told as [changed](super::Change::Changed).
+///
 /// # Ends
 /// The cache is kept up to date until all of its handles are dropped, or the client is closed or its runtime shut down.
 /// [`Changes`] and receivers of the state do not keep it alive. Its watch is removed then.

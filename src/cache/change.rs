@@ -14,7 +14,8 @@ pub enum Change {
     Created(Arc<CachedNode>),
     /// The data of the node was changed, or the client may read the node now, or may no longer.
     Changed {
-        /// The node before. Changes in between may have been skipped.
+        /// The node before. Changes in between may have been skipped. Of one that was
+        /// [unreadable](CachedNode::is_readable), the transactions may be 0.
         old: Arc<CachedNode>,
         /// The node after.
         new: Arc<CachedNode>,

@@ -61,6 +61,11 @@ impl CachedNode {
         }
     }
 
+    /// Whether the servers have told no more of it than that it is there.
+    pub(super) fn is_unknown(&self) -> bool {
+        !self.is_readable && self.created == 0
+    }
+
     /// The same node, which may not be read any more.
     pub(super) fn without_data(&self) -> Self {
         Self { data: None, is_readable: false, ..self.clone() }

@@ -467,7 +467,8 @@ impl Core {
             return Ok(());
         }
         let known = self.nodes.get(path).cloned();
-        let is_new = known.as_ref().is_none_or(|node| node.created_by() < stat.czxid);
+        let is_new = known.as_ref().is_none_or(|node| !node.is_unknown() && node.created_by() < stat.czxid);
+        let is_readable_now = is_readable && known.as_ref().is_some_and(|node| !node.is_readable());
         if is_new && self.comes_too_early(path) {
             self.postpone(path);
             return Ok(());
@@ -485,7 +486,7 @@ impl Core {
         if let Some(want) = self.wants.get_mut(path) {
             want.is_forbidden = false;
             want.may_be_another = false;
-            let checks = want.checks_children || is_new;
+            let checks = want.checks_children || is_new || is_readable_now;
             // If it is read once more, this reply may be older than what made that necessary.
             want.checks_children &= want.node;
             want.names = stat.num_children.try_into().unwrap_or_default();

@@ -258,7 +258,11 @@ impl World {
                 }
                 Change::Changed { old, new } => {
                     assert_ne!(old, new);
-                    assert_eq!(old.created_by(), new.created_by(), "that is another node");
+                    if old.is_unknown() {
+                        self.created.insert(new.path().to_owned(), new.created_by());
+                    } else {
+                        assert_eq!(old.created_by(), new.created_by(), "that is another node");
+                    }
                     assert_eq!(self.replayed.insert(new.path().to_owned(), new), Some(old));
                 }
                 Change::Deleted(node) => {
@@ -468,6 +472,28 @@ fn a_node_that_is_created_again_unseen_is_deleted_and_created() {
         })
         .collect();
     assert_eq!(told, ["-/r/a/c", "-/r/a", "+/r/a", "+/r/a/c"]);
+}
+
+#[test]
+fn a_node_that_becomes_readable_is_told_as_changed() {
+    for (with_data, hides_stats) in [(true, true), (true, false), (false, true)] {
+        let mut world = World { hides_stats, ..World::new(9, with_data, true) };
+        for path in ["/r", "/r/a", "/r/a/c"] {
+            world.write(path, 1);
+        }
+        world.nodes.get_mut("/r/a").unwrap().is_forbidden = true;
+        world.settle();
+        let node = world.core.nodes().get("/r/a").unwrap();
+        assert_eq!((node.is_readable(), node.is_unknown()), (false, hides_stats));
+        world.nodes.get_mut("/r/a").unwrap().is_forbidden = false;
+        world.write("/r/a", 1);
+        // A node that is told of again would fail this world.
+        let created = world.replayed.len();
+        world.created.insert("/r/a".to_owned(), i64::MAX);
+        world.settle();
+        assert_eq!(world.replayed.len(), created + 1, "its child is found");
+        world.assert_is_right(9, with_data, true);
+    }
 }
 
 /// Deletes nodes, and creates them again, while nobody looks.

@@ -78,6 +78,43 @@ async fn one_shot_watches_of_the_session_end_no_cache_in_memory() {
     one_shot_watches_end_no_cache(&client, &zookeeper).await;
 }
 
+/// Lets a node become readable, of which some servers have told nothing before.
+async fn a_node_that_becomes_readable_is_changed(client: &Client, zookeeper: &zk::Client) {
+    create(zookeeper, "/r", b"").await;
+    create(zookeeper, "/r/a", b"1").await;
+    create(zookeeper, "/r/a/b", b"1").await;
+    let permit = async |permissions| {
+        let acl = [zk::Acl::new(permissions, zk::AuthId::anyone())];
+        zookeeper.set_acl("/r/a", &acl, None).await.unwrap();
+    };
+    permit(zk::Permission::ADMIN | zk::Permission::WRITE).await;
+    let cache = Cache::new(client, "/r", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let mut reader = Reader::default();
+    let snapshot = within(cache.wait_current()).await.unwrap();
+    assert_eq!(snapshot.unreadable().collect::<Vec<_>>(), ["/r/a"]);
+    reader.read(&mut changes);
+    permit(zk::Permission::ALL).await;
+    zookeeper.set_data("/r/a", b"2", None).await.unwrap();
+    shows(&cache, "/r/a", Some(b"2")).await;
+    shows(&cache, "/r/a/b", Some(b"1")).await;
+    reader.read(&mut changes);
+    assert_eq!(reader.told, ["=/r/a", "+/r/a/b"]);
+}
+
+#[tokio::test]
+async fn a_node_that_becomes_readable_is_changed_on_these_servers() {
+    let server = empty_server().await;
+    a_node_that_becomes_readable_is_changed(&connect(&server).await, &bystander(&server).await).await;
+}
+
+#[tokio::test]
+async fn a_node_that_becomes_readable_is_changed_on_3_9() {
+    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
+    let server = TestingServer::builder().class_path(peers.class_path).start().await.unwrap();
+    a_node_that_becomes_readable_is_changed(&connect(&server).await, &bystander(&server).await).await;
+}
+
 /// A watch that a cache leaves behind, or takes away, is one that others wait for.
 #[tokio::test]
 async fn a_cache_that_ends_takes_no_other_watch_along() {
