@@ -23,19 +23,22 @@ pub(super) fn write(payload: Value, class: Option<&str>) -> Value {
 
 /// Reads a payload with or without a class. Java writes the class of an object among its fields, none for text, booleans,
 /// `int` and `double`, and all else as a list of the class and the value: `["java.lang.Long",5]`.
+///
+/// A type that needs the class, as an enum that serde tags by it, gets it.
 pub(super) fn read<T: DeserializeOwned>(payload: Value) -> Result<Option<T>, serde_json::Error> {
-    let payload = match payload {
-        Value::Null => return Ok(None),
-        Value::Object(mut fields) => {
-            fields.remove(CLASS);
-            Value::Object(fields)
-        }
-        payload => payload,
-    };
-    let (first, second) = match payload.as_array().map(Vec::as_slice) {
-        Some([Value::String(class), value]) if is_qualified(class) => (value, Some(&payload)),
-        // The class may be in no package; or it is a list of two, which Java has not written.
-        Some([Value::String(_), value]) => (&payload, Some(value)),
+    let without_class = payload.as_object().filter(|fields| fields.contains_key(CLASS)).map(|fields| {
+        let fields = fields.iter().filter(|(key, _)| *key != CLASS);
+        Value::Object(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
+    });
+    let (first, second) = match (&payload, &without_class) {
+        (Value::Null, _) => return Ok(None),
+        (_, Some(without_class)) => (without_class, Some(&payload)),
+        (Value::Array(items), None) => match &items[..] {
+            [Value::String(class), value] if is_qualified(class) => (value, Some(&payload)),
+            // The class may be in no package; or it is a list of two, which Java has not written.
+            [Value::String(_), value] => (&payload, Some(value)),
+            _ => (&payload, None),
+        },
         _ => (&payload, None),
     };
     let read = T::deserialize(first).or_else(|error| {
@@ -73,6 +76,20 @@ mod tests {
     #[test]
     fn a_class_in_no_package_is_read() {
         assert_eq!(reads(json!(["Color", "RED"])), Some("RED".to_owned()));
+    }
+
+    #[test]
+    fn a_type_that_needs_the_class_gets_it() {
+        #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(tag = "@class")]
+        enum Details {
+            #[serde(rename = "com.acme.Http")]
+            Http { path: String },
+        }
+        let payload = json!({"@class": "com.acme.Http", "path": "/"});
+        assert_eq!(reads(payload.clone()), Some(Details::Http { path: "/".to_owned() }));
+        assert_eq!(write(payload.clone(), Some("com.acme.Other")), payload);
+        assert!(read::<Details>(json!({"@class": "com.acme.Grpc"})).is_err());
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use zk_recipes::Error;
-use zk_recipes::discovery::{ServiceInstance, ServiceType, UriSpec};
+use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance, ServiceType, UriSpec};
 use zk_recipes::testing::kill_session;
 
 use super::{ids, json, orders, services};
@@ -62,6 +63,26 @@ async fn the_node_is_in_the_format_of_curator() {
     assert!(!registration.instance().enabled);
     assert_eq!(json(&zookeeper, "/services/orders/a").await["enabled"], false);
     assert!(!within(services(&client).instance("orders", "a")).await.unwrap().unwrap().enabled);
+}
+
+#[tokio::test]
+async fn a_payload_that_names_its_own_class_is_found() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(tag = "@class")]
+    enum Details {
+        #[serde(rename = "com.acme.Http")]
+        Http { path: String },
+    }
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let services = ServiceDiscovery::new(&client, "/services").unwrap();
+    let details = Details::Http { path: "/orders".to_owned() };
+    let instance = ServiceInstance::new("orders").id("a").payload(details.clone());
+    let registration = within(services.register(instance)).await.unwrap();
+    assert_eq!(json(&zookeeper, "/services/orders/a").await["payload"]["@class"], "com.acme.Http");
+    let found = within(services.instance("orders", "a")).await.unwrap().unwrap();
+    assert_eq!(found.payload, Some(details));
+    drop(registration);
 }
 
 #[tokio::test]
