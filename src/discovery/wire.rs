@@ -11,7 +11,7 @@ use super::time::{millis, time};
 use super::uri_spec::UriSpec;
 
 /// All fields may be absent, which says the same as `null`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
     name: Option<String>,
@@ -60,9 +60,7 @@ pub(super) fn read<T: DeserializeOwned>(
     name: &str,
     id: &str,
 ) -> Result<ServiceInstance<T>, serde_json::Error> {
-    // Of two fields of one name, the last one counts.
-    let fields: Map<String, Value> = serde_json::from_slice(data)?;
-    let wire: Wire = serde_json::from_value(fields.into())?;
+    let wire = fields(data)?;
     Ok(ServiceInstance {
         name: wire.name.unwrap_or_else(|| name.to_owned()),
         id: wire.id.unwrap_or_else(|| id.to_owned()),
@@ -77,15 +75,25 @@ pub(super) fn read<T: DeserializeOwned>(
     })
 }
 
-/// Whether both describe the same instance, no matter when it was described.
+fn fields(data: &[u8]) -> Result<Wire, serde_json::Error> {
+    // Of two fields of one name, the last one counts.
+    let fields: Map<String, Value> = serde_json::from_slice(data)?;
+    serde_json::from_value(fields.into())
+}
+
+/// Whether both describe the same instance, no matter when it was described. They are those of one node, so what is absent
+/// is the same in both.
 pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let read = |data| {
-        let mut fields: Map<String, Value> =
-            serde_json::from_slice(&plain(data, &mut Room::default()).ok()?).ok()?;
-        fields.remove("registrationTimeUTC");
-        Some(fields)
+    let described = |data| {
+        let wire = fields(&plain(data, &mut Room::default()).ok()?).ok()?;
+        Some(Wire {
+            registration_time: None,
+            service_type: Some(wire.service_type.unwrap_or_default()),
+            enabled: Some(wire.enabled.unwrap_or(true)),
+            ..wire
+        })
     };
-    read(one).is_some_and(|one| read(other) == Some(one))
+    described(one).is_some_and(|one| described(other) == Some(one))
 }
 
 /// Reads a number, which Java's libraries also take from text.
@@ -179,5 +187,12 @@ mod tests {
         assert!(is_same(one, other) && is_same(&crate::client::compressed(one), other));
         assert!(!is_same(one, br#"{"id":"a","port":2,"registrationTimeUTC":1}"#));
         assert!(!is_same(b"a", b"a") && !is_same(b"", one));
+        // What Curator writes by default, and without: its `JsonInstanceSerializer` can write `enabled`.
+        let all =
+            br#"{"id":"a","port":1,"sslPort":null,"payload":null,"serviceType":"DYNAMIC","enabled":true}"#;
+        assert!(is_same(one, all) && is_same(all, one));
+        for other in [r#""enabled":false"#, r#""serviceType":"STATIC""#, r#""payload":{}"#, r#""name":"a""#] {
+            assert!(!is_same(one, format!(r#"{{"id":"a","port":1,{other}}}"#).as_bytes()), "{other}");
+        }
     }
 }

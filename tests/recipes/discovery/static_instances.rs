@@ -94,6 +94,23 @@ async fn an_instance_that_is_described_the_same_is_taken_over() {
     assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
 }
 
+/// Curator can write `enabled` if it is true, too, and other writers leave out what is null.
+#[tokio::test]
+async fn what_is_absent_or_written_out_is_described_the_same() {
+    for more in [r#""sslPort":null,"uriSpec":null,"enabled":true"#, r#""more":1"#] {
+        let server = empty_server().await;
+        let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+        let left_behind = format!(
+            r#"{{"name":"orders","id":"a","address":"10.0.0.7","port":1,"serviceType":"STATIC",{more},
+            "payload":{{"@class":"com.acme.Weight","weight":3}},"registrationTimeUTC":5}}"#
+        );
+        create(&zookeeper, &[("a", &left_behind)]).await;
+        let registration = register(&client, 1).await;
+        assert_eq!(found(&zookeeper).await, (1, 0));
+        drop(registration);
+    }
+}
+
 #[tokio::test]
 async fn two_that_are_described_the_same_do_not_fight() {
     let server = empty_server().await;
