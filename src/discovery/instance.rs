@@ -169,6 +169,8 @@ impl<T> ServiceInstance<T> {
             "ssl-port" => self.ssl_port.map(|port| port.to_string()),
             "registration-time-utc" => Some(millis(self.registration_time).to_string()),
             "service-type" => Some(self.service_type.name().to_lowercase()),
+            "[" => Some("{".to_owned()),
+            "]" => Some("}".to_owned()),
             _ => None,
         }
     }
@@ -222,6 +224,7 @@ mod tests {
         let instance = ServiceInstance::<()>::new("orders").id("7").ssl_port(443);
         let all = "{scheme} {name} {id} [{address}] [{port}] {ssl-port} {service-type} [{other}]";
         assert_eq!(uri(&instance, all), "https orders 7 [] [] 443 dynamic []");
+        assert_eq!(uri(&instance, "/{[}id{]}/{id}"), "/{id}/7");
         let other = ServiceInstance { registration_time: UNIX_EPOCH, ..instance };
         let other = other.service_type(ServiceType::DynamicSequential);
         assert_eq!(uri(&other, "{registration-time-utc} {service-type}"), "0 dynamic_sequential");

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// A template for the URIs of an instance, such as `{scheme}://{address}:{port}/orders`.
 ///
 /// The variables are `scheme` (`https` if there is a port for TLS, else `http`), `name`, `id`, `address`, `port`,
-/// `ssl-port`, `registration-time-utc` (in ms) and `service-type`. A variable without a value is left out, and so is one
-/// that is not known.
+/// `ssl-port`, `registration-time-utc` (in ms) and `service-type`; `[` and `]` are braces, so that `{[}id{]}` becomes
+/// `{id}`. A variable without a value is left out, and so is one that is not known.
 ///
 /// ```
 /// use zk_recipes::discovery::{ServiceInstance, UriSpec};
