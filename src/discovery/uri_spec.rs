@@ -1,6 +1,6 @@
 //! How the URIs of an instance are built.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A template for the URIs of an instance, such as `{scheme}://{address}:{port}/orders`.
 ///
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Source: Curator's `UriSpec`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct UriSpec {
+    #[serde(default, deserialize_with = "or_default")]
     parts: Vec<Part>,
 }
 
@@ -26,8 +27,13 @@ pub struct UriSpec {
 struct Part {
     value: String,
     /// Whether the value is the name of a variable.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     variable: bool,
+}
+
+/// Reads a field that may be null.
+fn or_default<'a, D: Deserializer<'a>, T: Default + Deserialize<'a>>(field: D) -> Result<T, D::Error> {
+    Option::deserialize(field).map(Option::unwrap_or_default)
 }
 
 impl UriSpec {
@@ -80,6 +86,17 @@ mod tests {
         assert_eq!(json["parts"].as_array().unwrap(), &expected);
         assert_eq!(serde_json::from_value::<UriSpec>(json).unwrap(), spec);
         assert_eq!(UriSpec::new(""), UriSpec::default());
+    }
+
+    #[test]
+    fn what_is_absent_is_empty_or_no_variable() {
+        let read = |json| serde_json::from_str::<UriSpec>(json).unwrap();
+        for none in ["{}", r#"{"parts":null}"#, r#"{"parts":[]}"#] {
+            assert_eq!(read(none), UriSpec::default());
+        }
+        for text in [r#"{"parts":[{"value":"a"}]}"#, r#"{"parts":[{"value":"a","variable":null}]}"#] {
+            assert_eq!(read(text), UriSpec::new("a"));
+        }
     }
 
     #[test]

@@ -14,8 +14,11 @@ use super::uri_spec::UriSpec;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
+    #[serde(default, deserialize_with = "text")]
     name: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     address: Option<String>,
     #[serde(default, deserialize_with = "number")]
     port: Option<i64>,
@@ -28,7 +31,7 @@ struct Wire {
     service_type: Option<ServiceType>,
     uri_spec: Option<UriSpec>,
     /// Before version 5, Curator does not write it and refuses to read it. So it is only written if it is false.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "truth")]
     enabled: Option<bool>,
 }
 
@@ -76,13 +79,12 @@ pub(super) fn read<T: DeserializeOwned>(
 }
 
 fn fields(data: &[u8]) -> Result<Wire, serde_json::Error> {
-    // Of two fields of one name, the last one counts.
-    let fields: Map<String, Value> = serde_json::from_slice(data)?;
+    // Of two fields of one name, the last one counts. What is behind them does not, as in Java.
+    let fields = Map::<String, Value>::deserialize(&mut serde_json::Deserializer::from_slice(data))?;
     serde_json::from_value(fields.into())
 }
 
-/// Whether both describe the same instance, no matter when it was described. They are those of one node, so what is absent
-/// is the same in both.
+/// Whether both describe the same instance, no matter when it was described, and which fields are written out.
 pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
     let described = |data| {
         let wire = fields(&plain(data, &mut Room::default()).ok()?).ok()?;
@@ -96,8 +98,26 @@ pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
     described(one).is_some_and(|one| described(other) == Some(one))
 }
 
-/// Reads a number, which Java's libraries also take from text.
+/// Reads a number, which Java's libraries also take from text, and without its fraction.
 fn number<'a, D: Deserializer<'a>>(field: D) -> Result<Option<i64>, D::Error> {
+    match Value::deserialize(field)? {
+        Value::String(text) if text.trim().is_empty() => Ok(None),
+        Value::String(text) => text.trim().parse().map(Some).map_err(D::Error::custom),
+        Value::Number(number) if number.is_f64() => Ok(number.as_f64().map(|number| number as i64)),
+        value => Option::deserialize(value).map_err(D::Error::custom),
+    }
+}
+
+/// Reads text, which Java's libraries also take from numbers and truth values.
+fn text<'a, D: Deserializer<'a>>(field: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(field)? {
+        value @ (Value::Number(_) | Value::Bool(_)) => Ok(Some(value.to_string())),
+        value => Option::deserialize(value).map_err(D::Error::custom),
+    }
+}
+
+/// Reads a truth value, which Java's libraries also take from text.
+fn truth<'a, D: Deserializer<'a>>(field: D) -> Result<Option<bool>, D::Error> {
     match Value::deserialize(field)? {
         Value::String(text) => text.trim().parse().map(Some).map_err(D::Error::custom),
         value => Option::deserialize(value).map_err(D::Error::custom),
@@ -164,13 +184,26 @@ mod tests {
         let read = |json: &str| read::<()>(json.as_bytes(), "orders", "a").unwrap();
         assert_eq!(read(r#"{"port":"8080","sslPort":" 8443 "}"#).ssl_port, Some(8443));
         assert_eq!(read(r#"{"port":"8080"}"#).port, Some(8080));
-        for no_port in ["-1", "65536", "null"] {
+        assert_eq!(read(r#"{"port":8080.9}"#).port, Some(8080));
+        for no_port in ["-1", "65536", "null", "\"\"", "\" \"", "1e300"] {
             assert_eq!(read(&format!(r#"{{"port":{no_port}}}"#)).port, None);
         }
         let time = read(r#"{"registrationTimeUTC":-5}"#).registration_time;
         assert_eq!(millis(time), -5);
         for extreme in [i64::MIN, i64::MAX] {
             read(&format!(r#"{{"registrationTimeUTC":{extreme}}}"#));
+        }
+    }
+
+    #[test]
+    fn what_java_takes_for_something_else_is_read() {
+        let read = |json: &str| read::<()>(json.as_bytes(), "orders", "a").unwrap();
+        let instance = read(r#"{"name":true,"id":7,"address":5,"enabled":"false"} more"#);
+        assert_eq!((instance.name.as_str(), instance.id.as_str()), ("true", "7"));
+        assert_eq!((instance.address.as_deref(), instance.enabled), (Some("5"), false));
+        assert!(read(r#"{"address":null,"enabled":null}"#).enabled);
+        for none in [r#"{"id":[]}"#, r#"{"enabled":"x"}"#, r#"{"enabled":{}}"#, r#"more {}"#] {
+            assert!(super::read::<()>(none.as_bytes(), "orders", "a").is_err(), "{none}");
         }
     }
 

@@ -89,11 +89,16 @@ async fn what_java_reads_is_read() {
         ("b", r#"{"registrationTimeUTC":-5}"#),
         ("c", r#"{"port":-1}"#),
         ("d", r#"{"name":"o","name":"orders","id":"d"}"#),
+        ("e", r#"{"port":"","uriSpec":{}}"#),
+        ("f", r#"{"port":8080.0,"uriSpec":{"parts":[{"value":"a","variable":null}]}}"#),
+        ("g", r#"{"address":5,"enabled":"true"} more"#),
     ];
     create(&zookeeper, &nodes).await;
     let found = within(services(&client).instances("orders")).await.unwrap();
     assert_eq!(found.unreadable(), []);
-    assert_eq!((found.len(), found[0].port, found[2].port, &*found[3].name), (4, Some(8080), None, "orders"));
+    let ports: Vec<_> = found.iter().map(|instance| instance.port).collect();
+    assert_eq!(ports, [Some(8080), None, None, None, None, Some(8080), None]);
+    assert_eq!((&*found[3].name, found[6].address.as_deref()), ("orders", Some("5")));
 }
 
 #[tokio::test]
