@@ -1,7 +1,7 @@
 //! The core against a model of servers: random writes, replies and events in the order of the connection, cuts, watches
 //! that end silently, and permissions that change.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -56,6 +56,8 @@ struct World {
     requests: VecDeque<Vec<Op>>,
     messages: VecDeque<Message>,
     core: Core,
+    /// The paths of nodes that were deleted.
+    deleted: HashSet<String>,
     /// The changes, replayed.
     replayed: HashMap<String, Arc<CachedNode>>,
     /// The latest node of each path that was told of.
@@ -90,6 +92,7 @@ impl World {
             requests: VecDeque::new(),
             messages: VecDeque::new(),
             core: Core::new(rules(depth, with_data)),
+            deleted: HashSet::new(),
             replayed: HashMap::new(),
             created: HashMap::new(),
         }
@@ -145,6 +148,7 @@ impl World {
         let kind = match self.nodes.get_mut(path) {
             Some(_) if what.is_multiple_of(3) && !has_children => {
                 self.nodes.remove(path);
+                self.deleted.insert(path.to_owned());
                 Kind::Deleted
             }
             Some(node) => {
@@ -268,6 +272,9 @@ impl World {
                 Change::Deleted(node) => {
                     let below = format!("{}/", node.path());
                     assert!(!self.replayed.keys().any(|path| path.starts_with(&below)), "{node:?} is empty");
+                    let there = self.nodes.get(node.path()).map(|there| there.stat.czxid);
+                    assert!(there != Some(node.created_by()) || self.hides_stats, "{node:?} is there");
+                    assert!(self.deleted.contains(node.path()), "{node:?} was never deleted");
                     assert_eq!(self.replayed.remove(node.path()), Some(node));
                 }
             }
