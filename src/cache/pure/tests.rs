@@ -30,6 +30,10 @@ enum Message {
 enum Step {
     /// A client of the servers does something to one of the paths.
     Write(u8, u8),
+    /// A node with children, and those, are deleted and created again.
+    CreateAgain,
+    /// Of two nodes, the first one gets the data of the second one, which loses them.
+    Exchange(u8, u8),
     /// One of the paths cannot be read, or can be again.
     Permit(u8, bool),
     /// The client sends the next request.
@@ -101,6 +105,8 @@ impl World {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Write(path, what) => self.write(PATHS[usize::from(*path) % PATHS.len()], *what),
+            Step::CreateAgain => create_again(self),
+            Step::Exchange(one, other) => self.exchange([one, other].map(|at| usize::from(*at))),
             Step::Permit(path, is_forbidden) => {
                 if let Some(node) = self.nodes.get_mut(PATHS[usize::from(*path) % PATHS.len()]) {
                     node.is_forbidden = *is_forbidden;
@@ -176,6 +182,16 @@ impl World {
         }
         if self.is_watched {
             self.messages.push_back(Message::Event(kind, path.to_owned(), zxid));
+        }
+    }
+
+    /// Exchanges data in one transaction.
+    fn exchange(&mut self, at: [usize; 2]) {
+        let [one, other] = at.map(|at| PATHS[at % PATHS.len()]);
+        let length = |path| self.nodes.get(path).map(|node: &Node| node.data.len());
+        if let (Some(0), Some(length @ 1..)) = (length(one), length(other)) {
+            self.write(one, [1, 1, 2, 8, 4][length]);
+            self.write(other, 5);
         }
     }
 
@@ -350,7 +366,7 @@ fn is_held(path: &str, depth: usize) -> bool {
 fn most_held(steps: &[Step], depth: usize) -> (usize, usize) {
     let mut servers = World::new(depth, true, true);
     let held = steps.iter().map(|step| {
-        if let Step::Write(..) = step {
+        if let Step::Write(..) | Step::CreateAgain = step {
             servers.step(step);
         }
         servers.held(depth)
@@ -378,6 +394,7 @@ fn stat_of(zxid: i64) -> zk::Stat {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (any::<u8>(), any::<u8>()).prop_map(|(path, what)| Step::Write(path, what)),
+        1 => Just(Step::CreateAgain),
         1 => (any::<u8>(), any::<bool>()).prop_map(|(path, is_forbidden)| Step::Permit(path, is_forbidden)),
         6 => Just(Step::Send),
         6 => Just(Step::Answer),
@@ -413,6 +430,31 @@ proptest! {
         }
         world.settle();
         world.assert_is_right(depth, with_data, cuts_last);
+    }
+}
+
+/// What does not change how much the servers have.
+fn exchange() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (any::<u8>(), any::<u8>()).prop_map(|(one, other)| Step::Exchange(one, other)),
+        4 => Just(Step::Send),
+        4 => Just(Step::Answer),
+        4 => (0..4_u8, 0..4_u8).prop_map(|(messages, more)| Step::Take(messages, more)),
+        1 => Just(Step::Cut),
+        2 => Just(Step::Connect),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_cache_at_its_limits_goes_on(steps in prop::collection::vec(exchange(), 0..100)) {
+        let nodes = PATHS.iter().enumerate().map(|(at, path)| ((*path).to_owned(), if at < 3 { 4 } else { 5 }));
+        let mut world = full(nodes);
+        for step in &steps {
+            world.step(step);
+        }
+        world.settle();
+        world.assert_is_right(9, true, true);
     }
 }
 
@@ -505,10 +547,12 @@ fn a_node_that_becomes_readable_is_told_as_changed() {
 
 /// Deletes nodes, and creates them again, while nobody looks.
 fn create_again(world: &mut World) {
-    for path in ["/r/a/c", "/r/a"] {
+    let is_below = |path: &String| path.starts_with("/r/a/");
+    let below: Vec<String> = world.nodes.keys().filter(|path| is_below(path)).cloned().collect();
+    for path in below.iter().map(String::as_str).rev().chain(["/r/a"]) {
         world.write(path, 0);
     }
-    for path in ["/r/a", "/r/a/c"] {
+    for path in ["/r/a"].into_iter().chain(below.iter().map(String::as_str)) {
         world.write(path, 1);
     }
 }
