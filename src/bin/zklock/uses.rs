@@ -110,7 +110,7 @@ fn kind<'a>(path: &str, node: &Node, children: &[(&'a str, &Node)]) -> Option<(K
         return Some((Kind::Service(owned(&instances)), instances));
     }
     let mut members = names_of(&|_, child| is_ephemeral(child));
-    let is_ready = children.iter().any(|(name, child)| *name == "ready" && !is_ephemeral(child));
+    let is_ready = children.iter().any(|(name, child)| *name == "ready" && is_default(child));
     // Curator's members are called by UUIDs, ours by one and the marker.
     let is_member =
         |name: &&str| Uuid::parse_str(name).is_ok() || name.starts_with("_c_") && name.contains("-member-");
@@ -163,7 +163,12 @@ fn is_ephemeral(node: &Node) -> bool {
 
 /// Whether the parent is a TTL node. The servers do not tell, but Curator and this library touch a child of this name.
 fn is_touched(name: &str, node: &Node) -> bool {
-    name == "touch" && !is_ephemeral(node) && node.data.as_deref().is_some_and(is_default_data)
+    name == "touch" && is_default(node)
+}
+
+/// Whether it is a lasting node whose data no user has given.
+fn is_default(node: &Node) -> bool {
+    !is_ephemeral(node) && node.data.as_deref().is_some_and(is_default_data)
 }
 
 /// Whether it is an instance of this service, in the format of Curator.
@@ -233,7 +238,7 @@ mod tests {
             ("/barrier-of-curator", node(0, b"10.0.0.7")),
             ("/both", node(0, b"")),
             ("/both/member", node(7, b"")),
-            ("/both/ready", node(0, b"")),
+            ("/both/ready", node(0, ADDRESS)),
             ("/count", node(0, &17_i32.to_be_bytes())),
             ("/double", node(0, b"")),
             ("/double-of-curator", node(0, b"")),
@@ -244,6 +249,8 @@ mod tests {
             ("/group/a", node(7, ADDRESS)),
             ("/group/b", node(8, b"")),
             ("/number", node(0, &(-5_i64).to_be_bytes())),
+            ("/plain", node(0, b"")),
+            ("/plain/ready", node(0, b"yes")),
             ("/services", node(0, b"")),
             ("/services/other", node(0, b"")),
             ("/services/other/1", node(0, instance)),
@@ -260,11 +267,13 @@ mod tests {
             ("/barrier", Kind::Barrier),
             ("/barrier-of-curator", Kind::Barrier),
             ("/both", Kind::Group(names(&["member"]))),
+            ("/both/ready", Kind::Barrier),
             ("/count", Kind::Number(17)),
             ("/double", Kind::DoubleBarrier(names(&[MEMBER]))),
             ("/double-of-curator", Kind::DoubleBarrier(Vec::new())),
             ("/group", Kind::Group(names(&["a", "b"]))),
             ("/number", Kind::Number(-5)),
+            ("/plain/ready", Kind::Value),
             ("/services/other/1", Kind::Value),
             ("/services/web", Kind::Service(names(&["1"]))),
             ("/text", Kind::Value),
