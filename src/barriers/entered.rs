@@ -1,7 +1,7 @@
 //! A member of a double barrier that has entered.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -10,6 +10,7 @@ use zookeeper_client::{self as zk, EventType};
 
 use super::leaving::Leaving;
 use super::member::Member;
+use super::round::Round;
 use super::site::Site;
 use crate::client::{Client, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
@@ -22,6 +23,8 @@ pub struct Entered {
     /// `None` once it leaves.
     member: Option<Member>,
     node_path: String,
+    /// Set by a look right after it has entered.
+    round: Arc<OnceLock<Round>>,
     loss: watch::Receiver<Option<LossReason>>,
     /// Whether the end of the node is no loss.
     leaves: Arc<AtomicBool>,
@@ -31,19 +34,26 @@ impl Entered {
     pub(super) fn new(site: &Site, mut member: Member) -> Self {
         let (sender, loss) = watch::channel(None);
         let leaves = Arc::new(AtomicBool::new(false));
-        let client = site.client.detached();
+        let round = Arc::new(OnceLock::new());
+        let (client, ready, known) = (site.client.detached(), site.ready.clone(), round.clone());
+        let came = member.node.czxid().unwrap_or(i64::MAX);
         let node = &mut member.node;
         let (session, path) = (node.session().clone(), node.path());
         let watcher = node.take_watch().map(|watch| watch.watcher);
         let (node_path, is_leaving) = (path.clone(), leaves.clone());
         site.client.spawn(async move {
+            if let Ok(Some(ready)) = session.stat(&ready).await
+                && Round::of(&ready).includes(came)
+            {
+                let _ = known.set(Round::of(&ready));
+            }
             let reason = lost(&client, &session, &path, watcher).await;
             if !is_leaving.load(Ordering::SeqCst) {
                 tracing::warn!(node = path, %reason, "a member of a barrier is lost");
                 sender.send_replace(Some(reason));
             }
         });
-        Self { site: site.clone(), member: Some(member), node_path, loss, leaves }
+        Self { site: site.clone(), member: Some(member), node_path, round, loss, leaves }
     }
 
     /// Waits until this member is lost, and returns how: its session has ended, or its node was deleted. The others do not
@@ -109,7 +119,7 @@ impl Entered {
         self.leaves.store(true, Ordering::SeqCst);
         let client = self.site.client.clone();
         let session = member.node.session().clone();
-        let mut leaving = Leaving::new(&self.site, member);
+        let mut leaving = Leaving::new(&self.site, member, self.round.get().copied());
         let left = async {
             if !leaving.leave().await? {
                 let reason = if session.is_over() { LossReason::Expired } else { LossReason::Deleted };
@@ -126,7 +136,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let Some(member) = self.member.take() else { return };
         self.leaves.store(true, Ordering::SeqCst);
-        drop(Leaving::new(&self.site, member));
+        drop(Leaving::new(&self.site, member, None));
     }
 }
 

@@ -1,10 +1,11 @@
 //! The steps by which a member leaves a double barrier.
 
-use futures_util::future::{join, join3};
+use futures_util::future::join;
 use zookeeper_client::{self as zk, EventType};
 
-use super::decision::{is_admitted, members_in_order};
+use super::decision::members_in_order;
 use super::member::Member;
+use super::round::Round;
 use super::site::Site;
 use crate::client::{Failures, Session, Watcher};
 use crate::error::Result;
@@ -17,16 +18,6 @@ pub(super) struct Leaving {
     is_tidy: bool,
 }
 
-/// The round that the member belongs to.
-struct Round {
-    /// The czxid of `ready`; `None` if someone has deleted it early.
-    ready: Option<i64>,
-    /// The transaction that has written `ready` last. The members of this round have come before it.
-    opened: i64,
-    /// If someone has deleted `ready` early, the members that were there beside this one.
-    beside: Vec<String>,
-}
-
 /// What is to happen before it looks again.
 struct Next {
     /// A member of this round leaves.
@@ -35,45 +26,38 @@ struct Next {
     ready: Watcher,
 }
 
-impl Round {
-    fn of(ready: &zk::Stat) -> Self {
-        Self { ready: Some(ready.czxid), opened: ready.mzxid, beside: Vec::new() }
-    }
-
-    fn includes(&self, name: &str, came: i64) -> bool {
-        is_admitted(came, self.opened) || self.beside.iter().any(|beside| beside == name)
-    }
-}
-
 impl Leaving {
-    pub(super) fn new(site: &Site, member: Member) -> Self {
-        let round = Round { ready: None, opened: i64::MIN, beside: Vec::new() };
+    /// Prepares the leave of a member, whose round is known if it has looked since it has entered.
+    pub(super) fn new(site: &Site, member: Member, round: Option<Round>) -> Self {
+        let came = member.node.czxid().unwrap_or_default();
+        let round = round.unwrap_or_else(|| Round::before(came));
         Self { site: site.detached(), member: Some(member), round, is_tidy: false }
     }
 
     /// Deletes the node of this member, and finds out which members are of the same round. Returns false if it was gone.
     pub(super) async fn leave(&mut self) -> Result<bool> {
         let Some(member) = self.member.take() else { return Ok(false) };
-        let Site { client, path, ready, .. } = &self.site;
+        let Site { client, ready, .. } = &self.site;
         let session = member.node.session().clone();
-        let came = member.node.czxid().unwrap_or_default();
         client.ready(&session).await;
         // Looked at before the delete, while this member is part of the round.
-        let (seen, children, left) = join3(session.stat(ready), session.list(path), member.remove()).await;
+        let (seen, left) = join(session.stat(ready), member.remove()).await;
         if !left? {
             return Ok(false);
         }
-        self.round = match (seen, children) {
-            (Ok(Some(ready)), _) => Round::of(&ready),
-            (Ok(None), Ok(children)) => Round { ready: None, opened: i64::MIN, beside: children },
-            _ => {
+        match seen {
+            Ok(Some(ready)) => self.round = Round::of(&ready),
+            // Someone has deleted it early.
+            Ok(None) => {}
+            Err(_) => {
                 let looking =
                     client.request("look for", ready, |session| async move { session.stat(ready).await });
-                // If it is gone by now, all members may have left, and those of the next round have come.
-                let gone = Round { ready: None, opened: came, beside: Vec::new() };
-                looking.await?.as_ref().map_or(gone, Round::of)
+                // All members may have left by now, and those of the next round have come.
+                if let Some(ready) = looking.await?.filter(|ready| self.round.may_go_on_with(ready)) {
+                    self.round = Round::of(&ready);
+                }
             }
-        };
+        }
         Ok(true)
     }
 
@@ -113,14 +97,18 @@ impl Leaving {
                 children => children?,
             };
             let (stat, ready) = ready?;
-            if let Some(ready) = stat.as_ref().filter(|stat| self.round.ready == Some(stat.czxid)) {
+            if let Some(ready) = stat.as_ref().filter(|ready| self.round.is_of(ready)) {
                 // Others may have joined.
-                self.round.opened = ready.mzxid;
+                self.round = Round::of(ready);
             }
-            let mut is_old = false;
+            let (mut is_old, mut unchecked) = (false, None);
             for name in members_in_order(&children) {
                 let member = match session.watch_data(&self.site.child(name)).await {
-                    Ok((_, stat, member)) if self.round.includes(name, stat.czxid) => member,
+                    Ok((_, member, watcher)) if self.round.includes(member.czxid) => {
+                        // It was there when `ready` was looked at, so that belongs to its round.
+                        self.round = stat.as_ref().map_or(self.round, Round::of);
+                        watcher
+                    }
                     // It waits for the next round.
                     Ok(_) => continue,
                     Err(zk::Error::NoNode) => {
@@ -138,14 +126,18 @@ impl Leaving {
                     }
                     Err(error) => return Err(error),
                 };
-                if stat.is_some() || !self.site.reopen(session, name).await? {
+                if stat.is_some() {
                     return Ok(Some(Next { member, ready }));
                 }
-                if let Some(ready) = session.stat(&self.site.ready).await? {
-                    self.round = Round::of(&ready);
+                if self.site.reopen(session, name).await? {
+                    (is_old, unchecked) = (true, None);
+                    break;
                 }
-                is_old = true;
-                break;
+                // Others may be checked, and wait.
+                unchecked.get_or_insert(member);
+            }
+            if let Some(member) = unchecked {
+                return Ok(Some(Next { member, ready }));
             }
             if !is_old {
                 return Ok(None);

@@ -13,6 +13,7 @@ mod entering;
 mod leaving;
 mod member;
 mod opening;
+mod round;
 mod site;
 
 pub use self::barrier::Barrier;

@@ -5,7 +5,7 @@ use zookeeper_client::{self as zk, CreateMode};
 use super::entering::Progress;
 use super::site::Site;
 use crate::client::{Session, Write, of_write};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 impl Site {
     /// Lets in all members, if those that were counted are still there: someone who is polled late has an old list. A stale
@@ -21,6 +21,10 @@ impl Site {
             let checks = counted.iter().map(|path| Write::Check { path, version: None });
             let writes: Vec<_> = checks.chain(opening()).collect();
             if !self.client.fits(writes.iter().map(of_write)) {
+                if counted.is_empty() {
+                    let path = self.ready.to_string();
+                    return Err(Error::RequestTooLarge { operation: "create", path });
+                }
                 // As many as a request has room for.
                 counted.truncate(counted.len() / 2);
                 continue;

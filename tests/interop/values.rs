@@ -85,7 +85,7 @@ pub(crate) async fn atomic_numbers_are_shared(generation: Generation) {
     assert_eq!(java_number.call("exchange 7 8").await, "false");
     assert_eq!(java_number.call("get").await, i64::MAX.to_string());
     java_number.call("set 5").await;
-    assert_eq!(number.fetch_update(|old| Some(old * 2)).await, Ok(Ok(5)));
+    assert_eq!(number.fetch_update(|old| old.checked_mul(2)).await, Ok(Ok(5)));
     assert_eq!(
         (java_number.call("initialize 1").await.as_str(), number.initialize(1).await),
         ("false", Ok(false))

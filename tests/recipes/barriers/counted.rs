@@ -1,5 +1,6 @@
 //! Which members of a `DoubleBarrier` count: each once, and only those that are there.
 
+use std::collections::HashSet;
 use std::pin::pin;
 
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
@@ -222,6 +223,56 @@ async fn who_comes_late_joins_a_member_that_it_may_read() {
             let _joined = joined.unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn who_has_not_heard_is_let_in_beside_one_that_may_not_be_read() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let hidden = private(&server.connect_string(), "hidden").await;
+    let other = connect(&server).await;
+    // The names of members are random: each of both orders comes soon.
+    let mut orders = HashSet::new();
+    for round in 0..40 {
+        let path = format!("{PATH}/{round}");
+        let enter = |client: &Client| {
+            let barrier = DoubleBarrier::new(client, &path, 3).unwrap();
+            tokio::spawn(async move { barrier.enter().await })
+        };
+        let proxy = FaultProxy::start(&server).await.unwrap();
+        let slow = connect_through(&proxy).await;
+        let slow_enters = enter(&slow);
+        let slow_node = queue_of(&zookeeper, &path, 1).await.remove(0);
+        watches_on(&server, &slow_node).await;
+        proxy.set_traffic(Traffic::black_hole_to_client());
+        let hidden_enters = enter(&hidden);
+        queue_of(&zookeeper, &path, 2).await;
+        let entered = within(enter(&other)).await.unwrap().unwrap();
+        let hidden_entered = within(hidden_enters).await.unwrap().unwrap();
+        orders.insert(*hidden_entered.node_path() < *format!("{path}/{slow_node}"));
+        let leaving = leave_in_task(entered);
+        queue_of(&zookeeper, &path, 3).await;
+        zookeeper.delete(&format!("{path}/ready"), None).await.unwrap();
+        proxy.cut();
+        proxy.set_traffic(Traffic::pass());
+        let _slow = within(slow_enters).await.unwrap().unwrap();
+        leaving.abort();
+        if orders.len() == 2 {
+            return;
+        }
+    }
+    panic!("one order only");
+}
+
+#[tokio::test]
+async fn a_ready_that_does_not_fit_into_a_request_is_refused() {
+    let server = empty_server().await;
+    let id = |at: u32| AuthId::new("ip", &format!("10.{}.{}.{}", at >> 16, at >> 8 & 0xff, at & 0xff));
+    let many: Vec<_> = (0..60_000).map(|at| Acl::new(Permission::ALL, id(at))).collect();
+    let builder = builder().acl_for_path(move |path| path.ends_with("/ready").then(|| many.clone()));
+    let client = connected(builder, &server.connect_string()).await;
+    let refused = within(double_barrier(&client, 1).enter()).await.unwrap_err();
+    assert!(matches!(refused, Error::RequestTooLarge { .. }), "{refused}");
 }
 
 /// A server of Debian's ZooKeeper or of a newer one; `None` if that is not installed.

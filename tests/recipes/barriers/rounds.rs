@@ -301,20 +301,95 @@ async fn who_was_let_in_and_has_not_heard_of_it_is_let_in_again() {
     queue_of(&zookeeper, PATH, 0).await;
 }
 
+const READY: &str = "/barriers/d/ready";
+
 #[tokio::test]
-async fn who_leaves_after_ready_was_deleted_lets_in_those_that_have_come_meanwhile() {
+async fn who_leaves_after_ready_was_deleted_does_not_wait_for_the_next_round() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let [one, other, late] = connect_many(&server).await;
-    let mut all = entered(&[one, other]).await;
-    zookeeper.delete(&format!("{PATH}/ready"), None).await.unwrap();
-    // Not enough for itself: the others have left by then.
-    let joins = enter_in_task(&late, 4);
-    queue_of(&zookeeper, PATH, 3).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let slow = connect_through(&proxy).await;
+    let [other, third, fourth] = connect_many(&server).await;
+    let mut all = entered(&[slow, other]).await;
+    all_watches(&server, 2).await;
+    zookeeper.delete(READY, None).await.unwrap();
+    let last = all.pop().unwrap();
+    let held = proxy.intercept(Request::GetData, Fate::HoldReply);
     let leaving = leave_in_task(all.remove(0));
-    let leaving_too = leave_in_task(all.remove(0));
-    within(within(joins).await.unwrap().unwrap().leave()).await.unwrap();
-    within(leaving).await.unwrap().unwrap();
-    within(leaving_too).await.unwrap().unwrap();
+    within(held.happened()).await;
+    // The round ends, and the next one begins, before it has heard of the node that it looks at.
+    drop(last);
     queue_of(&zookeeper, PATH, 0).await;
+    let _next = entered(&[third, fourth]).await;
+    held.release();
+    within(leaving).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_leaves_waits_for_one_that_has_opened_again() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let one = connect_through(&proxy).await;
+    let [other, late] = connect_many(&server).await;
+    let mut all = entered(&[one, other]).await;
+    all_watches(&server, 2).await;
+    let last = all.pop().unwrap();
+    let leaving = leave_in_task(all.remove(0));
+    queue_of(&zookeeper, PATH, 2).await;
+    all_watches(&server, 3).await;
+    proxy.take_requests();
+    let mut writer = zookeeper.new_multi_writer();
+    writer.add_delete(READY, None).unwrap();
+    writer.add_create(READY, b"", &zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all())).unwrap();
+    writer.commit().await.unwrap();
+    eventually("it looks again", async || proxy.take_requests().contains(&Request::GetData).then_some(()))
+        .await;
+    all_watches(&server, 3).await;
+    let joined = within(enter_in_task(&late, 2)).await.unwrap().unwrap();
+    drop(last);
+    queue_of(&zookeeper, PATH, 2).await;
+    all_watches(&server, 3).await;
+    assert!(!leaving.is_finished(), "one that has joined is still in");
+    within(joined.leave()).await.unwrap();
+    within(leaving).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_leaves_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let slow = connect_through(&proxy).await;
+    let [other, third, fourth] = connect_many(&server).await;
+    let mut all = entered(&[slow, other]).await;
+    all_watches(&server, 2).await;
+    let last = all.pop().unwrap();
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let leaving = leave_in_task(all.remove(0));
+    queue_of(&zookeeper, PATH, 2).await;
+    within(last.leave()).await.unwrap();
+    queue_of(&zookeeper, PATH, 0).await;
+    let _next = entered(&[third, fourth]).await;
+    proxy.cut();
+    proxy.set_traffic(Traffic::pass());
+    within(leaving).await.unwrap().unwrap();
+}
+
+// Its own node is gone by then.
+#[tokio::test]
+async fn who_leaves_as_the_last_one_lets_nobody_in_alone() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let [one, other, third, next] = connect_many(&server).await;
+    let mut all = entered(&[one, other, third]).await;
+    let last = all.pop().unwrap();
+    drop(all);
+    queue_of(&zookeeper, PATH, 2).await;
+    zookeeper.delete(READY, None).await.unwrap();
+    let entering = enter_in_task(&next, 3);
+    queue_of(&zookeeper, PATH, 2).await;
+    within(last.leave()).await.unwrap();
+    assert_eq!(children(&zookeeper, PATH).await.len(), 1, "`ready` was created again");
+    assert!(!entering.is_finished());
 }
