@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::task::yield_now;
+
 use super::batch::{Answer, Op};
 use super::line::{CHANGE, Line, Submitted, parse};
 use super::number::to_data;
@@ -244,7 +246,12 @@ impl DistributedAtomicLong {
                         let is_conflict = self.line.conflicts() != conflicts;
                         tries.mismatch(is_conflict, CHANGE, self.path()).await?;
                     }
-                    Submitted::Failing | Submitted::Overtaken => {}
+                    Submitted::Overtaken => {
+                        tries.mismatch(false, CHANGE, self.path()).await?;
+                        // There is nothing else to wait for.
+                        yield_now().await;
+                    }
+                    Submitted::Failing => {}
                 }
             }
         };

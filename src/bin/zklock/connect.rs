@@ -134,10 +134,11 @@ pub(crate) async fn node(client: &Client, path: &str, most_data: i32) -> Result<
     let node = read(client, async |zookeeper| match zookeeper.check_stat(path).await {
         Ok(None) | Err(zk::Error::NoAuth) => Err(zk::Error::NoNode),
         Ok(Some(stat)) if stat.data_length > most_data => Ok(Node { stat, data: None }),
-        Ok(Some(_)) => {
-            let (data, stat) = zookeeper.get_data(path).await?;
-            Ok(Node { stat, data: Some(data) })
-        }
+        Ok(Some(_)) => match zookeeper.get_data(path).await {
+            Ok((data, stat)) => Ok(Node { stat, data: Some(data) }),
+            Err(zk::Error::NoAuth) => Err(zk::Error::NoNode),
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     });
     found("read", path, node.await)

@@ -136,7 +136,7 @@ fn others(uses: &[Use]) -> String {
             }
             Kind::Barrier => "closed".into(),
             Kind::Number(number) => number.to_string(),
-            Kind::Ttl | Kind::Value => count(it.bytes, "byte"),
+            Kind::Ephemeral | Kind::Ttl | Kind::Value => count(it.bytes, "byte"),
         };
         let age = SystemTime::now().duration_since(it.changed).unwrap_or_default();
         [printable(&it.path), it.kind.name().to_owned(), time::age(age), what]

@@ -40,6 +40,8 @@ pub(crate) enum Kind {
     DoubleBarrier(Vec<String>),
     /// Ephemeral nodes of no other recipe: a group, or kept nodes.
     Group(Vec<String>),
+    /// One that is below no other node.
+    Ephemeral,
     /// A node that is removed when no one has touched it for a time.
     Ttl,
     /// A closed barrier.
@@ -122,10 +124,12 @@ fn kind<'a>(path: &str, node: &Node, children: &[(&'a str, &Node)]) -> Option<(K
     if !members.is_empty() {
         return Some((Kind::Group(owned(&members)), members));
     }
-    if is_ephemeral(node) || !children.is_empty() {
+    if !children.is_empty() {
         return None;
     }
     let kind = match node.data.as_deref() {
+        // At the top: elsewhere it is a part of its parent.
+        _ if is_ephemeral(node) => Kind::Ephemeral,
         _ if bytes(node) == 0 => return None,
         Some(data) if is_default_data(data) => Kind::Barrier,
         // Text is no number.
@@ -146,7 +150,7 @@ fn number(data: &[u8]) -> Option<i64> {
 }
 
 fn is_text(data: &[u8]) -> bool {
-    data.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+    str::from_utf8(data).is_ok_and(|text| !text.contains(char::is_control))
 }
 
 /// Whether this is what a client writes into nodes whose data no one asks for: the address of the process, for clients of
@@ -187,6 +191,7 @@ impl Kind {
             Self::Service(_) => "service",
             Self::DoubleBarrier(_) => "double barrier",
             Self::Group(_) => "group",
+            Self::Ephemeral => "ephemeral node",
             Self::Ttl => "TTL node",
             Self::Barrier => "barrier",
             Self::Number(_) => "number",
@@ -198,7 +203,7 @@ impl Kind {
     pub(crate) fn members(&self) -> &[String] {
         match self {
             Self::Service(members) | Self::DoubleBarrier(members) | Self::Group(members) => members,
-            Self::Ttl | Self::Barrier | Self::Number(_) | Self::Value => &[],
+            Self::Ephemeral | Self::Ttl | Self::Barrier | Self::Number(_) | Self::Value => &[],
         }
     }
 }
@@ -245,6 +250,7 @@ mod tests {
             ("/double-of-curator/ready", node(0, b"10.0.0.7")),
             ("/double/_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-member-0000000000", node(7, ADDRESS)),
             ("/empty", node(0, b"")),
+            ("/ephemeral", node(7, b"data")),
             ("/group", node(0, b"")),
             ("/group/a", node(7, ADDRESS)),
             ("/group/b", node(8, b"")),
@@ -257,6 +263,7 @@ mod tests {
             ("/services/web", node(0, b"")),
             ("/services/web/1", node(7, instance)),
             ("/text", node(0, b"12345678")),
+            ("/text-too", node(0, "pässwö".as_bytes())),
             ("/touched", node(0, b"")),
             ("/touched/touch", node(0, ADDRESS)),
             ("/uuids", node(0, b"")),
@@ -271,12 +278,14 @@ mod tests {
             ("/count", Kind::Number(17)),
             ("/double", Kind::DoubleBarrier(names(&[MEMBER]))),
             ("/double-of-curator", Kind::DoubleBarrier(Vec::new())),
+            ("/ephemeral", Kind::Ephemeral),
             ("/group", Kind::Group(names(&["a", "b"]))),
             ("/number", Kind::Number(-5)),
             ("/plain/ready", Kind::Value),
             ("/services/other/1", Kind::Value),
             ("/services/web", Kind::Service(names(&["1"]))),
             ("/text", Kind::Value),
+            ("/text-too", Kind::Value),
             ("/touched", Kind::Ttl),
             ("/uuids", Kind::DoubleBarrier(names(&[UUID]))),
         ];

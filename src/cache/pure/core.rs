@@ -154,6 +154,10 @@ impl Core {
     pub(in crate::cache) fn next(&mut self) -> Vec<Op> {
         let mut ops = Vec::new();
         let mut filling = self.sizes.begin();
+        // Events that keep coming must not keep the load from going on.
+        if !self.queue.is_empty() && !self.sweep_one() {
+            self.queue.append(&mut self.postponed);
+        }
         loop {
             let Some(path) = self.queue.front().cloned().or_else(|| self.sweep_on()) else { return ops };
             let known = self.nodes.get(&path);
@@ -166,7 +170,8 @@ impl Core {
                 }
                 continue;
             };
-            let (op, size) = if want.node {
+            // Children first: a node that changes all the time would never have them read.
+            let (op, size) = if want.node && want.children.is_none() {
                 let is_alone = want.is_forbidden || !self.rules.with_data;
                 let size = known.map_or(Size::Unknown, |node| Size::Had(node.data_length()));
                 (if is_alone { Op::Stat(path.clone()) } else { Op::Data(path.clone()) }, size)
@@ -198,14 +203,7 @@ impl Core {
 
     /// Wants the next of the nodes that were known before the load, or else what was postponed.
     fn sweep_on(&mut self) -> Option<Arc<str>> {
-        while let Sweep::Behind(last) = &self.sweep {
-            let Some(next) = self.nodes.after(last).next() else {
-                self.sweep = Sweep::Done;
-                break;
-            };
-            let path = next.shared_path().clone();
-            self.sweep = Sweep::Behind(path.clone());
-            self.want_load(&path);
+        while self.sweep_one() {
             // Unless it is under way already.
             if let Some(path) = self.queue.front() {
                 return Some(path.clone());
@@ -213,6 +211,19 @@ impl Core {
         }
         self.queue.append(&mut self.postponed);
         self.queue.front().cloned()
+    }
+
+    /// Wants one more of the nodes that were known before the load. Returns false if there is none.
+    fn sweep_one(&mut self) -> bool {
+        let Sweep::Behind(last) = &self.sweep else { return false };
+        let Some(next) = self.nodes.after(last).next() else {
+            self.sweep = Sweep::Done;
+            return false;
+        };
+        let path = next.shared_path().clone();
+        self.sweep = Sweep::Behind(path.clone());
+        self.want_load(&path);
+        true
     }
 
     /// Whether all nodes that were known before the load are wanted or read.
@@ -248,6 +259,16 @@ impl Core {
             if !std::mem::replace(&mut want.is_queued, true) {
                 self.postponed.push_back(path.clone());
             }
+        }
+        self.mark_load(path);
+    }
+
+    /// Records that a node was read since the watch was set. It is part of the load no more, even if it has changed meanwhile
+    /// and is read once more.
+    fn is_loaded(&mut self, path: &str) {
+        if let Some(want) = self.wants.get_mut(path).filter(|want| want.is_load && want.children.is_none()) {
+            want.is_load = false;
+            self.loads -= 1;
         }
     }
 
@@ -469,7 +490,8 @@ impl Core {
         let known = self.nodes.get(path).cloned();
         let is_new = known.as_ref().is_none_or(|node| !node.is_unknown() && node.created_by() < stat.czxid);
         let is_readable_now = is_readable && known.as_ref().is_some_and(|node| !node.is_readable());
-        if is_new && self.comes_too_early(path) {
+        let may_be_new = is_new || known.as_ref().is_some_and(|node| node.is_unknown());
+        if may_be_new && self.comes_too_early(path) {
             self.postpone(path);
             return Ok(());
         }
@@ -495,6 +517,7 @@ impl Core {
                 self.check_children(path, has_children, is_readable, Listed::of(stat));
             }
         }
+        self.is_loaded(path);
         self.settle(path);
         Ok(())
     }
@@ -576,6 +599,7 @@ impl Core {
         }
         self.listed.insert(path.clone(), state);
         self.show_readable(path, true);
+        self.is_loaded(path);
         self.settle(path);
         Ok(())
     }

@@ -11,6 +11,8 @@ use super::super::change::Change;
 use super::super::node::CachedNode;
 use super::*;
 
+mod busy;
+
 /// A node of the servers.
 #[derive(Clone, Debug)]
 struct Node {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, sleep_until};
 use zookeeper_client::{self as zk, EventType};
 
 use super::super::keeping::OwnSessions;
@@ -16,6 +17,9 @@ use crate::error::Error;
 const AT_ONCE: usize = 100;
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long a view may lack the list that the end of a member asks for.
+const LONGEST_OUTDATED: Duration = Duration::from_secs(2);
 
 /// The events of the members that are watched.
 type Events = FuturesUnordered<BoxFuture<'static, (String, EventType)>>;
@@ -72,7 +76,8 @@ async fn follow(
         read_and_watch(client, session, path, names, &mut view, &mut events).await?;
         failures.reset();
         board.show(members(client, session, &view));
-        let mut is_outdated = false;
+        // Set when a member is gone that may have been replaced.
+        let mut list_by = None;
         loop {
             let (name, event) = tokio::select! {
                 biased;
@@ -81,6 +86,8 @@ async fn follow(
                     _ => break,
                 },
                 Some(event) = events.next() => event,
+                // Servers tell nothing of a group that may not be listed any more.
+                () = sleep_until(list_by.unwrap_or_else(Instant::now)), if list_by.is_some() => break,
             };
             match event {
                 EventType::Session => return Ok(()),
@@ -88,11 +95,11 @@ async fn follow(
                     view.left(&name);
                     // It may have been replaced in the same transaction. The list that the change of the group asks for
                     // shows that.
-                    is_outdated = true;
+                    list_by.get_or_insert_with(|| Instant::now() + LONGEST_OUTDATED);
                 }
                 _ => read_and_watch(client, session, path, vec![name], &mut view, &mut events).await?,
             }
-            if !is_outdated {
+            if list_by.is_none() {
                 board.show(members(client, session, &view));
             }
         }

@@ -210,3 +210,18 @@ async fn an_unreadable_numbered_node_is_ours_although_a_reply_was_lost() {
     within(lost.happened()).await;
     is_ours(&zookeeper, node).await;
 }
+
+/// Such servers tell nothing of a group that may not be listed any more, but the end of a member.
+#[tokio::test]
+async fn a_member_that_is_gone_is_not_current_in_a_group_that_may_not_be_listed_any_more() {
+    let Some(server) = server_that_hides().await else { return };
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    zookeeper.auth("digest", b"stranger:secret").await.unwrap();
+    zookeeper.mkdir("/group", &anyone(zk::CreateMode::Persistent)).await.unwrap();
+    zookeeper.create("/group/a", b"", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+    let mut members = Group::new(&client, "/group").unwrap().watch_members();
+    within(members.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap();
+    zookeeper.set_acl("/group", &private(), None).await.unwrap();
+    zookeeper.delete("/group/a", None).await.unwrap();
+    within(members.wait_for(|members| !members.is_current() || members.is_empty())).await.unwrap();
+}

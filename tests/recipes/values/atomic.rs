@@ -353,3 +353,25 @@ async fn an_operation_that_writes_nothing_does_not_create_the_node() {
     assert_eq!(number.fetch_update(|_| None).await, Ok(Err(0)));
     assert_eq!(number.initialize(100).await, Ok(true), "{:?}", zookeeper.check_stat(PATH).await);
 }
+
+/// By another call that arrives whenever it is computed.
+#[tokio::test]
+async fn an_update_that_is_overtaken_each_time_ends_in_its_time() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let number = long(&client);
+    number.increment().await.unwrap();
+    let hasty = number.with_options(&AtomicOptions::new().timeout(Duration::from_millis(300))).unwrap();
+    let mut others = Vec::new();
+    let overtaken = |old: i64| {
+        let mut other = Box::pin(number.increment());
+        let _ = poll_once(&mut other);
+        others.push(other);
+        Some(old + 1)
+    };
+    let ended = within(hasty.fetch_update(overtaken)).await;
+    assert!(matches!(ended, Err(Error::Contended { .. })), "{ended:?}");
+    let increments = others.len();
+    within(try_join_all(others)).await.unwrap();
+    assert_eq!(number.get().await, Ok(1 + i64::try_from(increments).unwrap()));
+}
