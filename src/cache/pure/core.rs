@@ -170,8 +170,7 @@ impl Core {
                 }
                 continue;
             };
-            // Children first: a node that changes all the time would never have them read.
-            let (op, size) = if want.node && want.children.is_none() {
+            let (op, size) = if want.node {
                 let is_alone = want.is_forbidden || !self.rules.with_data;
                 let size = known.map_or(Size::Unknown, |node| Size::Had(node.data_length()));
                 (if is_alone { Op::Stat(path.clone()) } else { Op::Data(path.clone()) }, size)

@@ -46,8 +46,6 @@ enum Step {
     Take(u8, u8),
     Cut,
     Connect,
-    /// The watch ends silently, and is set again later.
-    Displace,
     LookAtUnreadable,
 }
 
@@ -55,7 +53,6 @@ struct World {
     nodes: BTreeMap<String, Node>,
     zxid: i64,
     is_connected: bool,
-    is_watched: bool,
     tells_zxids: bool,
     /// Whether nothing is told of nodes that cannot be read.
     hides_stats: bool,
@@ -92,7 +89,6 @@ impl World {
             nodes: BTreeMap::new(),
             zxid: 0,
             is_connected: false,
-            is_watched: false,
             tells_zxids,
             hides_stats: false,
             requests: VecDeque::new(),
@@ -123,15 +119,10 @@ impl World {
             Step::Answer => self.answer(),
             Step::Take(messages, more) => self.take((*messages).into(), (*more).into()),
             Step::Cut if self.is_connected => self.cut(),
-            Step::Connect if !self.is_connected || !self.is_watched => {
-                if self.is_connected {
-                    self.cut();
-                }
+            Step::Connect if !self.is_connected => {
                 self.is_connected = true;
-                self.is_watched = true;
                 self.core.resume();
             }
-            Step::Displace => self.is_watched = false,
             Step::LookAtUnreadable => self.core.look_at_unreadable(),
             _ => {}
         }
@@ -141,7 +132,6 @@ impl World {
     /// Ends the connection, or the use of it.
     fn cut(&mut self) {
         self.is_connected = false;
-        self.is_watched = false;
         self.requests.clear();
         self.messages.clear();
         self.core.interrupt();
@@ -182,7 +172,7 @@ impl World {
             parent.stat.cversion += 1;
             parent.stat.num_children += if kind == Kind::Created { 1 } else { -1 };
         }
-        if self.is_watched {
+        if self.is_connected {
             self.messages.push_back(Message::Event(kind, path.to_owned(), zxid));
         }
     }
@@ -403,7 +393,6 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (0..4_u8, 0..4_u8).prop_map(|(messages, more)| Step::Take(messages, more)),
         1 => Just(Step::Cut),
         2 => Just(Step::Connect),
-        1 => Just(Step::Displace),
         1 => Just(Step::LookAtUnreadable),
     ]
 }

@@ -47,21 +47,6 @@ fn a_node_that_changes_all_the_time_does_not_keep_a_cache_from_loading() {
 }
 
 #[test]
-fn the_children_of_a_node_that_changes_all_the_time_are_found() {
-    let mut world = World::new(9, true, true);
-    world.write("/r", 1);
-    world.write("/r/a", 1);
-    world.step(&Step::Connect);
-    let has_child = |core: &Core| core.nodes().get("/r/a").is_some();
-    world.write_until("/r", |core| core.progress() == Progress::Loaded && has_child(core));
-    // Also of one that is created, with a child in the same transaction, when the cache is current.
-    world.write("/r/b", 1);
-    world.write("/r/b/x", 1);
-    world.take(100, 0);
-    world.write_until("/r/b", |core| core.nodes().get("/r/b/x").is_some());
-}
-
-#[test]
 fn more_changes_than_reads_do_not_keep_a_cache_from_loading() {
     const NODES: usize = 100;
     let mut world = World::new(9, true, true);
