@@ -168,7 +168,7 @@ impl State {
         (step, is_to_draw)
     }
 
-    /// Records the end of a draw, which is to be told to those who wait.
+    /// Records the end of a draw. Returns the replies to the waiters.
     fn drawn(&mut self, drawn: Result<i64>) -> Replies<Drawn> {
         let size = self.blocks.size();
         // The sum was checked when it was written.

@@ -376,7 +376,7 @@ impl Driver {
         write
     }
 
-    /// Answers the callers of a write. Returns its outcome if there is one, and it is known.
+    /// Answers the callers of a write. Returns its outcome, if it is known.
     fn record(
         &self,
         seen: Seen,

@@ -15,7 +15,8 @@ use super::site::Site;
 use crate::client::{Client, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
 
-/// A member that has entered a [`DoubleBarrier`](super::DoubleBarrier). Dropping it leaves in the background, without waiting for the others.
+/// A member that has entered a [`DoubleBarrier`](super::DoubleBarrier). Dropping it leaves in the background, without
+/// waiting for the others.
 #[derive(Debug)]
 #[must_use = "if unused, the barrier is left at once"]
 pub struct Entered {

@@ -156,7 +156,7 @@ fn is_text(data: &[u8]) -> bool {
 /// Whether this is what a client writes into nodes whose data no one asks for: the address of the process, for clients of
 /// this library followed by more about it.
 fn is_default_data(data: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(data) else { return false };
+    let Ok(text) = str::from_utf8(data) else { return false };
     text.parse::<IpAddr>().is_ok()
         || text.contains("host=") && text.contains(" pid=") && text.contains(" program=")
 }

@@ -273,7 +273,7 @@ impl Keeper {
                 }
             })?;
             match found {
-                // Before its data are written: whatever becomes of that, the node is to be kept.
+                // Before its data are written, so that a refused write does not keep it from being touched.
                 Found::Next(_) | Found::Own { .. } if step != Step::Touch && self.is_to_be_touched() => {
                     next = Some(Step::Touch);
                 }
@@ -415,7 +415,7 @@ impl Keeper {
     }
 }
 
-/// Waits for ever if there is no such moment.
+/// Sleeps until this moment; without one, forever.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,

@@ -127,8 +127,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Pauses before the next attempt. An ephemeral node goes with its session, so that is awaited. For another one, the
-    /// error is reported to whoever waits as soon as the retry policy of the client gives up.
+    /// Pauses before the next attempt. An ephemeral node goes with its session, so this waits for that. For any other node,
+    /// the waiting caller gets the error once the client's retry policy gives up.
     async fn outlast(&self, error: Error, outage: &mut Outage) {
         if self.lifetime == Lifetime::Session {
             // This policy never gives up.

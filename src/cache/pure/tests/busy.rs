@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    /// Sends all that is to be read.
+    /// Sends all pending reads.
     fn send(&mut self) {
         loop {
             let ops = self.core.next();
