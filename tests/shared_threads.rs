@@ -61,8 +61,8 @@ fn one_borrow_in_one_client_does_not_keep_the_loss_from_the_work_of_another() {
             ended.send((ran, Instant::now())).ok();
         });
         thread::sleep(Duration::from_secs(1));
-        proxy.cut();
         proxy.refuse_connections(true).unwrap();
+        proxy.cut();
         let next = elsewhere.block_on(within(mutex(&next).acquire())).unwrap();
         let let_in = Instant::now();
         let stopped = end.recv_timeout(Duration::from_secs(15));

@@ -126,10 +126,11 @@ async fn a_connection_that_is_lost_as_soon_as_it_is_made_is_none() {
     let client = connect_through(&proxy).await;
     let guard = mutex(&client).acquire().await.unwrap();
     for _ in 0..2 {
-        let lost = proxy.intercept(Request::Confirm, Fate::LoseReply);
+        let held = proxy.intercept(Request::Confirm, Fate::HoldReply);
         proxy.cut();
-        within(lost.happened()).await;
+        within(held.happened()).await;
         proxy.refuse_connections(true).unwrap();
+        proxy.cut();
         sleep(ms(300)).await;
         assert_eq!(*client.watch_connection().borrow(), ConnectionState::Suspended);
         let mut state = guard.watch_state();
