@@ -155,7 +155,7 @@ async fn who_gives_up_without_a_connection_counts_until_its_session_ends() {
 }
 
 /// A client whose nodes no one else may read.
-async fn private(server: &str, who: &str) -> Client {
+pub(super) async fn private(server: &str, who: &str) -> Client {
     let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
     let builder = builder().auth("digest", format!("{who}:secret"));
     let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));

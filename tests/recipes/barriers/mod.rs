@@ -3,7 +3,9 @@
 mod barrier;
 mod counted;
 mod double_barrier;
+mod edges;
 mod rounds;
+mod turmoil;
 
 use std::time::Duration;
 
