@@ -38,6 +38,12 @@ impl Leaving {
     pub(super) async fn leave(&mut self) -> Result<bool> {
         let Some(member) = self.member.take() else { return Ok(false) };
         let Site { client, ready, .. } = &self.site;
+        if !self.round.is_known() {
+            // Afterwards, it could be that of the next round.
+            let looking =
+                client.request("look for", ready, |session| async move { session.stat(ready).await });
+            self.round = looking.await?.as_ref().map_or(self.round, Round::of);
+        }
         let session = member.node.session().clone();
         client.ready(&session).await;
         // Looked at before the delete, while this member is part of the round.

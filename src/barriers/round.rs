@@ -25,6 +25,11 @@ impl Round {
         Self { ready: None, opened: came }
     }
 
+    /// Whether it is known which `ready` is its own.
+    pub(super) fn is_known(&self) -> bool {
+        self.ready.is_some()
+    }
+
     /// Whether a member that came by this transaction belongs to it.
     pub(super) fn includes(&self, came: i64) -> bool {
         is_admitted(came, self.opened)
