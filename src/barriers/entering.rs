@@ -26,6 +26,8 @@ pub(super) enum Progress {
 struct Sight {
     /// The transaction that has written `ready` last; `None` if there is none.
     opened: Option<i64>,
+    /// The version of `ready`.
+    version: Option<i32>,
     ready: Watcher,
     children: Vec<String>,
 }
@@ -68,7 +70,7 @@ impl Site {
 
     /// Sees to the node of this member, and waits on this connection.
     async fn come_and_wait(&self, session: &Arc<Session>, member: &mut Member) -> Result<Progress> {
-        let Some(Sight { opened, mut ready, children }) = self.come(session, member).await? else {
+        let Some(Sight { opened, version, mut ready, children }) = self.come(session, member).await? else {
             return Ok(Progress::Again);
         };
         let own = member.node.name().unwrap_or_default();
@@ -85,7 +87,7 @@ impl Site {
         match admission {
             Admission::In => return Ok(Progress::In),
             Admission::Lost => return Ok(Progress::Lost),
-            Admission::Enough(counted) => return self.open(session, &counted, opened.is_some()).await,
+            Admission::Enough(counted) => return self.open(session, &counted, version).await,
             Admission::Join(others) => return self.join(session, &others).await,
             Admission::Hidden => {
                 return Err(self.error("look for the members of the barrier", zk::Error::NoAuth));
@@ -184,7 +186,8 @@ impl Site {
             Err(source) if is_passing(&source) => return Err(error(source)),
             Err(source) => return Err(self.error("list the members of the barrier", source)),
         };
-        Ok(Some(Sight { opened: stat.map(|stat| stat.mzxid), ready, children }))
+        let (opened, version) = stat.map(|stat| (stat.mzxid, stat.version)).unzip();
+        Ok(Some(Sight { opened, version, ready, children }))
     }
 
     /// Returns the members that are there, and the transactions that created them; `None` for those that may not be read.

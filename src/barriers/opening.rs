@@ -9,12 +9,17 @@ use crate::error::{Error, Result};
 
 impl Site {
     /// Lets in all members, if those that were counted are still there: someone who is polled late has an old list. A stale
-    /// `ready` is replaced, since its creation identifies the round.
-    pub(super) async fn open(&self, session: &Session, counted: &[&str], is_stale: bool) -> Result<Progress> {
+    /// `ready` of this version is replaced, since its creation identifies the round; not if someone has joined by it.
+    pub(super) async fn open(
+        &self,
+        session: &Session,
+        counted: &[&str],
+        stale: Option<i32>,
+    ) -> Result<Progress> {
         let mut counted: Vec<_> = counted.iter().map(|name| self.child(name)).collect();
         let (acl, data) = (self.client.acl_of(&self.ready), self.client.node_data(self.client.identity()));
         let opening = || {
-            let stale = is_stale.then_some(Write::Delete { path: &self.ready, version: None });
+            let stale = stale.map(|version| Write::Delete { path: &self.ready, version: Some(version) });
             stale.into_iter().chain([create(&self.ready, &data, &acl)])
         };
         loop {
@@ -84,7 +89,7 @@ impl Site {
         match committed {
             Ok(()) => Ok(Progress::In),
             // Someone has gone, or has been faster.
-            Err(zk::Error::NoNode | zk::Error::NodeExists) => Ok(Progress::Again),
+            Err(zk::Error::NoNode | zk::Error::NodeExists | zk::Error::BadVersion) => Ok(Progress::Again),
             Err(source) => Err(self.error("enter the barrier", source)),
         }
     }
