@@ -4,7 +4,7 @@ use futures_util::future::join;
 use zookeeper_client::{self as zk, EventType};
 
 use super::decision::members_in_order;
-use super::member::Member;
+use super::member::{Member, writes_ready};
 use super::round::Round;
 use super::site::Site;
 use crate::client::{Failures, Session, Watcher};
@@ -108,9 +108,11 @@ impl Leaving {
                 self.round = Round::of(ready);
             }
             let (mut is_old, mut unchecked) = (false, None);
+            let is_own = stat.as_ref().is_some_and(|ready| self.round.is_of(ready));
             for name in members_in_order(&children) {
+                let is_let_in = is_own && !writes_ready(name);
                 let member = match session.watch_data(&self.site.child(name)).await {
-                    Ok((_, member, watcher)) if self.round.includes(member.czxid) => {
+                    Ok((_, member, watcher)) if is_let_in || self.round.includes(member.czxid) => {
                         // It was there when `ready` was looked at, so that belongs to its round.
                         self.round = stat.as_ref().map_or(self.round, Round::of);
                         watcher

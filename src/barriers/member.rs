@@ -14,6 +14,11 @@ use crate::error::Result;
 /// What the names of members say; Curator takes any name.
 const MARKER: &str = "member-";
 
+/// Whether a member with this name writes `ready` when it joins. One of Curator's is in when `ready` is there.
+pub(super) fn writes_ready(name: &str) -> bool {
+    name.contains(MARKER)
+}
+
 /// The node of a member. Dropping it deletes the node in the background. Until then, this client [knows](remains) that the
 /// node may exist, so that none of its later members is let in by that one.
 #[derive(Debug)]
