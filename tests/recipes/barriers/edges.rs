@@ -250,8 +250,10 @@ async fn who_has_not_heard_is_let_in_after_the_others_were_dropped() {
     held.release();
     within(leaving).await.unwrap().unwrap();
     // It has deleted `ready` of the next round. Whoever knows that it is in has done its work.
+    let node = opened.node_path().to_owned();
     drop(opened);
-    queue_of(&zookeeper, PATH, 1).await;
+    eventually("it is gone", async || zookeeper.check_stat(&node).await.unwrap().is_none().then_some(())).await;
+    tokio::time::sleep(BRIEF).await;
     away.cut();
     away.set_traffic(Traffic::pass());
     let _slow = soon("it was counted, and let in", slow_enters).await.unwrap().unwrap();
