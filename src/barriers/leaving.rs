@@ -1,6 +1,8 @@
 //! The steps by which a member leaves a double barrier.
 
-use futures_util::future::join;
+use std::collections::HashSet;
+
+use futures_util::future::{join, join3};
 use zookeeper_client::{self as zk, EventType};
 
 use super::decision::members_in_order;
@@ -15,6 +17,9 @@ pub(super) struct Leaving {
     site: Site,
     member: Option<Member>,
     round: Round,
+    /// All that were there when others had joined, as far as is known: who has come since is not of this round. `None` if
+    /// others may have joined since.
+    candidates: Option<HashSet<String>>,
     is_tidy: bool,
 }
 
@@ -31,13 +36,13 @@ impl Leaving {
     pub(super) fn new(site: &Site, member: Member, round: Option<Round>) -> Self {
         let came = member.node.czxid().unwrap_or_default();
         let round = round.unwrap_or_else(|| Round::before(came));
-        Self { site: site.detached(), member: Some(member), round, is_tidy: false }
+        Self { site: site.detached(), member: Some(member), round, candidates: None, is_tidy: false }
     }
 
     /// Deletes the node of this member, and finds out which members are of the same round. Returns false if it was gone.
     pub(super) async fn leave(&mut self) -> Result<bool> {
         let Some(member) = self.member.take() else { return Ok(false) };
-        let Site { client, ready, .. } = &self.site;
+        let Site { client, path, ready, .. } = &self.site;
         if !self.round.is_known() {
             // Afterwards, it could be that of the next round.
             let looking =
@@ -47,10 +52,11 @@ impl Leaving {
         let session = member.node.session().clone();
         client.ready(&session).await;
         // Looked at before the delete, while this member is part of the round.
-        let (seen, left) = join(session.stat(ready), member.remove()).await;
+        let (seen, children, left) = join3(session.stat(ready), session.list(path), member.remove()).await;
         if !left? {
             return Ok(false);
         }
+        self.candidates = children.ok().map(HashSet::from_iter);
         match seen {
             Ok(Some(ready)) => self.round = Round::of(&ready),
             // Someone has deleted it early.
@@ -104,17 +110,28 @@ impl Leaving {
             };
             let (stat, ready) = ready?;
             if let Some(ready) = stat.as_ref().filter(|ready| self.round.is_of(ready)) {
-                // Others may have joined.
+                match Round::of(ready) == self.round {
+                    // Whoever has joined had come before that was looked at last, and so before this list.
+                    true => _ = self.candidates.get_or_insert_with(|| children.iter().cloned().collect()),
+                    false => self.candidates = None,
+                }
                 self.round = Round::of(ready);
             }
             let (mut is_old, mut unchecked) = (false, None);
             let is_own = stat.as_ref().is_some_and(|ready| self.round.is_of(ready));
             for name in members_in_order(&children) {
                 let is_let_in = is_own && !writes_ready(name);
+                // It came later, and has not written `ready`: it waits for the next round.
+                if !is_let_in && self.candidates.as_ref().is_some_and(|all| !all.contains(name)) {
+                    continue;
+                }
                 let member = match session.watch_data(&self.site.child(name)).await {
                     Ok((_, member, watcher)) if is_let_in || self.round.includes(member.czxid) => {
                         // It was there when `ready` was looked at, so that belongs to its round.
-                        self.round = stat.as_ref().map_or(self.round, Round::of);
+                        let round = stat.as_ref().map_or(self.round, Round::of);
+                        if std::mem::replace(&mut self.round, round) != round {
+                            self.candidates = None;
+                        }
                         watcher
                     }
                     // It waits for the next round.
