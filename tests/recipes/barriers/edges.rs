@@ -163,31 +163,6 @@ async fn members_that_may_not_be_read_replace_a_ready_that_was_left_behind() {
 
 // It is let in with fewer than it was told.
 #[tokio::test]
-async fn who_is_for_more_members_is_not_let_in_by_fewer() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [one, other] = connect_many(&server).await;
-    let three = enter_in_task(&one, 3);
-    queue_of(&zookeeper, PATH, 1).await;
-    let two = enter_in_task(&other, 2);
-    tokio::time::sleep(2 * BRIEF).await;
-    assert!(!three.is_finished(), "let in as one of three, while there are two");
-    drop(two);
-}
-
-#[tokio::test]
-async fn who_is_for_fewer_members_is_let_in_when_they_are_there() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [one, other] = connect_many(&server).await;
-    let two = enter_in_task(&one, 2);
-    queue_of(&zookeeper, PATH, 1).await;
-    let _three = enter_in_task(&other, 3);
-    queue_of(&zookeeper, PATH, 2).await;
-    let _two = soon("two are there", two).await.unwrap().unwrap();
-}
-
-#[tokio::test]
 async fn leaving_costs_no_request_for_each_member_of_the_next_round() {
     const MANY: usize = 300;
     let server = empty_server().await;
@@ -223,75 +198,7 @@ async fn leaving_costs_no_request_for_each_member_of_the_next_round() {
 }
 
 // Someone who has left deletes `ready` late, when the next round has begun: it has the same version.
-#[tokio::test]
-async fn who_has_not_heard_is_let_in_after_the_others_were_dropped() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let (far, away) = (FaultProxy::start(&server).await.unwrap(), FaultProxy::start(&server).await.unwrap());
-    let clients = [connect_through(&far).await, connect(&server).await];
-    let (slow, opens) = (connect_through(&away).await, connect(&server).await);
-    let mut all = entered(&clients).await;
-    all_watches(&server, 2).await;
-    drop(all.pop());
-    queue_of(&zookeeper, PATH, 2).await;
-    tokio::time::sleep(BRIEF).await;
-    // It has seen that there are no members.
-    let held = far.intercept_after(5, Fate::HoldReply);
-    let leaving = leave_in_task(all.remove(0));
-    within(held.happened()).await;
-    assert_eq!(children(&zookeeper, PATH).await, ["ready"]);
-    // The next round.
-    tokio::time::sleep(BRIEF).await;
-    let slow_enters = enter_in_task(&slow, 2);
-    let names = queue_of(&zookeeper, PATH, 2).await;
-    watches_on(&server, names.iter().find(|name| *name != "ready").unwrap()).await;
-    away.set_traffic(Traffic::black_hole_to_client());
-    let opened = within(enter_in_task(&opens, 2)).await.unwrap().unwrap();
-    held.release();
-    within(leaving).await.unwrap().unwrap();
-    // It has deleted `ready` of the next round. Whoever knows that it is in has done its work.
-    let node = opened.node_path().to_owned();
-    drop(opened);
-    eventually("it is gone", async || zookeeper.check_stat(&node).await.unwrap().is_none().then_some(())).await;
-    tokio::time::sleep(BRIEF).await;
-    away.cut();
-    away.set_traffic(Traffic::pass());
-    let _slow = soon("it was counted, and let in", slow_enters).await.unwrap().unwrap();
-}
-
 // The same for one that came first, and so does not know that a later one was let in with it.
-#[tokio::test]
-async fn who_came_first_waits_for_all_after_ready_was_deleted_late() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
-    let (slow, opens) = (connect_through(&proxy).await, connect(&server).await);
-    let slow_enters = enter_in_task(&slow, 2);
-    queue_of(&zookeeper, PATH, 1).await;
-    all_watches(&server, 2).await;
-    proxy.set_traffic(Traffic::black_hole_to_client());
-    let opened = within(enter_in_task(&opens, 2)).await.unwrap().unwrap();
-    zookeeper.delete(READY, None).await.unwrap();
-    proxy.set_traffic(Traffic::pass());
-    let first = within(slow_enters).await.unwrap().unwrap();
-    let left = within(first.leave_within(4 * BRIEF)).await.unwrap();
-    assert!(!left || opened.loss().is_some(), "the other one is still in");
-    drop(opened);
-}
-
-#[tokio::test]
-async fn who_comes_after_ready_was_deleted_late_joins_those_that_are_in() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let clients = connect_many::<3>(&server).await;
-    let mut all = entered(&clients).await;
-    drop(all.pop());
-    drop(all.pop());
-    queue_of(&zookeeper, PATH, 2).await;
-    zookeeper.delete(READY, None).await.unwrap();
-    let _joined = soon("one is in", double_barrier(&clients[1], 3).enter()).await.unwrap();
-}
-
 // Whoever enters while a member is in joins that round, also one of Curator, which does not write `ready`.
 #[tokio::test]
 async fn who_leaves_waits_for_one_of_curators_that_has_come_late() {
@@ -552,27 +459,4 @@ async fn who_leaves_waits_for_one_that_has_joined_before_ready_was_replaced() {
     assert!(!leaving.is_finished(), "one that has joined is still in");
     within(joined.leave_within(BRIEF)).await.unwrap();
     leaving.abort();
-}
-
-/// A client all of whose nodes in the barrier are its own.
-async fn all_private(server: &str, who: &str) -> Client {
-    let own = [zk_recipes::Acl::new(zk_recipes::Permission::ALL, zk_recipes::AuthId::new("auth", ""))];
-    let builder = builder().auth("digest", format!("{who}:secret"));
-    let builder = builder.acl_for_path(move |path| path.starts_with("/barriers/d/").then(|| own.to_vec()));
-    connected(builder, server).await
-}
-
-// Servers do not tell it of the event.
-#[tokio::test]
-async fn a_ready_that_may_not_be_read_leaves_nobody_stuck() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    container(&zookeeper).await;
-    let servers = server.connect_string();
-    let (one, other) = (all_private(&servers, "one").await, all_private(&servers, "other").await);
-    let first = enter_in_task(&one, 2);
-    queue_of(&zookeeper, PATH, 1).await;
-    all_watches(&server, 2).await;
-    let second = soon("both are there", double_barrier(&other, 2).enter()).await;
-    assert!(second.is_ok() == soon("both are there", first).await.unwrap().is_ok());
 }
