@@ -12,6 +12,7 @@ use super::super::node::CachedNode;
 use super::*;
 
 mod busy;
+mod replaced;
 
 /// A node of the servers.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ struct World {
     tells_zxids: bool,
     /// Whether nothing is told of nodes that cannot be read.
     hides_stats: bool,
+    /// Whether no event tells of nodes that cannot be read.
+    hides_events: bool,
     requests: VecDeque<Vec<Op>>,
     messages: VecDeque<Message>,
     core: Core,
@@ -91,6 +94,7 @@ impl World {
             is_connected: false,
             tells_zxids,
             hides_stats: false,
+            hides_events: false,
             requests: VecDeque::new(),
             messages: VecDeque::new(),
             core: Core::new(rules(depth, with_data)),
@@ -143,6 +147,7 @@ impl World {
         let has_parent = parent.is_empty() || self.nodes.contains_key(&parent);
         self.zxid += 1;
         let zxid = self.zxid;
+        let mut is_hidden = self.nodes.get(path).is_some_and(|node| node.is_forbidden);
         let kind = match self.nodes.get_mut(path) {
             Some(_) if what.is_multiple_of(3) && !has_children => {
                 self.nodes.remove(path);
@@ -160,7 +165,8 @@ impl World {
                 let data = vec![what; usize::from(what) % 5];
                 let mut stat = stat_of(zxid);
                 stat.data_length = data.len() as i32;
-                self.nodes.insert(path.to_owned(), Node { data, stat, is_forbidden: false });
+                is_hidden = self.hides_events && what >= 192;
+                self.nodes.insert(path.to_owned(), Node { data, stat, is_forbidden: is_hidden });
                 Kind::Created
             }
             None => return,
@@ -172,7 +178,7 @@ impl World {
             parent.stat.cversion += 1;
             parent.stat.num_children += if kind == Kind::Created { 1 } else { -1 };
         }
-        if self.is_connected {
+        if self.is_connected && !(self.hides_events && is_hidden) {
             self.messages.push_back(Message::Event(kind, path.to_owned(), zxid));
         }
     }
@@ -254,7 +260,7 @@ impl World {
                     if node.created_by() > 0 {
                         let latest = self.created.insert(node.path().to_owned(), node.created_by());
                         assert!(
-                            latest.is_none_or(|latest| latest < node.created_by()),
+                            latest.is_none_or(|latest| latest < node.created_by()) || self.hides_events,
                             "told twice: {node:?}"
                         );
                     }
@@ -282,7 +288,10 @@ impl World {
                     assert!(!self.replayed.keys().any(|path| path.starts_with(&below)), "{node:?} is empty");
                     let there = self.nodes.get(node.path()).map(|there| there.stat.czxid);
                     assert!(there != Some(node.created_by()) || self.hides_stats, "{node:?} is there");
-                    assert!(self.deleted.contains(node.path()), "{node:?} was never deleted");
+                    assert!(
+                        self.deleted.contains(node.path()) || self.hides_events,
+                        "{node:?} was never deleted"
+                    );
                     assert_eq!(self.replayed.remove(node.path()), Some(node));
                 }
             }
@@ -421,6 +430,28 @@ proptest! {
         }
         world.settle();
         world.assert_is_right(depth, with_data, cuts_last);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Since 3.8.4 and 3.9.2.
+    #[test]
+    fn a_cache_becomes_what_servers_have_that_hide_what_may_not_be_read(
+        steps in prop::collection::vec(step(), 0..150),
+        depth in prop_oneof![Just(0), Just(1), Just(2), Just(usize::MAX - 1)],
+        with_data in any::<bool>(),
+        tells_zxids in any::<bool>(),
+    ) {
+        let world = World::new(depth, with_data, tells_zxids);
+        let mut world = World { hides_stats: true, hides_events: true, ..world };
+        for step in &steps {
+            world.step(step);
+        }
+        world.step(&Step::Cut);
+        world.settle();
+        world.assert_is_right(depth, with_data, true);
     }
 }
 
@@ -662,6 +693,34 @@ fn nodes_that_come_while_others_go_are_within_the_limits() {
     for (at, path) in going().enumerate() {
         world.write(&path, 0);
         world.write(&format!("/r/a/{at}"), 0);
+    }
+    world.settle();
+    world.assert_is_right(9, true, true);
+}
+
+/// Each time before any of them is read, all nodes are replaced by others.
+#[test]
+fn nodes_that_were_gone_before_they_were_read_are_within_the_limits() {
+    let path = |round: usize, at: usize| format!("/r/{round}-{at}");
+    let mut world = World::new(9, true, true);
+    world.core = Core::new(Rules { most_nodes: 11, ..rules(9, true) });
+    world.write("/r", 1);
+    for round in 0..5 {
+        for at in 0..10 {
+            world.write(&path(round, at), 1);
+        }
+        world.step(&Step::Connect);
+        // The root, and its children.
+        for _ in 0..9 {
+            let ops = world.core.next();
+            world.requests.push_back(ops.into_iter().filter(|op| &**op.path() == "/r").collect());
+            world.answer();
+            world.take(1, 0);
+        }
+        world.step(&Step::Cut);
+        for at in 0..10 {
+            world.write(&path(round, at), 0);
+        }
     }
     world.settle();
     world.assert_is_right(9, true, true);

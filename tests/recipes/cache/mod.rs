@@ -1,6 +1,7 @@
 //! Caches of nodes.
 
 mod beside_others;
+mod busy;
 mod current;
 mod ending;
 mod following;
@@ -9,6 +10,7 @@ mod limits;
 mod one_shots;
 pub(crate) mod reader;
 mod replies;
+mod restored;
 mod servers;
 mod threads;
 
