@@ -161,6 +161,7 @@ impl Core {
         loop {
             let Some(path) = self.queue.front().cloned().or_else(|| self.sweep_on()) else { return ops };
             let known = self.nodes.get(&path);
+            let may_be_another = self.may_be_another(&path);
             let Some(want) =
                 self.wants.get_mut(&path).filter(|want| want.is_queued && want.under_way.is_none())
             else {
@@ -170,7 +171,9 @@ impl Core {
                 }
                 continue;
             };
-            let (op, size) = if want.node {
+            // Children first: a node that changes all the time would never have them listed. But another one's would come
+            // below this one.
+            let (op, size) = if want.node && (want.children.is_none() || may_be_another) {
                 let is_alone = want.is_forbidden || !self.rules.with_data;
                 let size = known.map_or(Size::Unknown, |node| Size::Had(node.data_length()));
                 (if is_alone { Op::Stat(path.clone()) } else { Op::Data(path.clone()) }, size)
@@ -183,14 +186,15 @@ impl Core {
             }
             self.queue.pop_front();
             want.is_queued = false;
-            let what = match op {
-                Op::Children(_) => want.children.take().map(What::Children),
+            want.under_way = match op {
+                Op::Children(_) => want.children.take().map(|state| Reading::of(What::Children(state))),
                 Op::Data(_) | Op::Stat(_) => {
                     want.node = false;
-                    Some(What::Node)
+                    let checks_children = std::mem::take(&mut want.checks_children);
+                    let is_overtaken = std::mem::take(&mut want.is_outdated);
+                    Some(Reading { checks_children, is_overtaken, ..Reading::of(What::Node) })
                 }
             };
-            want.under_way = what.map(|what| Reading { what, is_overtaken: false, deleted: 0 });
             if want.under_way.is_some() {
                 ops.push(op);
             }
@@ -236,12 +240,21 @@ impl Core {
 
     /// Whether the node at this path is known from before the load, and may be another one by now.
     fn may_be_another(&self, path: &str) -> bool {
-        let is_swept = match &self.sweep {
+        !self.is_swept(path) || self.wants.get(path).is_some_and(|want| want.may_be_another)
+    }
+
+    /// Whether this node, which is known, is still to be read for the load.
+    fn is_part_of_load(&self, path: &str) -> bool {
+        !self.is_swept(path) || self.wants.get(path).is_some_and(|want| want.is_load)
+    }
+
+    /// Whether the node at this path is wanted or read, if it was known before the load.
+    fn is_swept(&self, path: &str) -> bool {
+        match &self.sweep {
             Sweep::Idle => false,
             Sweep::Behind(last) => split(path) <= split(last),
             Sweep::Done => true,
-        };
-        !is_swept || self.wants.get(path).is_some_and(|want| want.may_be_another)
+        }
     }
 
     /// Whether a node that is new would come below one that may be gone, and be told as created before that one is told as
@@ -251,19 +264,22 @@ impl Core {
     }
 
     /// Reads a node once more, behind the nodes that were known before the load.
-    fn postpone(&mut self, path: &Arc<str>) {
+    fn postpone(&mut self, path: &Arc<str>, reading: Reading) {
         if let Some(want) = self.wants.get_mut(path) {
             want.node = true;
             want.is_forbidden = false;
+            want.checks_children |= reading.checks_children;
             if !std::mem::replace(&mut want.is_queued, true) {
                 self.postponed.push_back(path.clone());
             }
         }
-        self.mark_load(path);
+        if self.rules.parent(path).is_some_and(|parent| self.is_part_of_load(parent)) {
+            self.mark_load(path);
+        }
     }
 
-    /// Records that a node was read since the watch was set. It is part of the load no more, even if it has changed meanwhile
-    /// and is read once more.
+    /// Records that a node was read since the watch was set, or was deleted since. It is part of the load no more, even if it
+    /// has changed meanwhile and is read once more.
     fn is_loaded(&mut self, path: &str) {
         if let Some(want) = self.wants.get_mut(path).filter(|want| want.is_load && want.children.is_none()) {
             want.is_load = false;
@@ -293,8 +309,11 @@ impl Core {
         let want = self.wants.entry(path.clone()).or_default();
         how(want);
         match want.under_way.map(|reading| reading.what) {
-            Some(What::Node) => want.overtake(0),
-            _ => want.node = true,
+            Some(What::Node) => want.overtake(),
+            _ => {
+                want.is_outdated |= want.is_forbidden;
+                want.node = true;
+            }
         }
         self.enqueue(path);
     }
@@ -365,9 +384,11 @@ impl Core {
             }
             Kind::Deleted => {
                 if let Some(want) = self.wants.get_mut(event.path) {
-                    want.overtake(known.as_ref().map_or(0, |node| node.created_by()));
+                    want.overtake_by_deletion(known.as_ref().map(|node| node.created_by()), event.zxid);
                     want.node = want.under_way.is_some() && want.node;
                     want.children = None;
+                    // What comes there is new, and told.
+                    self.is_loaded(event.path);
                     self.settle(&event.path.into());
                 }
                 if known.is_some() {
@@ -447,9 +468,8 @@ impl Core {
                 }
                 (Op::Data(path), Found::Forbidden) => {
                     if let Some(want) = self.wants.get_mut(&path) {
-                        want.under_way = None;
+                        want.interrupt();
                         want.is_forbidden = true;
-                        want.node = true;
                     }
                     self.settle(&path);
                 }
@@ -491,7 +511,7 @@ impl Core {
         let is_readable_now = is_readable && known.as_ref().is_some_and(|node| !node.is_readable());
         let may_be_new = is_new || known.as_ref().is_some_and(|node| node.is_unknown());
         if may_be_new && self.comes_too_early(path) {
-            self.postpone(path);
+            self.postpone(path, reading);
             return Ok(());
         }
         if is_new {
@@ -506,10 +526,9 @@ impl Core {
         }
         if let Some(want) = self.wants.get_mut(path) {
             want.is_forbidden = false;
-            want.may_be_another = false;
-            let checks = want.checks_children || is_new || is_readable_now;
-            // If it is read once more, this reply may be older than what made that necessary.
-            want.checks_children &= want.node;
+            // If so, it is read once more.
+            want.may_be_another = reading.may_be_gone(stat.czxid);
+            let checks = reading.checks_children || is_new || is_readable_now;
             want.names = stat.num_children.try_into().unwrap_or_default();
             let has_children = std::mem::take(&mut want.has_children) || stat.num_children > 0;
             if checks && self.rules.descends(path)? {
@@ -527,14 +546,13 @@ impl Core {
         let Some(reading) = self.finish_reading(path) else { return Ok(()) };
         if let Some(want) = self.wants.get_mut(path) {
             want.is_forbidden = false;
-            want.checks_children &= want.node;
             want.has_children = false;
         }
-        // If there was an event since, it is read once more, and may be gone.
-        if !reading.is_overtaken && self.is_followed(path)? {
+        // If it was deleted since, it is read once more, and may be gone.
+        if reading.deletion.is_none() && self.is_followed(path)? {
             let known = self.nodes.get(path);
             if known.is_none() && self.comes_too_early(path) {
-                self.postpone(path);
+                self.postpone(path, reading);
                 return Ok(());
             }
             self.listed.remove(path);
@@ -547,6 +565,7 @@ impl Core {
                 );
             }
         }
+        self.is_loaded(path);
         self.settle(path);
         Ok(())
     }

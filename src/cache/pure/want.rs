@@ -15,7 +15,8 @@ pub(super) struct Want {
     pub(super) is_queued: bool,
     /// Whether it belongs to a load, which is complete when no want does any more.
     pub(super) is_load: bool,
-    /// Whether the node is known from before the load and was not read since: another one may have taken its place.
+    /// Whether the node is known from before the load and was not read since, or was deleted while it was read: another
+    /// one may have taken its place.
     pub(super) may_be_another: bool,
     /// Whether children may be there that no event has told of.
     pub(super) checks_children: bool,
@@ -23,16 +24,30 @@ pub(super) struct Want {
     pub(super) has_children: bool,
     /// Whether only its stat can be read.
     pub(super) is_forbidden: bool,
+    /// Whether there was an event since that was found, so that it is read once more after the stat.
+    pub(super) is_outdated: bool,
 }
 
 /// A read under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) what: What,
+    /// Whether it is to show whether there are children that no event has told of.
+    pub(super) checks_children: bool,
     /// Whether there was an event since.
     pub(super) is_overtaken: bool,
     /// The creation of the latest node that is known to be deleted since.
     pub(super) deleted: i64,
+    /// The latest deletion since.
+    pub(super) deletion: Option<Deletion>,
+}
+
+/// The transaction that has deleted a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Deletion {
+    By(i64),
+    /// The server does not tell.
+    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +62,17 @@ pub(super) struct Listed {
     pub(super) created: i64,
     pub(super) last_change: i64,
     pub(super) changes: i32,
+}
+
+impl Reading {
+    pub(super) fn of(what: What) -> Self {
+        Self { what, checks_children: false, is_overtaken: false, deleted: 0, deletion: None }
+    }
+
+    /// Whether the node that was found, which this transaction has created, may be gone since.
+    pub(super) fn may_be_gone(&self, created: i64) -> bool {
+        self.deletion.is_some_and(|deletion| deletion > Deletion::By(created))
+    }
 }
 
 impl Want {
@@ -65,21 +91,27 @@ impl Want {
     }
 
     /// An event: what is read may be outdated.
-    pub(super) fn overtake(&mut self, deleted: i64) {
+    pub(super) fn overtake(&mut self) {
         if let Some(reading) = &mut self.under_way {
             reading.is_overtaken = true;
-            reading.deleted = reading.deleted.max(deleted);
         }
     }
 
-    /// There was an event of the node or below it. If its data could not be read, they are read once more.
+    /// The node is deleted. If it was known, `created` is its creation. What is read may be of it, or of one before it.
+    pub(super) fn overtake_by_deletion(&mut self, created: Option<i64>, zxid: Option<i64>) {
+        self.overtake();
+        if let Some(reading) = &mut self.under_way {
+            reading.deleted = reading.deleted.max(created.unwrap_or_default());
+            reading.deletion = reading.deletion.max(Some(zxid.map_or(Deletion::Unknown, Deletion::By)));
+        }
+    }
+
+    /// There was an event of the node or below it. If its data could not be read, they are read once more, after its stat.
     pub(super) fn may_be_readable(&mut self) {
         if self.is_forbidden {
             self.checks_children = true;
-            match self.under_way {
-                Some(_) => self.overtake(0),
-                None => self.is_forbidden = false,
-            }
+            self.is_outdated |= self.under_way.is_none();
+            self.overtake();
         }
     }
 
@@ -87,10 +119,11 @@ impl Want {
     pub(super) fn interrupt(&mut self) {
         // It may be readable when it is read again.
         self.is_forbidden = false;
-        match self.under_way.take().map(|reading| reading.what) {
-            Some(What::Node) => self.node = true,
-            Some(What::Children(listed)) => self.children = self.children.or(Some(listed)),
-            None => {}
+        let Some(reading) = self.under_way.take() else { return };
+        self.checks_children |= reading.checks_children;
+        match reading.what {
+            What::Node => self.node = true,
+            What::Children(listed) => self.children = self.children.or(Some(listed)),
         }
     }
 }
