@@ -352,11 +352,11 @@ impl Core {
             return Ok(());
         }
         let known = self.nodes.get(event.path).cloned();
+        // Not before it is read: the numbers of the servers may have begun anew.
+        let zxid = event.zxid.filter(|_| !self.may_be_another(event.path));
         match event.kind {
             Kind::Created => {
-                let is_known =
-                    known.is_some_and(|node| event.zxid.is_some_and(|zxid| node.created_by() >= zxid));
-                if is_known {
+                if known.is_some_and(|node| zxid.is_some_and(|zxid| node.created_by() >= zxid)) {
                     return Ok(());
                 }
                 if self.is_followed(event.path)? {
@@ -372,9 +372,8 @@ impl Core {
                 }
             }
             Kind::DataChanged => {
-                let is_covered = known
-                    .as_ref()
-                    .is_some_and(|node| event.zxid.is_some_and(|zxid| node.modified_by() >= zxid));
+                let is_covered =
+                    known.as_ref().is_some_and(|node| zxid.is_some_and(|zxid| node.modified_by() >= zxid));
                 let is_wanted = self.wants.get(event.path).is_some_and(Want::concerns_node);
                 if !is_covered && (known.is_some() || is_wanted) {
                     self.want(&event.path.into(), |_| {});
@@ -507,7 +506,7 @@ impl Core {
             return Ok(());
         }
         let known = self.nodes.get(path).cloned();
-        let is_new = known.as_ref().is_none_or(|node| !node.is_unknown() && node.created_by() < stat.czxid);
+        let is_new = known.as_ref().is_none_or(|node| !node.is_unknown() && node.created_by() != stat.czxid);
         let is_readable_now = is_readable && known.as_ref().is_some_and(|node| !node.is_readable());
         let may_be_new = is_new || known.as_ref().is_some_and(|node| node.is_unknown());
         if may_be_new && self.comes_too_early(path) {
@@ -517,12 +516,10 @@ impl Core {
         if is_new {
             self.remove(path);
         }
-        let is_changed = known.is_some_and(|node| {
-            node.modified_by() < stat.mzxid
-                || node.modified_by() == stat.mzxid && node.is_readable() != is_readable
-        });
-        if is_new || is_changed {
-            self.put(CachedNode::new(path.clone(), data, is_readable, stat));
+        // Not by its numbers alone: those of the servers may have begun anew.
+        let node = CachedNode::new(path.clone(), data, is_readable, stat);
+        if is_new || known.is_some_and(|known| *known != node) {
+            self.put(node);
         }
         if let Some(want) = self.wants.get_mut(path) {
             want.is_forbidden = false;
