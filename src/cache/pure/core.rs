@@ -103,6 +103,7 @@ impl Core {
     pub(in crate::cache) fn resume(&mut self) {
         let root = self.rules.root.clone();
         self.sweep = Sweep::Behind(root.clone());
+        self.forget_unknown();
         // What was left of the last load is part of this one.
         self.postponed = std::mem::take(&mut self.queue);
         self.loads = self.wants.len();
@@ -111,6 +112,20 @@ impl Core {
             want.checks_children = true;
         }
         self.want_load(&root);
+    }
+
+    /// Forgets the wants of nodes that are not known, and may be gone by now: their parents are listed again.
+    fn forget_unknown(&mut self) {
+        let (nodes, listed, rules) = (&self.nodes, &mut self.listed, &self.rules);
+        self.wants.retain(|path, _| {
+            let parent = rules.parent(path).and_then(|parent| nodes.get(parent));
+            let is_found_again =
+                parent.is_some_and(|parent| parent.is_readable()) && nodes.get(path).is_none();
+            if let Some(parent) = parent.filter(|_| is_found_again) {
+                listed.remove(parent.path());
+            }
+            !is_found_again
+        });
     }
 
     /// No replies will come to what is under way, and events may be missed from now on.
