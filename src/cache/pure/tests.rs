@@ -330,6 +330,9 @@ impl World {
             let mut is_hidden = false;
             while let Some((parent, _)) = above.rsplit_once('/') {
                 is_hidden |= self.nodes.get(parent).is_some_and(|node| node.is_forbidden);
+                // It may be readable since.
+                let shown = self.core.nodes().get(parent);
+                is_hidden |= !knows_permissions && shown.is_some_and(|node| !node.is_readable());
                 above = parent;
             }
             let node = &self.nodes[path];

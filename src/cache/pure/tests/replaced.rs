@@ -42,6 +42,24 @@ fn a_node_that_becomes_readable_and_changes_before_its_stat_is_read_is_read() {
     world.assert_is_right(9, true, true);
 }
 
+/// The servers have refused its data, and tell of the change before that.
+#[test]
+fn a_node_that_becomes_readable_and_changes_during_its_read_is_read() {
+    let mut world = World::new(9, true, false);
+    world.write("/r", 1);
+    world.nodes.get_mut("/r").unwrap().is_forbidden = true;
+    for step in [Step::Connect, Step::Send, Step::Answer] {
+        world.step(&step);
+    }
+    world.nodes.get_mut("/r").unwrap().is_forbidden = false;
+    world.write("/r", 2);
+    for step in [Step::Take(0, 2), Step::Take(1, 0)] {
+        world.step(&step);
+    }
+    world.settle();
+    world.assert_is_right(9, true, true);
+}
+
 /// The servers have lost their data, or had them restored from a backup: what is there now has lower numbers.
 #[test]
 fn a_cache_shows_what_the_servers_have_after_their_numbers_began_anew() {
