@@ -482,6 +482,8 @@ impl Core {
                 }
                 (Op::Data(path), Found::Forbidden) => {
                     if let Some(want) = self.wants.get_mut(&path) {
+                        // An event since may be of a node that may be read.
+                        want.is_outdated |= want.under_way.is_some_and(|reading| reading.is_overtaken);
                         want.interrupt();
                         want.is_forbidden = true;
                     }
