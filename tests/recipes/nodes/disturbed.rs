@@ -102,3 +102,30 @@ async fn data_that_only_look_alike_are_written_back() {
     })
     .await;
 }
+
+// "Someone who goes on deleting or writing is not fought: the pauses grow up to 5 s." The same of someone else's node.
+#[tokio::test]
+async fn a_stranger_who_replaces_his_node_causes_no_storm() {
+    let server = empty_server().await;
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    zookeeper.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let options = PersistentNodeOptions::new().on_stranger(OnStranger::Wait);
+    let node = PersistentNode::start(&client, PATH, "ours", options).unwrap();
+    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(node.watch_state().wait_for(blocked)).await.unwrap();
+    proxy.take_requests();
+    let (mut creates, mut times) = (0, 0);
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        let mut writer = zookeeper.new_multi_writer();
+        writer.add_delete(PATH, None).unwrap();
+        writer.add_create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).unwrap();
+        writer.commit().await.unwrap();
+        times += 1;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        creates += proxy.take_requests().iter().filter(|request| **request == Request::Create).count();
+    }
+    assert!(creates < 60, "{creates} creates in 5 s, for {times} replacements by the owner");
+}

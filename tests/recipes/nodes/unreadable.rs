@@ -225,3 +225,46 @@ async fn a_member_that_is_gone_is_not_current_in_a_group_that_may_not_be_listed_
     zookeeper.delete("/group/a", None).await.unwrap();
     within(members.wait_for(|members| !members.is_current() || members.is_empty())).await.unwrap();
 }
+
+// "it counts as someone else's unless this value has created it and nobody else has written to it": nobody has. A reply to
+// a write of its own was lost.
+#[tokio::test]
+async fn an_unreadable_persistent_node_is_ours_although_the_reply_to_a_write_was_lost() {
+    let Some(server) = server_that_hides().await else { return };
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let client = connect_unreadable(&proxy).await;
+    let node = start(&client, NodeMode::Persistent);
+    within(node.wait_present()).await.unwrap();
+    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
+    assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
+    within(lost.happened()).await;
+    let set = tokio::time::timeout(Duration::from_secs(15), node.set_data("newest")).await;
+    let state = node.state();
+    let closed = within(node.close()).await;
+    let left = children(&zookeeper, "/kept").await;
+    assert!(
+        matches!(set, Ok(Ok(()))) && closed.is_ok() && left.is_empty(),
+        "set: {set:?}; {state:?}; closed: {closed:?}; left: {left:?}"
+    );
+}
+
+// The same without any reply that was lost: the event that someone has written, and the own write, pass each other … as nobody
+// has written, a second write is as good as the first.
+#[tokio::test]
+async fn an_unreadable_persistent_node_is_written_to_again_and_again() {
+    let Some(server) = server_that_hides().await else { return };
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let client = connect_unreadable(&proxy).await;
+    let node = start(&client, NodeMode::Persistent);
+    within(node.wait_present()).await.unwrap();
+    for fate in [Fate::LoseRequest, Fate::LoseRequest] {
+        let lost = proxy.intercept(Request::SetData, fate);
+        assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
+        within(lost.happened()).await;
+        within(node.set_data("newest")).await.unwrap();
+    }
+    within(node.close()).await.unwrap();
+    assert!(children(&zookeeper, "/kept").await.is_empty());
+}

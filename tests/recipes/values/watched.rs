@@ -229,3 +229,45 @@ async fn a_watch_without_changes_costs_a_read_now_and_then() {
     let requests = proxy.take_requests();
     assert!(requests.iter().all(is_cheap), "{requests:?}");
 }
+
+/// Nor does it matter who looks at the state of the connection meanwhile.
+#[tokio::test]
+async fn a_value_is_stale_without_a_connection_while_somebody_borrows_the_state_of_that() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = patient(&proxy).await;
+    let value = SharedValue::new(&client, PATH, "seed").unwrap();
+    value.get().await.unwrap();
+    let mut states = value.watch();
+    becomes(&mut states, |state| state.current().is_some()).await;
+    let connection = client.watch_connection();
+    let is_stale = {
+        let _borrowed = connection.borrow();
+        proxy.refuse_connections(true).unwrap();
+        proxy.cut();
+        let stale = states.wait_for(|state| state.current().is_none());
+        tokio::time::timeout(Duration::from_secs(15), stale).await.is_ok()
+    };
+    assert!(is_stale, "{:?} is shown without a connection", states.borrow());
+}
+
+/// "The value if it is known to be current."
+#[tokio::test]
+async fn a_value_is_not_current_any_more_when_the_client_is_closed() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for closes in [true, false] {
+        let client = connect(&server).await;
+        let value = SharedValue::new(&client, PATH, "seed").unwrap();
+        value.set("1").await.unwrap();
+        let mut states = value.watch();
+        becomes(&mut states, |state| state.current().is_some_and(|value| value == b"1")).await;
+        if closes {
+            client.close().await;
+        }
+        drop((value, client));
+        within(async { while states.changed().await.is_ok() {} }).await;
+        zookeeper.set_data(PATH, b"2", None).await.unwrap();
+        assert_eq!(states.borrow().current(), None, "closes: {closes}; the value is another one by now");
+    }
+}
