@@ -78,7 +78,7 @@ async fn an_update_pauses_between_its_tries_as_an_increment_does() {
     let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
     let number = long(&connect_through(&proxy).await);
     number.force_set(0).await.unwrap();
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(1)));
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(3)));
     let _rival = Rival::writes(&zookeeper);
     let increments = tries(&proxy, async || number.increment().await).await;
     let updates = tries(&proxy, async || number.fetch_update(|old| Some(old + 1)).await).await;
