@@ -30,10 +30,16 @@ where
     let observer = Observer { node: node.detached(), parse, sender: Arc::new(sender) };
     node.client().spawn(async move {
         let closing = observer.node.client().closing();
+        let mut shown = nothing;
         tokio::select! {
-            () = observer.observe(nothing) => {}
+            () = observer.observe(&mut shown) => {}
             () = observer.sender.closed() => {}
             () = closing.cancelled() => {}
+        }
+        // What it has shown last is not current any more.
+        if !shown.is_stale() {
+            let state = shown.stale(None);
+            observer.show(&mut shown, state).await;
         }
     });
     receiver
@@ -62,11 +68,11 @@ where
     P: Fn(Vec<u8>) -> Result<T>,
 {
     /// Goes on until it is dropped.
-    async fn observe(&self, mut shown: SharedState<T>) {
+    async fn observe(&self, shown: &mut SharedState<T>) {
         let mut failures = Failures::default();
         let mut watch = None;
         loop {
-            match self.look(&mut shown).await {
+            match self.look(shown).await {
                 Ok(Look { seen, change, holds_for }) => {
                     failures.reset();
                     // Only now the one before is dropped, so that it need not be removed at the servers.
@@ -76,25 +82,25 @@ where
                         Ok(None) => SharedState::Missing,
                         Err(error) => shown.stale(Some(error)),
                     };
-                    self.show(&mut shown, state).await;
+                    self.show(shown, state).await;
                     tokio::select! {
                         // A change comes before the loss of the connection on which it came.
                         biased;
                         _ = change.changed() => {}
                         () = self.node.client().disconnected() => {
                             let state = shown.stale(None);
-                            self.show(&mut shown, state).await;
+                            self.show(shown, state).await;
                         }
                         () = sleep(holds_for) => {}
                     }
                 }
                 Err(error) if error.ends_session() => {
                     let state = shown.stale(None);
-                    self.show(&mut shown, state).await;
+                    self.show(shown, state).await;
                 }
                 Err(error) => {
                     let state = shown.stale(Some(error.clone()));
-                    self.show(&mut shown, state).await;
+                    self.show(shown, state).await;
                     failures.pause_in_background(error).await;
                 }
             }
