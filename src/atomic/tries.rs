@@ -43,7 +43,7 @@ impl<'a> Tries<'a> {
     /// - Those of an acquire.
     pub(super) async fn conflict(&mut self, operation: &'static str, path: &str) -> Result<()> {
         self.contention.conflict(operation, path).await?;
-        self.promote_if_failing(operation, path).await
+        self.promote_if_failing(Promotion::line_up, operation, path).await
     }
 
     /// To be called after a try that has failed because of a conflict with another client, or of a call of this one. Only
@@ -61,13 +61,19 @@ impl<'a> Tries<'a> {
         if is_conflict {
             self.contention.count();
         }
-        self.promote_if_failing(operation, path).await
+        // Those that are written together fail together.
+        self.promote_if_failing(Promotion::join, operation, path).await
     }
 
-    async fn promote_if_failing(&mut self, operation: &'static str, path: &str) -> Result<()> {
+    async fn promote_if_failing(
+        &mut self,
+        line_up: impl FnOnce(&Promotion) -> Place,
+        operation: &'static str,
+        path: &str,
+    ) -> Result<()> {
         match self.lock() {
             Some(lock) if self.contention.conflicts() >= OPTIMISTIC_TRIES => {
-                self.promote(lock.line_up(), operation, path).await
+                self.promote(line_up(lock), operation, path).await
             }
             _ => Ok(()),
         }
