@@ -270,7 +270,10 @@ impl DistributedAtomicLong {
     pub async fn initialize(&self, number: i64) -> Result<bool> {
         let data = to_data(number);
         let initialize = self.node.write(INITIALIZE, None, &data);
-        let outcome = self.node.client().unless_closed(initialize).await?;
+        let outcome = self.node.client().unless_closed(initialize).await;
+        // If it has created the node, what was known is of another one.
+        self.line.forget();
+        let outcome = outcome?;
         Ok(matches!(outcome, Outcome::Written(_)))
     }
 
