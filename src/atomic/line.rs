@@ -284,6 +284,7 @@ impl Driver {
 
     async fn carry_out(&self) {
         let mut rivals = Rivals::default();
+        let mut is_missing = false;
         // An end is decided together with the state, so that no caller is left behind.
         while !self.is_done() {
             let known = self.line.state.lock().known();
@@ -291,9 +292,16 @@ impl Driver {
                 Some(known) => Seen { known, fresh_before: 0 },
                 None => match self.look().await {
                     Some(seen) => seen,
-                    None => continue,
+                    None => {
+                        // Someone may delete the node whenever it is created.
+                        if std::mem::replace(&mut is_missing, true) {
+                            self.after_conflict(&mut rivals).await;
+                        }
+                        continue;
+                    }
                 },
             };
+            is_missing = false;
             self.write(seen, &mut rivals).await;
         }
     }

@@ -243,9 +243,14 @@ impl SharedValue {
 
     /// Returns what the node holds, and creates it if it does not exist.
     async fn look(&self, operation: &'static str) -> Result<Versioned<Vec<u8>>> {
+        let (mut contention, mut is_made) = (Contention::new(self.timeout), false);
         loop {
             if let Some(seen) = self.node.get(operation).await? {
                 return Ok(seen);
+            }
+            // Someone may delete the node whenever it is created.
+            if std::mem::replace(&mut is_made, true) {
+                contention.conflict(operation, self.path()).await?;
             }
             let client = self.node.client();
             client
