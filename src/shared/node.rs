@@ -265,6 +265,13 @@ impl ValueNode {
                 *sent = latest();
             }
             let Some(data) = sent.as_deref() else { return Tried::Nothing };
+            let doubted = expected.filter(|_| is_in_doubt);
+            // That may be long ago: by now, another node may have that number.
+            if let Some(expected) = doubted
+                && let Some(tried) = self.settled(session, expected, data).await
+            {
+                return tried;
+            }
             let before = session.before_sending();
             let written = match self.send(session, expected, data).await {
                 Ok(written) => written,
@@ -274,20 +281,11 @@ impl ValueNode {
                 Some(_) => matches!(written, Err(zk::Error::NoNode | zk::Error::BadVersion)),
                 None => matches!(written, Err(zk::Error::NodeExists)),
             };
-            if let Some(expected) = expected.filter(|_| is_conflict && is_in_doubt) {
-                let settled = match self.look(session).await {
-                    Ok(now) => settle(expected, data, now.as_ref()),
-                    Err(source) => return Tried::Failed { source, may_be_done: true },
-                };
-                return match settled {
-                    Settled::NotDone => Tried::Conflict,
-                    // As if the connection were lost once more.
-                    Settled::NotYet => Tried::Failed { source: zk::Error::ConnectionLoss, may_be_done: true },
-                    // Not retried.
-                    Settled::Undecidable => {
-                        Tried::Failed { source: zk::Error::BadVersion, may_be_done: true }
-                    }
-                };
+            if let Some(expected) = doubted.filter(|_| is_conflict) {
+                let settled = self.settled(session, expected, data).await;
+                // As if the connection were lost once more.
+                let again = Tried::Failed { source: zk::Error::ConnectionLoss, may_be_done: true };
+                return settled.unwrap_or(again);
             }
             match written {
                 Ok(stat) => Tried::Written(Version::of(&stat)),
@@ -300,6 +298,19 @@ impl ValueNode {
             }
         });
         attempted.await.unwrap_or(Tried::Failed { source: zk::Error::ConnectionLoss, may_be_done: true })
+    }
+
+    /// Returns what the node shows about a write in doubt; `None` if that can be sent again.
+    async fn settled(&self, session: &Session, expected: Version, data: &[u8]) -> Option<Tried> {
+        match self.look(session).await.map(|now| settle(expected, data, now.as_ref())) {
+            Ok(Settled::NotYet) => None,
+            Ok(Settled::NotDone) => Some(Tried::Conflict),
+            // Not retried.
+            Ok(Settled::Undecidable) => {
+                Some(Tried::Failed { source: zk::Error::BadVersion, may_be_done: true })
+            }
+            Err(source) => Some(Tried::Failed { source, may_be_done: true }),
+        }
     }
 
     /// Sends a write, and returns what became of it.
