@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use zk_recipes::nodes::{Group, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
+use zk_recipes::nodes::{
+    Group, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions, PersistentTtlNode,
+    PersistentTtlNodeOptions,
+};
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
@@ -249,22 +252,47 @@ async fn an_unreadable_persistent_node_is_ours_although_the_reply_to_a_write_was
     );
 }
 
-// The same without any reply that was lost: the event that someone has written, and the own write, pass each other … as nobody
-// has written, a second write is as good as the first.
+// The same right before its end.
 #[tokio::test]
-async fn an_unreadable_persistent_node_is_written_to_again_and_again() {
+async fn close_after_a_lost_write_leaves_no_unreadable_persistent_node() {
     let Some(server) = server_that_hides().await else { return };
     let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
     make_parent(&zookeeper).await;
-    let client = connect_unreadable(&proxy).await;
-    let node = start(&client, NodeMode::Persistent);
-    within(node.wait_present()).await.unwrap();
-    for fate in [Fate::LoseRequest, Fate::LoseRequest] {
+    for fate in [Fate::LoseRequest, Fate::LoseReply] {
+        let client = connect_unreadable(&proxy).await;
+        let node = start(&client, NodeMode::Persistent);
+        within(node.wait_present()).await.unwrap();
         let lost = proxy.intercept(Request::SetData, fate);
         assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
         within(lost.happened()).await;
-        within(node.set_data("newest")).await.unwrap();
+        let closed = within(node.close()).await;
+        let left = children(&zookeeper, "/kept").await;
+        assert!(closed.is_ok() && left.is_empty(), "{fate:?}: closed: {closed:?}; left: {left:?}");
     }
-    within(node.close()).await.unwrap();
-    assert!(children(&zookeeper, "/kept").await.is_empty());
+}
+
+// "It is touched twice in its time to live": "a node that exists as long as this value lives".
+#[tokio::test]
+async fn an_unreadable_node_is_touched_although_the_reply_to_a_write_was_lost() {
+    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
+    let server = TestingServer::builder().class_path(peers.class_path);
+    let server = server.system_property("zookeeper.extendedTypesEnabled", "true");
+    let server = server.system_property("znode.container.checkIntervalMs", "50").start().await.unwrap();
+    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    make_parent(&zookeeper).await;
+    let client = connect_unreadable(&proxy).await;
+    let options = PersistentTtlNodeOptions::new(Duration::from_secs(8));
+    let node = PersistentTtlNode::start(&client, PATH, "ours", options).unwrap();
+    within(node.wait_present()).await.unwrap();
+    let child = zookeeper.check_stat("/kept/a/touch").await.unwrap().unwrap();
+    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
+    assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
+    within(lost.happened()).await;
+    // Longer than its time to live.
+    for _ in 0..40 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let now = zookeeper.check_stat("/kept/a/touch").await.unwrap().map(|stat| stat.czxid);
+        assert_eq!(now, Some(child.czxid), "{:?}", node.state());
+    }
+    assert!(node.state().is_present(), "{:?}", node.state());
 }
