@@ -60,6 +60,11 @@ impl Known {
         self.czxid == seen.czxid && self.version == seen.version
     }
 
+    /// The same node after a write.
+    pub(super) fn written(self) -> Self {
+        Self { version: self.version.wrapping_add(1), data: Data::Other, ..self }
+    }
+
     pub(super) fn of_unknown_data(self) -> Self {
         Self { data: Data::Other, ..self }
     }

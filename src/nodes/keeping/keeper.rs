@@ -55,6 +55,8 @@ pub(in crate::nodes) struct Keeper {
     pub(super) known: Option<Known>,
     /// The latest data of ours that the node has, or may have if the reply was lost.
     pub(super) last: Option<Arc<[u8]>>,
+    /// Whether a write to the node that is known may have been done once, its reply lost.
+    pub(super) is_write_lost: bool,
     /// The latest watch on the path. It is kept until there is another: to remove it could cost that one its place.
     pub(super) watch: Option<Watcher>,
     /// A numbered node whose create has an unknown outcome.
@@ -124,6 +126,7 @@ impl Keeper {
             session: None,
             known: None,
             last: None,
+            is_write_lost: false,
             watch: None,
             unnamed: None,
             may_exist: false,

@@ -161,6 +161,12 @@ impl Keeper {
             };
             match deleted {
                 Ok(()) | Err(zk::Error::NoNode) => return Ok(()),
+                // A write of ours was done whose reply was lost.
+                Err(zk::Error::BadVersion) if sight.is_hidden() && self.is_write_lost => {
+                    self.is_write_lost = false;
+                    self.known = self.known.map(Known::written);
+                    continue;
+                }
                 // A node that may not be read does not show its version.
                 Err(zk::Error::BadVersion) if sight.is_hidden() => return Err(Left::Hidden),
                 Err(zk::Error::BadVersion) => {}

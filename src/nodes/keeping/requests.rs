@@ -84,7 +84,7 @@ impl Keeper {
                 let (created, looked) = self.both(session, creating, looking).await;
                 match created {
                     Ok(made) => {
-                        self.known = made;
+                        (self.known, self.is_write_lost) = (made, false);
                         if let Some(touch) = &mut self.touch {
                             touch.touched(sent);
                         }
@@ -128,7 +128,7 @@ impl Keeper {
                 let (compared, looked) = self.both(session, comparing, looking).await;
                 match compared {
                     Ok(known) => {
-                        self.known = Some(known);
+                        (self.known, self.is_write_lost) = (Some(known), false);
                         if let Data::Of(_) = known.data {
                             self.last = Some(wanted.data.clone());
                         }
@@ -156,20 +156,22 @@ impl Keeper {
                 let known = self.known.take();
                 match written {
                     Ok(stat) => {
-                        self.last = Some(wanted.data.clone());
+                        (self.last, self.is_write_lost) = (Some(wanted.data.clone()), false);
                         let (czxid, version) = (stat.czxid, stat.version);
                         self.known = Some(Known { czxid, version, data: Data::Of(wanted.generation) });
                     }
                     Err(zk::Error::NoNode) => {}
-                    // Nothing shows whose a node is that may not be read.
-                    Err(zk::Error::BadVersion) if matches!(looked, Err(zk::Error::NoAuth)) => {}
+                    // Nothing shows whose a node is that may not be read, unless it was our own write.
+                    Err(zk::Error::BadVersion) if matches!(looked, Err(zk::Error::NoAuth)) => {
+                        self.known = known.filter(|_| std::mem::take(&mut self.is_write_lost)).map(Known::written);
+                    }
                     // It may still be ours. The look shows it, unless it fails.
                     Err(zk::Error::BadVersion) => self.known = known.map(Known::of_unknown_data),
                     Err(error) => {
                         // What it has is not known any more if the reply was lost. Its version shows whether it was written.
                         let is_refused = Failure::of(&error) == Failure::Refused;
                         if !is_refused {
-                            self.last = Some(wanted.data.clone());
+                            (self.last, self.is_write_lost) = (Some(wanted.data.clone()), true);
                         }
                         self.known =
                             known.map(|known| if is_refused { known } else { known.of_unknown_data() });
