@@ -163,7 +163,8 @@ impl Keeper {
                     Err(zk::Error::NoNode) => {}
                     // Nothing shows whose a node is that may not be read, unless it was our own write.
                     Err(zk::Error::BadVersion) if matches!(looked, Err(zk::Error::NoAuth)) => {
-                        self.known = known.filter(|_| std::mem::take(&mut self.is_write_lost)).map(Known::written);
+                        self.known =
+                            known.filter(|_| std::mem::take(&mut self.is_write_lost)).map(Known::written);
                     }
                     // It may still be ours. The look shows it, unless it fails.
                     Err(zk::Error::BadVersion) => self.known = known.map(Known::of_unknown_data),

@@ -59,30 +59,48 @@ impl Drop for Rival {
     }
 }
 
-/// How many writes are sent in some seconds of calls, one after the other.
-async fn tries<T>(proxy: &FaultProxy, mut call: impl AsyncFnMut() -> T) -> usize {
-    proxy.take_requests();
-    let calling = async {
-        loop {
-            call().await;
+/// How long a call takes to be overtaken that often, each time between its read and its write.
+async fn overtaken<T>(
+    proxy: &FaultProxy,
+    rival: &DistributedAtomicLong,
+    times: i64,
+    call: impl Future<Output = T>,
+) -> Duration {
+    let mut reading = proxy.intercept(Request::GetData, Fate::HoldReply);
+    let rivals = async {
+        let mut paused = Duration::ZERO;
+        for number in 1..=times {
+            let begin = Instant::now();
+            reading.happened().await;
+            paused += begin.elapsed();
+            rival.force_set(1_000_000 * number).await.unwrap();
+            let next = proxy.intercept(Request::GetData, Fate::HoldReply);
+            std::mem::replace(&mut reading, next).release();
         }
+        drop(reading);
+        paused
     };
-    let _ = tokio::time::timeout(Duration::from_secs(3), calling).await;
-    proxy.take_requests().iter().filter(|request| **request == Request::SetData).count()
+    let (paused, _) = within(futures_util::future::join(rivals, call)).await;
+    paused
 }
 
 /// "The line has paused for it."
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_update_pauses_between_its_tries_as_an_increment_does() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let proxy = FaultProxy::start(&server).await.unwrap();
     let number = long(&connect_through(&proxy).await);
+    let number = number.with_options(&AtomicOptions::new().timeout(Duration::MAX)).unwrap();
+    let rival = long(&connect(&server).await);
     number.force_set(0).await.unwrap();
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(3)));
-    let _rival = Rival::writes(&zookeeper);
-    let increments = tries(&proxy, async || number.increment().await).await;
-    let updates = tries(&proxy, async || number.fetch_update(|old| Some(old + 1)).await).await;
-    assert!(updates < 3 * increments, "{updates} tries of updates, and {increments} of increments");
+    let increment = overtaken(&proxy, &rival, 60, number.increment()).await;
+    // So that it reads the number first.
+    number.force_set(0).await.unwrap();
+    let update = overtaken(&proxy, &rival, 60, number.fetch_update(|old| Some(old + 1))).await;
+    assert!(
+        update > increment / 3,
+        "60 pauses took {update:?} for an update, {increment:?} for an increment"
+    );
 }
 
 /// "Operations on a number that are written together line up together."
@@ -196,7 +214,8 @@ async fn many_updates_are_lined_up_quickly() {
     let adds = begin.elapsed();
     drop(adding);
     let begin = Instant::now();
-    let mut updating: Vec<_> = (0..MANY).map(|_| Box::pin(number.fetch_update(|old| Some(old + 1)))).collect();
+    let mut updating: Vec<_> =
+        (0..MANY).map(|_| Box::pin(number.fetch_update(|old| Some(old + 1)))).collect();
     assert!(updating.iter_mut().all(|updating| poll_once(updating).is_pending()));
     let updates = begin.elapsed();
     held.release();
@@ -336,7 +355,9 @@ async fn no_number_is_given_twice_by_calls_of_all_kinds() {
                         let ids = zk_recipes::atomic::CachedAtomicLong::new(&number, size as u32).unwrap();
                         let mut drawn = Vec::new();
                         for _ in 0..5 {
-                            drawn.extend(tokio::time::timeout(patience, ids.next()).await.into_iter().flatten());
+                            drawn.extend(
+                                tokio::time::timeout(patience, ids.next()).await.into_iter().flatten(),
+                            );
                         }
                         told.own.extend(drawn);
                         // Blocks of unknown number.
@@ -369,7 +390,8 @@ async fn no_number_is_given_twice_by_calls_of_all_kinds() {
     own.sort_unstable();
     own.dedup();
     assert_eq!(own.len(), count, "given twice");
-    let (added, maybe) = told.iter().fold((0, 0), |(added, maybe), told| (added + told.added, maybe + told.maybe));
+    let (added, maybe) =
+        told.iter().fold((0, 0), |(added, maybe), told| (added + told.added, maybe + told.maybe));
     let number = long(&connect(&server).await).get().await.unwrap();
     assert!((added..=added + maybe).contains(&number), "{added} <= {number} <= {added} + {maybe}");
 }
