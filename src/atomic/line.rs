@@ -51,6 +51,8 @@ struct State {
     known: Option<Known>,
     /// How often another client was first.
     conflicts: u64,
+    /// What the last task has met: an update that fails leaves none to be driven, and comes back at once.
+    rivals: Rivals,
 }
 
 /// The waiter for an answer.
@@ -265,7 +267,7 @@ struct Driver {
 }
 
 /// What the task remembers of the conflicts so far.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Rivals {
     conflicts: u32,
     last: Option<Instant>,
@@ -283,10 +285,11 @@ impl Driver {
     }
 
     async fn carry_out(&self) {
-        let mut rivals = Rivals::default();
+        let before = self.line.state.lock().rivals;
+        let mut rivals = Some(before).filter(Rivals::is_contended).unwrap_or_default();
         let mut is_missing = false;
         // An end is decided together with the state, so that no caller is left behind.
-        while !self.is_done() {
+        while !self.is_done(rivals) {
             let known = self.line.state.lock().known();
             let seen = match known {
                 Some(known) => Seen { known, fresh_before: 0 },
@@ -339,9 +342,9 @@ impl Driver {
         write.is_none()
     }
 
-    fn is_done(&self) -> bool {
+    fn is_done(&self, rivals: Rivals) -> bool {
         let mut state = self.line.state.lock();
-        state.is_driven = !state.batch.is_idle();
+        (state.is_driven, state.rivals) = (!state.batch.is_idle(), rivals);
         !state.is_driven
     }
 
@@ -471,13 +474,16 @@ impl Driver {
 }
 
 impl Rivals {
+    fn is_contended(&self) -> bool {
+        self.last.is_some_and(|last| last.elapsed() < CONTENDED)
+    }
+
     /// Records a write, which took this long. Returns how long to pause: the one that wrote last knows the number and is
     /// always ahead of those who have to read it first; so it lets them in now and then.
     fn won(&mut self, round_trip: Duration) -> Duration {
         self.conflicts = 0;
         self.wins += 1;
-        let is_contended = self.last.is_some_and(|last| last.elapsed() < CONTENDED);
-        if !is_contended || self.wins < TURN {
+        if !self.is_contended() || self.wins < TURN {
             return Duration::ZERO;
         }
         self.wins = 0;
