@@ -45,8 +45,7 @@ impl SharedCount {
         Ok(Self { value: SharedValue::new(client, path, seed.to_be_bytes())? })
     }
 
-    /// Returns a handle on the same number whose [`update`](Self::update) tries for this long while other clients
-    /// write. See [`SharedValue::with_timeout`].
+    /// Returns a handle on the same number whose calls try for this long while other clients write or delete. See [`SharedValue::with_timeout`].
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Self { value: self.value.with_timeout(timeout) }
@@ -58,6 +57,7 @@ impl SharedCount {
     /// # Errors
     /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) if the
     /// number cannot be read; [`Error::NotACount`](crate::Error::NotACount) if the node holds something else;
+    /// [`Error::Contended`](crate::Error::Contended) if someone deleted the node whenever it was created;
     /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety

@@ -66,7 +66,7 @@ impl SharedValue {
         Ok(Self { node, seed: seed.into(), timeout: client.connection_timeout() })
     }
 
-    /// Returns a handle on the same value whose [`update`](Self::update) tries for this long while other clients write.
+    /// Returns a handle on the same value whose calls try for this long while other clients write or delete.
     /// By default, that is the [connection timeout](crate::ClientBuilder::connection_timeout).
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
@@ -81,6 +81,8 @@ impl SharedValue {
     /// # Errors
     /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the value cannot be read, or the node cannot be created.
     /// - [`Error::NotConnected`](crate::Error::NotConnected): the servers cannot be reached.
+    /// - [`Error::Contended`](crate::Error::Contended): someone deleted the node whenever it was created, until the
+    ///   [time](Self::with_timeout) was over.
     /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
     ///
     /// # Cancel safety
@@ -148,6 +150,7 @@ impl SharedValue {
     ///   round trips, and the new one was overwritten.
     /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected): the
     ///   servers refuse or cannot be reached. Nothing was written.
+    /// - [`Error::Contended`](crate::Error::Contended): as for [`get`](Self::get). Nothing was written.
     /// - [`Error::Closed`](crate::Error::Closed): the client is closed. If it was closed during the call, the value may
     ///   have been written.
     ///

@@ -11,9 +11,7 @@ use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{Client, Error, InterProcessMutex};
 use zookeeper_client as zk;
 
-use crate::support::{
-    bystander, children, connect, connect_through, empty_server, eventually, poll_once, within,
-};
+use crate::support::{bystander, children, connect, connect_through, empty_server, poll_once, within};
 
 const PATH: &str = "/numbers/a";
 const LOCK: &str = "/numbers/lock";
@@ -196,32 +194,6 @@ async fn an_update_is_not_held_up_by_calls_that_change_nothing() {
     assert_eq!(ended, Ok(Ok(1)), "beside {changed_nothing} calls that changed nothing");
 }
 
-/// Each of them takes all those before into account.
-#[tokio::test]
-async fn many_updates_are_lined_up_quickly() {
-    const MANY: usize = 20_000;
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
-    let number = long(&connect_through(&proxy).await);
-    number.increment().await.unwrap();
-    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
-    let mut first = Box::pin(number.increment());
-    assert!(poll_once(&mut first).is_pending());
-    within(held.happened()).await;
-    let begin = Instant::now();
-    let mut adding: Vec<_> = (0..MANY).map(|_| Box::pin(number.fetch_add(1))).collect();
-    assert!(adding.iter_mut().all(|adding| poll_once(adding).is_pending()));
-    let adds = begin.elapsed();
-    drop(adding);
-    let begin = Instant::now();
-    let mut updating: Vec<_> =
-        (0..MANY).map(|_| Box::pin(number.fetch_update(|old| Some(old + 1)))).collect();
-    assert!(updating.iter_mut().all(|updating| poll_once(updating).is_pending()));
-    let updates = begin.elapsed();
-    held.release();
-    assert!(updates < 20 * adds + Duration::from_secs(1), "{updates:?} for updates, {adds:?} for increments");
-}
-
 /// The handle itself has made the node.
 #[tokio::test]
 async fn a_number_that_was_initialized_again_is_counted_from() {
@@ -262,34 +234,6 @@ async fn a_lost_write_is_not_repeated_after_a_long_outage_over_another_node() {
     let there = zookeeper.get_data(PATH).await.unwrap().0;
     let there = i64::from_be_bytes(there.try_into().unwrap());
     assert!((500..=501).contains(&there), "{there}, and it is told: {added:?}");
-}
-
-/// A waker that takes its time.
-struct Slow(AtomicBool);
-
-impl std::task::Wake for Slow {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, SeqCst);
-        std::thread::sleep(Duration::from_secs(4));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waker_that_blocks_holds_up_nobody_else() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let number = long(&client);
-    number.increment().await.unwrap();
-    let slow = Arc::new(Slow(AtomicBool::new(false)));
-    let waker = std::task::Waker::from(slow.clone());
-    let mut adding = Box::pin(number.increment());
-    let mut context = std::task::Context::from_waker(&waker);
-    assert!(adding.as_mut().poll(&mut context).is_pending());
-    eventually("it is woken", async || slow.0.load(SeqCst).then_some(())).await;
-    let begin = Instant::now();
-    let other = DistributedAtomicLong::new(&client, "/numbers/b").unwrap();
-    within(other.increment()).await.unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
 }
 
 /// What the calls of one task have told.
