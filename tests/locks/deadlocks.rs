@@ -40,16 +40,21 @@ fn acquire(lock: &dyn InterProcessLock, owner: &Owner) -> JoinHandle<Result<Lock
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// The same, once it is known to wait: then it has sent a watch.
+/// The same, once it is known to wait: then it watches its own node, or those who hold permits.
 async fn park(
     server: &TestingServer,
     lock: &dyn InterProcessLock,
     owner: &Owner,
 ) -> JoinHandle<Result<LockGuard>> {
-    let before = watches(server).await;
-    let waiting = acquire(lock, owner);
-    eventually("it waits", || async { (watches(server).await > before).then_some(()) }).await;
-    waiting
+    // Some of these may just have been granted.
+    let (before, permits) = waiting(server).await;
+    let acquiring = acquire(lock, owner);
+    eventually("it waits", || async {
+        let (now, wanted) = waiting(server).await;
+        (!now.is_subset(&before) || wanted > permits).then_some(())
+    })
+    .await;
+    acquiring
 }
 
 async fn granted(waiting: JoinHandle<Result<LockGuard>>) -> LockGuard {

@@ -27,7 +27,7 @@ use zookeeper_client as zk;
 pub use self::pool::{PooledServer, empty_server, lasting_server};
 #[allow(unused_imports)]
 pub use self::watches::{
-    all_watches, watches, watches_of, watches_on, watches_on_children, watches_with_holders,
+    all_watches, waiting, watches, watches_of, watches_on, watches_on_children, watches_with_holders,
 };
 
 /// What must happen, happens within this time even on a busy machine.

@@ -51,39 +51,70 @@ pub async fn watches_on_children(server: &TestingServer) -> u64 {
     server.watch_count().await.unwrap().saturating_sub(on_nodes)
 }
 
+/// Who waits: the nodes of contenders that are not first, of those that watch their own, and how many watches there are on
+/// the children of nodes.
+pub async fn waiting(server: &TestingServer) -> (HashSet<String>, u64) {
+    let Look { owned, watched, on_children } = Look::at(server).await;
+    let nodes = Look::nodes(&owned);
+    let own = owned.iter().flat_map(|(session, owned)| {
+        let watched = watched.get(session).into_iter().flatten();
+        watched.filter(|path| owned.contains(*path)).filter_map(|path| Node::at(path))
+    });
+    let waiting = own.filter(|node| node.waits(&nodes)).map(|node| node.path.to_owned()).collect();
+    (waiting, on_children)
+}
+
 async fn count_watches(server: &TestingServer, with_holders: bool) -> u64 {
-    loop {
-        let all = server.watch_count().await.unwrap();
-        if all == 0 {
-            return 0;
+    let Look { owned, watched, on_children } = Look::at(server).await;
+    let nodes = Look::nodes(&owned);
+    let by_session = watched.iter().map(|(session, paths)| {
+        let (own, others): (Vec<Node<'_>>, Vec<Node<'_>>) = paths
+            .iter()
+            .filter_map(|path| Node::at(path))
+            .partition(|node| owned.get(session).is_some_and(|owned| owned.contains(node.path)));
+        // Past the last number, it does not show who holds; but who waits watches another one there. And whoever is first at
+        // a gate waits for leases, and watches those.
+        let holds = |node: &&Node<'_>| with_holders && !(node.is_at_gate() && node.holds(&nodes));
+        let own = own.iter().filter(|node| node.waits(&nodes) || holds(node)).count();
+        let counters = paths.iter().filter(|path| path.starts_with("/count")).count();
+        (own.max(others.len()) + counters) as u64
+    });
+    by_session.sum::<u64>() + on_children
+}
+
+/// What sessions own and watch.
+#[derive(Default)]
+struct Look {
+    owned: HashMap<String, HashSet<String>>,
+    watched: HashMap<String, HashSet<String>>,
+    on_children: u64,
+}
+
+impl Look {
+    async fn at(server: &TestingServer) -> Self {
+        loop {
+            let all = server.watch_count().await.unwrap();
+            if all == 0 {
+                return Self::default();
+            }
+            let owned = paths_by_session(&server.four_letter_word("dump").await.unwrap());
+            let watched = paths_by_session(&server.four_letter_word("wchc").await.unwrap());
+            // Nothing has changed in between, as far as can be seen.
+            if server.watch_count().await.unwrap() != all {
+                continue;
+            }
+            let on_nodes: u64 = watched.values().map(|paths| paths.len() as u64).sum();
+            let on_children = all.saturating_sub(on_nodes);
+            // Or a watch was removed and set again in between.
+            if on_children > 0 && watches_on_children(server).await != on_children {
+                continue;
+            }
+            return Self { owned, watched, on_children };
         }
-        let owned = paths_by_session(&server.four_letter_word("dump").await.unwrap());
-        let watched = paths_by_session(&server.four_letter_word("wchc").await.unwrap());
-        // Nothing has changed in between, as far as can be seen.
-        if server.watch_count().await.unwrap() != all {
-            continue;
-        }
-        let on_nodes: u64 = watched.values().map(|paths| paths.len() as u64).sum();
-        let on_children = all.saturating_sub(on_nodes);
-        // Or a watch was removed and set again in between.
-        if on_children > 0 && watches_on_children(server).await != on_children {
-            continue;
-        }
-        let nodes: Vec<Node<'_>> = owned.values().flatten().filter_map(|path| Node::at(path)).collect();
-        let by_session = watched.iter().map(|(session, paths)| {
-            let (own, others): (Vec<Node<'_>>, Vec<Node<'_>>) = paths
-                .iter()
-                .filter_map(|path| Node::at(path))
-                .partition(|node| owned.get(session).is_some_and(|owned| owned.contains(node.path)));
-            // Past the last number, it does not show who holds; but who waits watches another one there. And whoever is first at
-            // a gate waits for leases, and watches those.
-            let waits = |node: &&Node<'_>| node.number.is_some() && !node.holds(&nodes);
-            let holds = |node: &&Node<'_>| with_holders && !(node.is_at_gate() && node.holds(&nodes));
-            let own = own.iter().filter(|node| waits(node) || holds(node)).count();
-            let counters = paths.iter().filter(|path| path.starts_with("/count")).count();
-            (own.max(others.len()) + counters) as u64
-        });
-        return by_session.sum::<u64>() + on_children;
+    }
+
+    fn nodes(owned: &HashMap<String, HashSet<String>>) -> Vec<Node<'_>> {
+        owned.values().flatten().filter_map(|path| Node::at(path)).collect()
     }
 }
 
@@ -110,6 +141,10 @@ impl<'a> Node<'a> {
 
     fn is_at_gate(&self) -> bool {
         self.queue.ends_with("/locks")
+    }
+
+    fn waits(&self, nodes: &[Self]) -> bool {
+        self.number.is_some() && !self.holds(nodes)
     }
 
     fn holds(&self, nodes: &[Self]) -> bool {
