@@ -45,8 +45,8 @@ use crate::error::{Error, Result};
 /// If the session of a member ends after it was counted and before it has seen `ready`, it comes again: it joins the others
 /// if one of them is still in, and else waits for the next round.
 ///
-/// All members must be allowed to read `ready`, which has the ACL that the client of whoever lets them in gives it. The
-/// servers do not tell the others of it, which wait until their connection changes.
+/// All members must have the permission to read `ready`. The client of the member that lets the others in sets its ACL. A
+/// member that may not read it is not notified, and waits until its connection changes.
 ///
 /// # Cost
 /// Entering takes one round trip, and one more for the member that lets the others in; the others hear of it by an event.
@@ -67,7 +67,7 @@ impl DoubleBarrier {
     /// Creates a handle on the barrier at `path`, below the client's namespace, for this number of members. Makes no request.
     ///
     /// The path must not be used for anything else: every child counts as a member. All members must give the same number:
-    /// whoever comes last lets in all by its own.
+    /// only the number of the one that comes last decides.
     ///
     /// # Errors
     /// - [`Error::InvalidPath`]: `path` is not a valid path.

@@ -17,8 +17,7 @@ pub(super) struct Leaving {
     site: Site,
     member: Option<Member>,
     round: Round,
-    /// All that were there when others had joined, as far as is known: who has come since is not of this round. `None` if
-    /// others may have joined since.
+    /// The members that may be of this round: those that were listed after the last one had joined. `None` if not known.
     candidates: Option<HashSet<String>>,
     is_tidy: bool,
 }
@@ -42,13 +41,11 @@ impl Leaving {
     /// Deletes the node of this member, and finds out which members are of the same round. Returns false if it was gone.
     pub(super) async fn leave(&mut self) -> Result<bool> {
         let Some(member) = self.member.take() else { return Ok(false) };
-        let Site { client, path, ready, .. } = &self.site;
         if !self.round.is_known() {
-            // Afterwards, it could be that of the next round.
-            let looking =
-                client.request("look for", ready, |session| async move { session.stat(ready).await });
-            self.round = looking.await?.as_ref().map_or(self.round, Round::of);
+            // After the delete, `ready` could be that of the next round.
+            self.round = self.look_for_ready().await?.as_ref().map_or(self.round, Round::of);
         }
+        let Site { client, path, ready, .. } = &self.site;
         let session = member.node.session().clone();
         client.ready(&session).await;
         // Looked at before the delete, while this member is part of the round.
@@ -62,15 +59,19 @@ impl Leaving {
             // Someone has deleted it early.
             Ok(None) => {}
             Err(_) => {
-                let looking =
-                    client.request("look for", ready, |session| async move { session.stat(ready).await });
                 // All members may have left by now, and those of the next round have come.
-                if let Some(ready) = looking.await?.filter(|ready| self.round.may_go_on_with(ready)) {
+                let seen = self.look_for_ready().await?;
+                if let Some(ready) = seen.filter(|ready| self.round.may_go_on_with(ready)) {
                     self.round = Round::of(&ready);
                 }
             }
         }
         Ok(true)
+    }
+
+    async fn look_for_ready(&self) -> Result<Option<zk::Stat>> {
+        let Site { client, ready, .. } = &self.site;
+        client.request("look for", ready, |session| async move { session.stat(ready).await }).await
     }
 
     /// Waits until no member of this round is left.
@@ -110,10 +111,11 @@ impl Leaving {
             };
             let (stat, ready) = ready?;
             if let Some(ready) = stat.as_ref().filter(|ready| self.round.is_of(ready)) {
-                match Round::of(ready) == self.round {
-                    // Whoever has joined had come before that was looked at last, and so before this list.
-                    true => _ = self.candidates.get_or_insert_with(|| children.iter().cloned().collect()),
-                    false => self.candidates = None,
+                if Round::of(ready) == self.round {
+                    // No one has joined since the last look, so this list has all that have.
+                    self.candidates.get_or_insert_with(|| children.iter().cloned().collect());
+                } else {
+                    self.candidates = None;
                 }
                 self.round = Round::of(ready);
             }

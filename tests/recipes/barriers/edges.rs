@@ -22,6 +22,22 @@ async fn crowd(client: &Client, count: usize, members: usize) -> Vec<JoinHandle<
     (0..count).map(|_| enter_in_task(client, members)).collect()
 }
 
+/// Both enter and leave ten times.
+async fn have_ten_rounds(clients: [Client; 2]) {
+    let rounds = clients.map(|client| {
+        tokio::spawn(async move {
+            for round in 0..10 {
+                let entered =
+                    soon(&format!("enter {round}"), double_barrier(&client, 2).enter()).await.unwrap();
+                soon(&format!("leave {round}"), entered.leave()).await.unwrap();
+            }
+        })
+    });
+    for rounds in rounds {
+        rounds.await.unwrap();
+    }
+}
+
 async fn container(zookeeper: &zk::Client) {
     let containers = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
     zookeeper.mkdir(PATH, &containers).await.unwrap();
@@ -88,18 +104,7 @@ async fn members_that_may_not_be_read_have_one_round_after_the_other() {
     let clients =
         [private(&proxy.connect_string(), "far").await, private(&server.connect_string(), "near").await];
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(20)));
-    let rounds = clients.map(|client| {
-        tokio::spawn(async move {
-            for round in 0..10 {
-                let entered =
-                    soon(&format!("enter {round}"), double_barrier(&client, 2).enter()).await.unwrap();
-                soon(&format!("leave {round}"), entered.leave()).await.unwrap();
-            }
-        })
-    });
-    for rounds in rounds {
-        rounds.await.unwrap();
-    }
+    have_ten_rounds(clients).await;
 }
 
 // The same with members that may be read.
@@ -109,18 +114,7 @@ async fn members_that_are_far_have_one_round_after_the_other() {
     let proxy = FaultProxy::start(&server).await.unwrap();
     let clients = [connect_through(&proxy).await, connect(&server).await];
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(20)));
-    let rounds = clients.map(|client| {
-        tokio::spawn(async move {
-            for round in 0..10 {
-                let entered =
-                    soon(&format!("enter {round}"), double_barrier(&client, 2).enter()).await.unwrap();
-                soon(&format!("leave {round}"), entered.leave()).await.unwrap();
-            }
-        })
-    });
-    for rounds in rounds {
-        rounds.await.unwrap();
-    }
+    have_ten_rounds(clients).await;
 }
 
 #[tokio::test]

@@ -2,27 +2,33 @@
 
 use std::time::Duration;
 
-use zk_recipes::Error;
 use zk_recipes::nodes::{NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
 use zk_recipes::testing::{FaultProxy, Request};
+use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, data, make_parent, start};
 use crate::support::*;
+
+/// A node that waits for a stranger's to go.
+async fn behind_a_stranger(zookeeper: &zk::Client, proxy: &FaultProxy) -> (Client, PersistentNode) {
+    make_parent(zookeeper).await;
+    zookeeper.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+    let client = connect_through(proxy).await;
+    let options = PersistentNodeOptions::new().on_stranger(OnStranger::Wait);
+    let node = PersistentNode::start(&client, PATH, "ours", options).unwrap();
+    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(node.watch_state().wait_for(blocked)).await.unwrap();
+    proxy.take_requests();
+    (client, node)
+}
 
 // "It is tried again, with pauses of up to 5 seconds; and as soon as someone else's node is gone."
 #[tokio::test]
 async fn a_stranger_who_writes_to_his_node_causes_no_storm() {
     let server = empty_server().await;
     let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
-    make_parent(&zookeeper).await;
-    zookeeper.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let options = PersistentNodeOptions::new().on_stranger(OnStranger::Wait);
-    let node = PersistentNode::start(&client, PATH, "ours", options).unwrap();
-    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
-    within(node.watch_state().wait_for(blocked)).await.unwrap();
-    proxy.take_requests();
+    let _waiting = behind_a_stranger(&zookeeper, &proxy).await;
     let mut creates = 0;
     let mut writes = 0;
     let begin = std::time::Instant::now();
@@ -108,14 +114,7 @@ async fn data_that_only_look_alike_are_written_back() {
 async fn a_stranger_who_replaces_his_node_causes_no_storm() {
     let server = empty_server().await;
     let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
-    make_parent(&zookeeper).await;
-    zookeeper.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let options = PersistentNodeOptions::new().on_stranger(OnStranger::Wait);
-    let node = PersistentNode::start(&client, PATH, "ours", options).unwrap();
-    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
-    within(node.watch_state().wait_for(blocked)).await.unwrap();
-    proxy.take_requests();
+    let _waiting = behind_a_stranger(&zookeeper, &proxy).await;
     let (mut creates, mut times) = (0, 0);
     let begin = std::time::Instant::now();
     while begin.elapsed() < Duration::from_secs(5) {

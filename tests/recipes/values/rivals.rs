@@ -1,5 +1,6 @@
 //! Numbers and values while others write, delete and arrive all the time.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -138,9 +139,8 @@ async fn what_is_written_together_lines_up_together() {
     }
 }
 
-/// "[`Error::Contended`]: other clients wrote first each time, until the time was over."
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_ends_in_its_time_although_someone_deletes_the_node_each_time() {
+/// Calls with a time limit of one second, while someone deletes the node each time it is created.
+async fn ends_in_its_time<T: Debug>(call: impl AsyncFnOnce(&Client) -> zk_recipes::Result<T>) {
     let server = empty_server().await;
     let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
     let client = connect_through(&proxy).await;
@@ -148,28 +148,30 @@ async fn a_call_ends_in_its_time_although_someone_deletes_the_node_each_time() {
     long(&client).force_set(0).await.unwrap();
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(5)));
     let _rival = Rival::deletes(&zookeeper);
-    let number = long(&client).with_options(&AtomicOptions::new().timeout(Duration::from_secs(1))).unwrap();
     proxy.take_requests();
-    let ended = tokio::time::timeout(Duration::from_secs(15), number.increment()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(15), call(&client)).await;
     let requests = proxy.take_requests().len();
     assert!(matches!(ended, Ok(Err(Error::Contended { .. }))), "{ended:?} after {requests} requests");
+}
+
+/// "[`Error::Contended`]: other clients wrote first each time, until the time was over."
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_ends_in_its_time_although_someone_deletes_the_node_each_time() {
+    ends_in_its_time(async |client| {
+        let options = AtomicOptions::new().timeout(Duration::from_secs(1));
+        long(client).with_options(&options).unwrap().increment().await
+    })
+    .await;
 }
 
 /// The same of a value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_update_of_a_value_ends_in_its_time_although_someone_deletes_the_node_each_time() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
-    let client = connect_through(&proxy).await;
-    long(&client).force_set(0).await.unwrap();
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(5)));
-    let _rival = Rival::deletes(&zookeeper);
-    let value = SharedValue::new(&client, PATH, "seed").unwrap().with_timeout(Duration::from_secs(1));
-    proxy.take_requests();
-    let updating = value.update(|old| [old, b"+"].concat());
-    let ended = tokio::time::timeout(Duration::from_secs(15), updating).await;
-    let requests = proxy.take_requests().len();
-    assert!(matches!(ended, Ok(Err(Error::Contended { .. }))), "{ended:?} after {requests} requests");
+    ends_in_its_time(async |client| {
+        let value = SharedValue::new(client, PATH, "seed").unwrap().with_timeout(Duration::from_secs(1));
+        value.update(|old| [old, b"+"].concat()).await
+    })
+    .await;
 }
 
 /// "[`Error::Contended`]: other clients, or other calls of this one, changed the number each time".
