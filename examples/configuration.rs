@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
         _ => Err("give the path of the settings, or nothing; name the servers in ZK_CONNECT".into()),
     };
     if let Err(error) = outcome {
-        eprintln!("configuration: {error}");
+        eprintln!("configuration: {}", zk_recipes::report(&*error));
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

@@ -36,7 +36,7 @@ async fn main() -> ExitCode {
         }
     };
     if let Err(error) = outcome {
-        eprintln!("fleet: {error}");
+        eprintln!("fleet: {}", zk_recipes::report(&error));
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

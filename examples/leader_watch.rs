@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
+use zk_recipes::report;
 use zk_recipes::zookeeper_client::Error as ServerError;
 use zk_recipes::{
     Client, CloseMode, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Participant, operate,
@@ -32,7 +33,7 @@ async fn main() -> ExitCode {
         _ => Err("give the path of an election, or nothing; name the servers in ZK_CONNECT".into()),
     };
     if let Err(error) = outcome {
-        eprintln!("leader_watch: {error}");
+        eprintln!("leader_watch: {}", report(&*error));
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
@@ -127,7 +128,7 @@ impl Screen {
                 "nobody leads".into()
             }
             // Who led may go on, which shows when it is seen again.
-            Observation::Unknown(Some(error)) => format!("it cannot be seen who leads: {error}"),
+            Observation::Unknown(Some(error)) => format!("it cannot be seen who leads: {}", report(error)),
             _ => return,
         };
         if text != self.shown {

@@ -62,7 +62,7 @@ async fn instance(number: usize, start: String, began: Instant) -> Result<()> {
     match entered.leave_within(PATIENCE).await {
         Ok(true) => say(began, &format!("instance {number} ends, as all have finished")),
         Ok(false) => say(began, &format!("instance {number} ends without the others")),
-        Err(error) => say(began, &format!("instance {number}: {error}")),
+        Err(error) => say(began, &format!("instance {number}: {}", zk_recipes::report(&error))),
     }
     client.close().await;
     Ok(())

@@ -37,12 +37,13 @@ use crate::error::{Error, Result};
 /// A client written in another language finds the same ensemble in this way: for each ensemble, take the SHA-256 of the
 /// path, one zero byte and the name, in UTF-8. The path belongs to the ensemble with the greatest hash, compared byte by
 /// byte.
-#[derive(Debug)]
 pub struct Ensembles<C> {
     // There is always a first one, which is the only thing that is special about it.
     first: Arc<Member<C>>,
     others: Arc<[Member<C>]>,
 }
+
+debug_by!(<C> Ensembles<C>, |it| names: it.iter().map(|(name, _)| name).collect::<Vec<_>>());
 
 #[derive(Debug)]
 struct Member<C> {

@@ -1,4 +1,5 @@
-//! The error type of the crate. Each message names the operation, the path and what to do next.
+//! The error type of the crate. Each message names the operation, the path and what to do next. The cause is in
+//! `source` only, so that no one prints it twice.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,13 +18,17 @@ use crate::lock::Owner;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation of this library failed.
+///
+/// [`Display`](fmt::Display) shows what failed and what to do about it, without the cause, which is in
+/// [`source`](std::error::Error::source), as usual. So `anyhow` and others show each once. Without them, use [`report`]
+/// for logs.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The path cannot name a ZooKeeper node. Nothing was sent.
     #[error("invalid path {path:?}: {reason}")]
     InvalidPath {
-        /// The path as it was given.
+        /// The path as it was given, or its beginning and `…` if it is long.
         path: String,
         /// What is wrong with it, and what would be right.
         reason: &'static str,
@@ -40,9 +45,8 @@ pub enum Error {
 
     /// There was no connected session within the given time, or no reply that confirmed a place in the queue.
     #[error(
-        "no answer from {} within {waited:?}{}; check that the servers run and can be reached{}",
+        "no answer from {} within {waited:?}; check that the servers run and can be reached{}",
         each(.hosts, .causes),
-        cause(.source),
         if_encrypted(.hosts, .causes)
     )]
     NotConnected {
@@ -53,12 +57,12 @@ pub enum Error {
         /// What is known about each server. Empty if the time was too short to find out, or if the session is
         /// adopted.
         causes: Vec<HostFailure>,
-        /// The last failure to connect, if there was one.
+        /// The last failure to connect, if there was one that says more.
         source: Option<zk::Error>,
     },
 
     /// ZooKeeper refused an operation, or the retries allowed by the client's policy are exhausted.
-    #[error("cannot {operation} {path}: {source}{}", way_out(.source))]
+    #[error("cannot {operation} {path}{}", way_out(.source))]
     ZooKeeper {
         /// The operation, as in "create".
         operation: &'static str,
@@ -69,7 +73,7 @@ pub enum Error {
     },
 
     /// The session of an adopted ZooKeeper client has ended. This library does not replace it.
-    #[error("the adopted session has ended ({source}); create a new session and a new client on it")]
+    #[error("the adopted session has ended; create a new session and a new client on it")]
     SessionOver {
         /// How it ended.
         source: zk::Error,
@@ -131,7 +135,8 @@ pub enum Error {
     /// The node of a [`DistributedAtomicLong`](crate::atomic::DistributedAtomicLong) holds something else. It was left as
     /// it is.
     #[error(
-        "cannot read the number at {path}: the node holds {length} bytes, and a number has eight; use the path of a          DistributedAtomicLong, or set it with force_set"
+        "cannot read the number at {path}: the node holds {length} bytes, and a number has eight; use the path of a \
+         DistributedAtomicLong, or set it with force_set"
     )]
     NotANumber {
         /// The full path of the node, namespace included.
@@ -316,7 +321,7 @@ pub enum Error {
     },
 
     /// One operation of a [transaction](crate::Transaction) failed, so none of them was done.
-    #[error("cannot {operation} {path}, operation {index} of the transaction: {source}{}", way_out(.source))]
+    #[error("cannot {operation} {path}, operation {index} of the transaction{}", way_out(.source))]
     OperationFailed {
         /// The index of the operation, from 0, in the order in which they were added.
         index: usize,
@@ -331,7 +336,7 @@ pub enum Error {
     /// The reply to a [transaction](crate::Transaction) was lost. The transaction was done, was not done, or may
     /// still be done.
     #[error(
-        "cannot tell whether the transaction of the lock {path} was done: {source}; read the nodes before you repeat it"
+        "cannot tell whether the transaction of the lock {path} was done; read the nodes before you repeat it"
     )]
     OutcomeUnknown {
         /// The full path of the holder's node.
@@ -343,7 +348,7 @@ pub enum Error {
     /// The reply to a conditional write of a [shared value](crate::shared) was lost, and the node does not show
     /// whether the write was done. It was done once, was not done, or may still be done; it will not be repeated.
     #[error(
-        "cannot tell whether this was done: {operation} {path}: {source}; read the value before you repeat the call"
+        "cannot tell whether this was done: {operation} {path}; read the value before you repeat the call"
     )]
     WriteOutcomeUnknown {
         /// The operation, as in "update the value at".
@@ -357,7 +362,8 @@ pub enum Error {
     /// Other clients changed the value between each read and the write that followed, until the time of the call was
     /// over. The call has changed nothing.
     #[error(
-        "cannot {operation} {path} within {waited:?}: other clients changed it each time; allow more time, or have fewer          clients write to it"
+        "cannot {operation} {path} within {waited:?}: other clients changed it each time; allow more time, or have fewer \
+         clients write to it"
     )]
     Contended {
         /// The operation, as in "update the value at".
@@ -371,7 +377,8 @@ pub enum Error {
     /// The node of a value was deleted and created again between a read and the write that followed, and the new node
     /// had the same version. The write has replaced what the new node held.
     #[error(
-        "could not {operation} {path} safely: the node was deleted and created again in that moment, and what the new          one held was overwritten; read the value and set it again"
+        "could not {operation} {path} safely: the node was deleted and created again in that moment, and what the new \
+         one held was overwritten; read the value and set it again"
     )]
     NodeReplaced {
         /// The operation, as in "update the value at".
@@ -382,7 +389,7 @@ pub enum Error {
 
     /// An operation failed, and then undoing what it had already done failed as well: part of a multi-lock is not
     /// confirmed to be released. The clean-up continues in the background.
-    #[error("{first}; and then: {}", all(.others))]
+    #[error("{}; and then: {}", report(.first), all(.others))]
     Several {
         /// The first failure.
         first: Box<Error>,
@@ -391,7 +398,7 @@ pub enum Error {
     },
 
     /// The work of a leader returned an error or panicked.
-    #[error("the work of the leader {path} failed: {source}")]
+    #[error("the work of the leader {path} failed")]
     WorkFailed {
         /// The full path of the leader's node.
         path: String,
@@ -474,16 +481,43 @@ impl fmt::Display for WorkError {
     }
 }
 
-/// Shows an error of the user, whose code may panic, on our threads.
-pub(crate) struct Guarded<'a, E>(pub(crate) &'a E);
+/// Returns a text of an error and its causes, in one line, for logs. A cause that the text before it contains is left out.
+///
+/// ```
+/// # fn log(error: &zk_recipes::Error) {
+/// eprintln!("cannot ship the orders: {}", zk_recipes::report(error));
+/// # }
+/// ```
+pub fn report<'a>(error: &'a (dyn std::error::Error + 'static)) -> impl fmt::Display + use<'a> {
+    Guarded(Report(error))
+}
 
-impl<E: fmt::Debug> fmt::Debug for Guarded<'_, E> {
+struct Report<'a>(&'a (dyn std::error::Error + 'static));
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.0.to_string();
+        f.write_str(&text)?;
+        for cause in std::iter::successors(self.0.source(), |cause| cause.source()) {
+            let before = std::mem::replace(&mut text, cause.to_string());
+            if !before.contains(&text) {
+                write!(f, ": {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows an error of the user, whose code may panic, on our threads.
+struct Guarded<E>(E);
+
+impl<E: fmt::Debug> fmt::Debug for Guarded<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         guarded(f, |f| self.0.fmt(f))
     }
 }
 
-impl<E: fmt::Display> fmt::Display for Guarded<'_, E> {
+impl<E: fmt::Display> fmt::Display for Guarded<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         guarded(f, |f| self.0.fmt(f))
     }
@@ -616,7 +650,7 @@ fn deadlock(cycle: &[OwnerWaits]) -> String {
 }
 
 fn all(errors: &[Error]) -> String {
-    let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
+    let errors: Vec<String> = errors.iter().map(|error| report(error).to_string()).collect();
     errors.join("; ")
 }
 
@@ -639,12 +673,6 @@ fn if_encrypted(hosts: &str, causes: &[HostFailure]) -> &'static str {
     }
 }
 
-fn cause(source: &Option<zk::Error>) -> String {
-    // The text before this one says already that no host gave a session.
-    let source = source.as_ref().filter(|source| **source != zk::Error::NoHosts);
-    source.map(|error| format!(" ({error})")).unwrap_or_default()
-}
-
 fn whose(session: &Option<i64>) -> String {
     match session {
         Some(session) => format!("the session {session:#x} has one there"),
@@ -662,14 +690,14 @@ fn use_of(node: &Option<String>) -> String {
 fn way_out(source: &zk::Error) -> &'static str {
     match source {
         zk::Error::NoAuth => {
-            "; the client's identities lack a permission: authenticate with one that has it, or change the ACL"
+            ": the client's identities lack a permission; authenticate with one that has it, or change the ACL"
         }
         zk::Error::InvalidAcl => "; check the ACL given to the builder, and that its scheme is authenticated",
-        zk::Error::NoNode => "; a parent is missing: check that the chroot of the connect string exists",
-        zk::Error::NoChildrenForEphemerals => "; a parent is ephemeral: choose another path",
+        zk::Error::NoNode => ": a parent is missing; check that the chroot of the connect string exists",
+        zk::Error::NoChildrenForEphemerals => ": a parent is ephemeral; choose another path",
         zk::Error::QuotaExceeded => "; raise the quota or remove nodes",
-        zk::Error::NotReadOnly => "; the server is read-only until it rejoins a quorum: try again later",
-        zk::Error::ConnectionLoss => "; the retry policy is exhausted: try again later",
+        zk::Error::NotReadOnly => ": the server is read-only until it rejoins a quorum; try again later",
+        zk::Error::ConnectionLoss => ": the retry policy is exhausted; try again later",
         _ => "",
     }
 }
@@ -677,6 +705,122 @@ fn way_out(source: &zk::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    macro_rules! one_of_each {
+        ($($(#[$cfg:meta])* $variant:ident { $($fields:tt)* })*) => {
+            /// Does not compile if a variant is missing.
+            fn one_of_each() -> Vec<Error> {
+                let _ = |error: &Error| match error {
+                    $($(#[$cfg])* Error::$variant { .. } => {})*
+                };
+                vec![$($(#[$cfg])* Error::$variant { $($fields)* }),*]
+            }
+        };
+    }
+
+    one_of_each! {
+        InvalidPath { path: path(), reason: "it is empty" }
+        InvalidArgument { argument: "connect string", reason: "it is empty".into() }
+        NotConnected {
+            hosts: "zk1:2181".into(),
+            waited: Duration::from_secs(5),
+            causes: vec![HostFailure { host: "zk1:2181".into(), cause: ConnectFailure::Refused }],
+            source: Some(zk::Error::Timeout)
+        }
+        ZooKeeper { operation: "create", path: path(), source: zk::Error::NoAuth }
+        SessionOver { source: zk::Error::SessionExpired }
+        AuthFailed { hosts: "zk1:2181".into() }
+        WouldDeadlock { path: path(), cycle: Vec::new() }
+        PermitsDiffer { path: path(), permits: 2, leases: 3 }
+        NotACount { path: path() }
+        NotANumber { path: path(), length: 3 }
+        Overflow { path: path(), value: 1, delta: i64::MAX }
+        NotAJobRecord { path: path() }
+        #[cfg(feature = "discovery")]
+        NotAnInstance { path: path(), reason: "it is empty".into() }
+        RequestTooLarge { operation: "create a node in", path: path() }
+        KindConflict { path: path(), node: None, expected: "mutex", found: "semaphore" }
+        CacheTooLarge { path: path(), max_nodes: 1, max_bytes: 2 }
+        CacheFilterPanicked { path: path() }
+        WatchUnsupported { path: path() }
+        TtlUnsupported { path: path() }
+        NoSuchPath { path: path() }
+        NodeTaken { path: path(), session: Some(1) }
+        MemberLost { path: path(), reason: LossReason::Deleted }
+        NodeClosed { path: path() }
+        LockLost { path: path(), reason: LossReason::Suspect }
+        PlaceLost { path: path() }
+        OperationFailed { index: 1, operation: "create", path: path(), source: zk::Error::BadVersion }
+        OutcomeUnknown { path: path(), source: zk::Error::ConnectionLoss }
+        WriteOutcomeUnknown { operation: "update the value at", path: path(), source: zk::Error::ConnectionLoss }
+        Contended { operation: "update the value at", path: path(), waited: Duration::from_secs(5) }
+        NodeReplaced { operation: "update the value at", path: path() }
+        Several {
+            first: Box::new(Error::ZooKeeper { operation: "delete", path: path(), source: zk::Error::NoAuth }),
+            others: vec![Error::ZooKeeper { operation: "create", path: path(), source: zk::Error::NotEmpty }]
+        }
+        WorkFailed { path: path(), source: WorkError::new("it has a bug") }
+        WorkStopped { path: path(), reason: LossReason::Resigned }
+        CandidateClosed { path: path() }
+        Closed {}
+        #[cfg(feature = "blocking")]
+        WithinRuntime {}
+    }
+
+    fn path() -> String {
+        "/locks/a".into()
+    }
+
+    #[test]
+    fn messages_are_one_sentence_without_its_full_stop() {
+        for error in one_of_each() {
+            let shown = error.to_string();
+            let has_gap = shown.contains("  ") || shown.contains(['\n', '\t']);
+            let is_part =
+                shown.starts_with(char::is_lowercase) && !shown.ends_with(['.', ';', ':', ' ', ',']);
+            assert!(!has_gap && is_part, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        use std::error::Error as _;
+
+        let mut causes = 0;
+        for error in one_of_each() {
+            let reported = report(&error).to_string();
+            assert!(reported.starts_with(&error.to_string()), "{reported}");
+            let Some(cause) = error.source() else {
+                assert_eq!(reported, error.to_string());
+                continue;
+            };
+            assert!(!error.to_string().contains(&cause.to_string()), "{error}");
+            assert_eq!(reported, format!("{error}: {cause}"));
+            causes += 1;
+        }
+        assert_eq!(causes, 7);
+        // The causes of its parts are in no chain.
+        let several = one_of_each().into_iter().find(|error| matches!(error, Error::Several { .. })).unwrap();
+        for cause in ["not authorized", "node has not empty children"] {
+            assert_eq!(several.to_string().matches(cause).count(), 1, "{several}");
+        }
+    }
+
+    /// As those of `zookeeper-client` do.
+    #[test]
+    fn errors_that_repeat_their_cause_are_reported_without_it() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot connect: {source}")]
+        struct Repeats {
+            source: zk::Error,
+        }
+        let source = WorkError::new(Repeats { source: zk::Error::Timeout });
+        let error = Error::WorkFailed { path: path(), source };
+        assert_eq!(
+            report(&error).to_string(),
+            "the work of the leader /locks/a failed: cannot connect: timeout"
+        );
+    }
 
     /// Also when it is logged, on a thread of ours.
     #[test]
@@ -700,7 +844,7 @@ mod tests {
             }
         }
         let error = Error::WorkFailed { path: "/leaders/a".into(), source: WorkError::new(Bomb) };
-        for shown in [error.to_string(), format!("{error:?}")] {
+        for shown in [report(&error).to_string(), format!("{error:?}")] {
             assert!(shown.contains("an error that panics when it is displayed"), "{shown}");
         }
         let error = WorkError::of_panic(Box::new(Dropped));
@@ -713,14 +857,14 @@ mod tests {
             Error::ZooKeeper { operation: "create", path: "/locks/a".into(), source: zk::Error::NoAuth };
         assert_eq!(
             error.to_string(),
-            "cannot create /locks/a: not authorized; the client's identities lack a permission: authenticate with \
-             one that has it, or change the ACL"
+            "cannot create /locks/a: the client's identities lack a permission; authenticate with one that has it, or \
+             change the ACL"
         );
         let error = Error::NotConnected {
             hosts: "zk1:2181".into(),
             waited: Duration::from_secs(15),
             causes: Vec::new(),
-            source: Some(zk::Error::NoHosts),
+            source: None,
         };
         assert_eq!(
             error.to_string(),
@@ -733,7 +877,7 @@ mod tests {
                 HostFailure { host: "zk1:2181".into(), cause: ConnectFailure::Refused },
                 HostFailure { host: "zk2:2182".into(), cause: ConnectFailure::NameNotFound },
             ],
-            source: Some(zk::Error::NoHosts),
+            source: None,
         };
         assert_eq!(
             error.to_string(),

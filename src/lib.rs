@@ -85,10 +85,11 @@
 //!
 //! - [Losing a lock](guide::losing_a_lock): what is guaranteed, what is not, and how to protect what you write
 //! - [Leaders](guide::leaders), [nodes and groups](guide::nodes), [barriers](guide::barriers), [caches](guide::caches),
-//!   [values](guide::values)
+//!   [values](guide::values), service discovery (`guide::discovery`, with the feature `discovery`)
 //! - [From Curator](guide::from_curator), [from Redisson, Redis or a database row](guide::from_redisson),
 //!   [with kazoo and others](guide::kazoo)
-//! - [Cost and tuning](guide::cost), [scale](guide::scale), [operations](guide::operations), [testing](guide::testing)
+//! - [Cost and tuning](guide::cost), [scale](guide::scale), [observing](guide::observing),
+//!   [operations](guide::operations), [the command zklock](guide::zklock), [testing](guide::testing)
 //! - [What is missing](guide::missing)
 //!
 //! # Features
@@ -99,12 +100,13 @@
 //! |---|---|
 //! | `blocking` | the same types for threads, without `async`: `zk_recipes::blocking` |
 //! | `testing` | servers for your own tests, real ones and one in memory: `zk_recipes::testing` |
+//! | `metrics` | [metrics](guide::observing) of waits, holds, losses, leaders and connections, by the crate `metrics` |
 //! | `discovery` | service discovery in the format of Curator: `zk_recipes::discovery` |
 //! | `cron` | cron expressions as schedules: `job::ScheduledJob::by_cron` |
 //! | `tls` | encrypted connections: `ClientBuilder::tls` |
 //! | `sasl-digest-md5` | authentication by SASL with a password: `ClientBuilder::sasl` |
 //! | `sasl-gssapi` | authentication by SASL with Kerberos: `ClientBuilder::sasl`. Needs a GSSAPI library of the system, and clang to build |
-//! | `cli` | the command [`zklock`](guide::zklock): `cargo install zk-recipes --features cli`. Nothing for the library; Unix only |
+//! | `cli` | the command [`zklock`](guide::zklock): `cargo install --path . --features cli` in a clone. Nothing for the library; Unix only |
 //!
 //! # Versions
 //!
@@ -118,6 +120,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs, rustdoc::broken_intra_doc_links)]
+
+#[macro_use]
+mod cut;
 
 pub mod atomic;
 pub mod barriers;
@@ -148,7 +153,7 @@ pub use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 pub use self::client::{Client, ClientBuilder, ClientHealth, ConnectionState, KeepAlive, RetryPolicy};
 pub use self::ensembles::Ensembles;
-pub use self::error::{Error, LossReason, OwnerWaits, Result, WorkError};
+pub use self::error::{Error, LossReason, OwnerWaits, Result, WorkError, report};
 pub use self::host_failure::{ConnectFailure, HostFailure};
 pub use self::leader::{
     CloseMode, LeaderHealth, LeaderLatch, LeaderObserver, LeaderOptions, LeaderRole, LeaderSelector,

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 const FOLDERS: [&str; 3] = ["", "docs", "fuzz"];
 
 /// The packages that commands name, and their folders.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 7] = [
     ("zk-recipes-benches", "benches"),
     ("zk-recipes-fencing", "examples/fencing"),
     ("zk-recipes-metrics", "examples/metrics"),
     ("zk-recipes-model", "tests/thorough/model"),
+    ("zk-recipes-asan", "tests/asan"),
     ("zk-recipes-security", "tests/security"),
     ("zk-recipes-thorough", "tests/thorough"),
 ];
@@ -59,6 +60,25 @@ fn files_that_are_named_exist() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn the_crate_page_names_all_chapters_and_features() {
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let (page, readme) = (read("src/lib.rs"), read("README.md"));
+    let guide = read("src/guide/mod.rs");
+    let chapters = guide.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(" {}"));
+    let missing: Vec<_> = chapters.filter(|chapter| !page.contains(&format!("guide::{chapter}"))).collect();
+    assert!(missing.is_empty(), "chapters: {missing:?}");
+    let manifest = read("Cargo.toml");
+    let features = manifest.split("[features]").nth(1).unwrap().split("\n[").next().unwrap();
+    let features = features.lines().filter_map(|line| line.split_once(" = [")).map(|(name, _)| name);
+    let features: Vec<_> = features.filter(|name| *name != "default").collect();
+    assert!(features.len() > 5, "{features:?}");
+    for (file, text) in [("src/lib.rs", &page), ("README.md", &readme)] {
+        let missing: Vec<_> = features.iter().filter(|name| !text.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "{file}: {missing:?}");
+    }
 }
 
 /// The guide shows code that needs crates of other packages. It is compiled there.

@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
     };
     if let Err(error) = outcome {
         let who = arguments.get(1).map_or("fencing", String::as_str);
-        eprintln!("{who}: {error}");
+        eprintln!("{who}: {}", zk_recipes::report(&*error));
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

@@ -52,7 +52,7 @@ async fn main() -> ExitCode {
         Err(error) => {
             // What a worker says is told by the coordinator, with the name of the worker.
             let who = if arguments.is_empty() { "job_coordinator: " } else { "" };
-            eprintln!("{who}{error}");
+            eprintln!("{who}{}", zk_recipes::report(&*error));
             ExitCode::FAILURE
         }
     }

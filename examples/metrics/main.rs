@@ -65,7 +65,7 @@ async fn main() -> Result<()> {
         workers.spawn(async move {
             for number in 0.. {
                 if let Err(error) = take_order(&customers, &stock, (worker + number) % 5, order).await {
-                    println!("worker {worker}: {error}");
+                    println!("worker {worker}: {}", zk_recipes::report(&error));
                     sleep(Duration::from_secs(1)).await;
                 }
             }

@@ -59,7 +59,7 @@ async fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             let who = arguments.get(1).map_or("scheduled_job", String::as_str);
-            eprintln!("{who}: {error}");
+            eprintln!("{who}: {}", zk_recipes::report(&*error));
             ExitCode::FAILURE
         }
     }

@@ -37,6 +37,9 @@ mod client {
     pub(crate) mod path;
 }
 
+#[path = "../../src/cut.rs"]
+mod cut;
+
 /// What `client` names as the library's.
 mod error {
     pub(crate) use zk_recipes::{Error, Result};

@@ -35,13 +35,15 @@ const LOST_BLOCKS: usize = 2;
 /// ```
 ///
 /// Sources: Curator's `CachedAtomicLong`, which is not safe for several threads, and draws when it has run out.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a source of numbers does nothing by itself"]
 pub struct CachedAtomicLong {
     number: DistributedAtomicLong,
     size: u32,
     hand: Arc<Hand>,
 }
+
+debug_by!(CachedAtomicLong, |it| path: it.path(), block_size: it.size);
 
 /// What all clones share.
 #[derive(Debug)]

@@ -57,13 +57,15 @@ const FORCE_SET: &str = "set the number at";
 /// [`swap`](Self::swap) or [`force_set`](Self::force_set), which keep the node.
 ///
 /// Sources: Curator's `DistributedAtomicLong`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a number does nothing by itself"]
 pub struct DistributedAtomicLong {
     node: ValueNode,
     line: Arc<Line>,
     settings: Settings,
 }
+
+debug_by!(DistributedAtomicLong, |it| path: it.path());
 
 impl DistributedAtomicLong {
     /// Creates a handle on the number at `path`, below the client's namespace. Makes no request.

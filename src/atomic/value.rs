@@ -37,12 +37,14 @@ pub type CompareExchange = Result<Option<Vec<u8>>, Option<Vec<u8>>>;
 /// Each change takes two round trips as long as no other client writes to the node: a read and a write.
 ///
 /// Sources: Curator's `DistributedAtomicValue`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a value does nothing by itself"]
 pub struct DistributedAtomicValue {
     node: ValueNode,
     settings: Settings,
 }
+
+debug_by!(DistributedAtomicValue, |it| path: it.path());
 
 impl DistributedAtomicValue {
     /// Creates a handle on the value at `path`, below the client's namespace. Makes no request.

@@ -37,12 +37,14 @@ use crate::error::{Error, Result};
 ///
 /// Sources: Curator's `DistributedBarrier`, with the same node. It leaves a watch behind for each wait at a barrier that is
 /// not set, overlooks a barrier that is removed and set again at once, and ends waits when the connection is lost.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a barrier does nothing until it is used"]
 pub struct Barrier {
     client: Client,
     path: Arc<str>,
 }
+
+debug_by!(Barrier, |it| path: it.path());
 
 impl Barrier {
     /// Creates a handle on the barrier at `path`, below the client's namespace. Makes no request.

@@ -57,11 +57,13 @@ use crate::error::{Error, Result};
 /// Sources: Curator's `DistributedDoubleBarrier`, with the same nodes. There, a member that gives up stays in the count, a
 /// short interruption or a `ready` that was left behind may let a single member in, and `leave` may return before the last
 /// one has left.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a barrier does nothing until it is entered"]
 pub struct DoubleBarrier {
     site: Site,
 }
+
+debug_by!(DoubleBarrier, |it| path: it.path(), members: it.members());
 
 impl DoubleBarrier {
     /// Creates a handle on the barrier at `path`, below the client's namespace, for this number of members. Makes no request.

@@ -17,7 +17,6 @@ use crate::error::{Error, LossReason, Result};
 
 /// A member that has entered a [`DoubleBarrier`](super::DoubleBarrier). Dropping it leaves in the background, without
 /// waiting for the others.
-#[derive(Debug)]
 #[must_use = "if unused, the barrier is left at once"]
 pub struct Entered {
     site: Site,
@@ -30,6 +29,8 @@ pub struct Entered {
     /// Whether the end of the node is no loss.
     leaves: Arc<AtomicBool>,
 }
+
+debug_by!(Entered, |it| node_path: it.node_path(), loss: it.loss());
 
 impl Entered {
     pub(super) fn new(site: &Site, mut member: Member) -> Self {

@@ -8,6 +8,7 @@ use zookeeper_client::{self as zk, EventType};
 use super::decision::{Admission, READY, admission, late_admission};
 use super::member::{Member, remains};
 use super::site::Site;
+use super::tidying::GivesUp;
 use crate::client::{CreateOutcome, Failures, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -38,6 +39,8 @@ impl Site {
         const MOST_LOSSES: u32 = 5;
         let mut failures = Failures::default();
         let mut losses = 0;
+        // Dropped after the node of the member.
+        let mut gives_up = GivesUp::new(self);
         let mut own: Option<Member> = None;
         loop {
             let session = self.client.session_under_policy().await?;
@@ -46,8 +49,11 @@ impl Site {
                 Some(own) => own,
                 None => Member::new(&self.client, &session, &self.path),
             };
-            match self.come_and_wait(&session, &mut member).await {
-                Ok(Progress::In) => return Ok(member),
+            match self.come_and_wait(&session, &mut member, &mut gives_up).await {
+                Ok(Progress::In) => {
+                    gives_up.sees_ready(false);
+                    return Ok(member);
+                }
                 Ok(Progress::Again) => {
                     failures.reset();
                     own = Some(member);
@@ -69,10 +75,18 @@ impl Site {
     }
 
     /// Sees to the node of this member, and waits on this connection.
-    async fn come_and_wait(&self, session: &Arc<Session>, member: &mut Member) -> Result<Progress> {
+    async fn come_and_wait(
+        &self,
+        session: &Arc<Session>,
+        member: &mut Member,
+        gives_up: &mut GivesUp<'_>,
+    ) -> Result<Progress> {
+        // Not known before the reply.
+        gives_up.sees_ready(true);
         let Some(Sight { opened, version, mut ready, children }) = self.come(session, member).await? else {
             return Ok(Progress::Again);
         };
+        gives_up.sees_ready(opened.is_some());
         let own = member.node.name().unwrap_or_default();
         // It is always known: the reply to a create tells it.
         let came = member.node.czxid().unwrap_or(i64::MAX);

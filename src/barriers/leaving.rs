@@ -174,7 +174,7 @@ impl Leaving {
 
     /// Deletes `ready`, unless there are members.
     pub(super) async fn tidy(&mut self) -> Result<()> {
-        tidy(&self.site).await?;
+        self.site.tidy().await?;
         self.is_tidy = true;
         Ok(())
     }
@@ -193,31 +193,7 @@ impl Drop for Leaving {
         // The delete of the node is sent first.
         drop(self.member.take());
         if !self.is_tidy {
-            let site = self.site.clone();
-            self.site.client.finish(async move { tidy(&site).await });
+            self.site.tidy_in_background();
         }
     }
-}
-
-/// Deletes `ready`, unless there are members. Members of the next round may come at any time: whoever lets them in writes to
-/// `ready`, so it has another version then.
-async fn tidy(site: &Site) -> Result<()> {
-    let Site { client, path, ready, .. } = site;
-    let tidying = client.request("delete", ready, |session| async move {
-        let (seen, children) = join(session.stat(ready), session.list(path)).await;
-        let children = match children {
-            Err(zk::Error::NoNode) => return Ok(()),
-            children => children?,
-        };
-        match seen? {
-            Some(seen) if members_in_order(&children).next().is_none() => {
-                match session.delete_version(ready, seen.version).await {
-                    Err(zk::Error::NoNode | zk::Error::BadVersion) => Ok(()),
-                    deleted => deleted,
-                }
-            }
-            _ => Ok(()),
-        }
-    });
-    tidying.await
 }

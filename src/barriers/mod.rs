@@ -15,6 +15,7 @@ mod member;
 mod opening;
 mod round;
 mod site;
+mod tidying;
 
 pub use self::barrier::Barrier;
 pub use self::double_barrier::DoubleBarrier;

@@ -18,11 +18,13 @@ use crate::error::{LossReason, Result};
 /// migration.wait()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a barrier does nothing until it is used"]
 pub struct Barrier {
     inner: crate::barriers::Barrier,
 }
+
+debug_as_inner!(Barrier);
 
 /// A barrier that lets a number of members in and out together. The blocking twin of
 /// [`barriers::DoubleBarrier`](crate::barriers::DoubleBarrier).
@@ -38,18 +40,21 @@ pub struct Barrier {
 /// entered.leave()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a barrier does nothing until it is entered"]
 pub struct DoubleBarrier {
     inner: crate::barriers::DoubleBarrier,
 }
 
+debug_as_inner!(DoubleBarrier);
+
 /// A member that has entered a [`DoubleBarrier`]. The blocking twin of [`barriers::Entered`](crate::barriers::Entered).
-#[derive(Debug)]
 #[must_use = "if unused, the barrier is left at once"]
 pub struct Entered {
     inner: crate::barriers::Entered,
 }
+
+debug_as_inner!(Entered);
 
 impl Barrier {
     /// Creates a handle on the barrier at `path`. Does not block. See [`Barrier::new`](crate::barriers::Barrier::new).

@@ -24,11 +24,13 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a cache that is dropped is not kept up to date"]
 pub struct Cache {
     inner: crate::cache::Cache,
 }
+
+debug_as_inner!(Cache);
 
 impl Cache {
     /// Starts a cache. Does not block. See [`Cache::new`](crate::cache::Cache::new).
@@ -113,10 +115,11 @@ impl From<Cache> for crate::cache::Cache {
 }
 
 /// The changes of a [`Cache`], one after the other. The blocking twin of [`Changes`](crate::cache::Changes).
-#[derive(Debug)]
 pub struct Changes {
     inner: crate::cache::Changes,
 }
+
+debug_as_inner!(Changes);
 
 impl Changes {
     /// Blocks the thread until the next event. Returns `None` when no more events will come. The blocking version of

@@ -22,11 +22,13 @@ use crate::error::Result;
 /// client.close()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "if unused, the client is closed at once"]
 pub struct Client {
     pub(super) inner: crate::Client,
 }
+
+debug_as_inner!(Client);
 
 impl Client {
     /// Connects to ZooKeeper, blocking the thread. The blocking version of

@@ -35,24 +35,27 @@ use crate::nodes::NodeState;
 /// registration.unregister()
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct ServiceDiscovery<T = ()> {
     inner: crate::discovery::ServiceDiscovery<T>,
 }
 
+debug_as_inner!(<T> ServiceDiscovery<T>);
+
 /// An instance that this process has registered. The blocking twin of [`Registration`](crate::discovery::Registration).
-#[derive(Debug)]
 #[must_use = "if unused, the instance is unregistered at once"]
 pub struct Registration<T = ()> {
     inner: crate::discovery::Registration<T>,
 }
 
+debug_as_inner!(<T> Registration<T>);
+
 /// The instances of one service, kept up to date in memory. The blocking twin of
 /// [`ServiceCache`](crate::discovery::ServiceCache).
-#[derive(Debug)]
 pub struct ServiceCache<T = ()> {
     inner: crate::discovery::ServiceCache<T>,
 }
+
+debug_as_inner!(<T> ServiceCache<T>);
 
 impl<T> ServiceDiscovery<T> {
     /// Creates a handle on the services below `base`. Does not block. See

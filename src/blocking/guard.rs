@@ -14,12 +14,13 @@ use crate::lock::LockState;
 /// A thread cannot be stopped when the lock is lost. Check between steps of the work with
 /// [`is_valid`](Self::is_valid), and protect what it writes with the [fencing token](Self::fencing_token) or a
 /// [transaction](Self::transaction).
-#[derive(Debug)]
 #[must_use = "if unused, the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
     pub(super) inner: crate::LockGuard,
 }
+
+debug_as_inner!(LockGuard);
 
 impl LockGuard {
     /// Returns a number that grows with every grant of the lock. See

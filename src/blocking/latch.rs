@@ -26,11 +26,13 @@ use crate::lock::Participant;
 /// client.close()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderLatch {
     inner: crate::LeaderLatch,
 }
+
+debug_as_inner!(LeaderLatch);
 
 impl LeaderLatch {
     /// Starts a candidate at `path`. Does not block. See [`LeaderLatch::start`](crate::LeaderLatch::start).

@@ -14,10 +14,12 @@ use crate::lock::LockState;
 /// A thread cannot be stopped when the term ends. Check between steps of the work with
 /// [`is_resigning`](Self::is_resigning) and [`is_valid`](Self::is_valid), and wait with
 /// [`resign_requested_within`](Self::resign_requested_within) instead of sleeping.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Leadership {
     inner: crate::Leadership,
 }
+
+debug_as_inner!(Leadership);
 
 impl Leadership {
     /// Returns a number that grows with every term. See

@@ -21,11 +21,13 @@ use crate::error::Result;
 /// guard.release()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "locks do nothing until they are acquired"]
 pub struct Locks {
     inner: crate::Locks,
 }
+
+debug_as_inner!(Locks);
 
 impl Locks {
     /// Creates locks below the path `base`. See [`Locks::new`](crate::Locks::new).

@@ -17,7 +17,7 @@
 //!     scope.spawn(|| match mutex.try_acquire_for(Duration::from_secs(5)) {
 //!         Ok(Some(_guard)) => println!("held until the end of this block"),
 //!         Ok(None) => println!("not acquired within 5 seconds"),
-//!         Err(error) => println!("{error}"),
+//!         Err(error) => println!("{}", zk_recipes::report(&error)),
 //!     });
 //! });
 //! client.close()

@@ -20,11 +20,13 @@ use crate::lock::{InterProcessLock, LockOptions, Owner, Participant};
 /// both.acquire()?.release()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct MultiLock {
     inner: crate::MultiLock,
 }
+
+debug_as_inner!(MultiLock);
 
 impl MultiLock {
     /// Creates a multi-lock of the locks at these paths. Does not block. See

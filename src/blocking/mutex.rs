@@ -23,11 +23,13 @@ use crate::lock::{LockOptions, Owner, Participant};
 /// guard.release()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct InterProcessMutex {
     inner: crate::InterProcessMutex,
 }
+
+debug_as_inner!(InterProcessMutex);
 
 impl InterProcessMutex {
     /// Creates a lock at `path`. Does not block. See [`InterProcessMutex::new`](crate::InterProcessMutex::new).

@@ -21,11 +21,13 @@ use crate::lock::Participant;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "an observer does nothing until it is asked"]
 pub struct LeaderObserver {
     inner: crate::LeaderObserver,
 }
+
+debug_as_inner!(LeaderObserver);
 
 impl LeaderObserver {
     /// Creates an observer of the election at `path`. Does not block. See

@@ -23,23 +23,26 @@ use crate::lock::{LockOptions, LockState};
 /// guard.release()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct QuorumLock {
     inner: crate::QuorumLock,
 }
+
+debug_as_inner!(QuorumLock);
 
 /// A held [`QuorumLock`]. The lock is released when the guard is dropped or [released](Self::release), on any thread. The
 /// blocking twin of [`QuorumGuard`](crate::QuorumGuard).
 ///
 /// A thread cannot be stopped when the lock is lost. Check between steps of the work with
 /// [`is_valid`](Self::is_valid), and protect what it writes with the [fencing tokens](Self::fencing_tokens).
-#[derive(Debug)]
 #[must_use = "if unused, the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct QuorumGuard {
     inner: crate::QuorumGuard,
 }
+
+debug_as_inner!(QuorumGuard);
 
 impl QuorumLock {
     /// Creates a lock over these ensembles, at `path` on each of them. Does not block. See

@@ -9,11 +9,13 @@ use crate::error::Result;
 use crate::lock::{LockOptions, Owner, Participant};
 
 /// The read side of a [`ReadWriteLock`](super::ReadWriteLock): many owners hold it at once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadLock {
     inner: crate::ReadLock,
 }
+
+debug_as_inner!(ReadLock);
 
 impl ReadLock {
     /// Returns a handle to the same lock object that acquires with these options.

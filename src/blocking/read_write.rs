@@ -21,11 +21,13 @@ use crate::lock::{LockOptions, Owner};
 /// reading.release()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadWriteLock {
     inner: crate::ReadWriteLock,
 }
+
+debug_as_inner!(ReadWriteLock);
 
 impl ReadWriteLock {
     /// Creates a lock at `path`. Does not block. See [`ReadWriteLock::new`](crate::ReadWriteLock::new).

@@ -19,7 +19,8 @@ use crate::lock::Participant;
 /// again before it has returned.
 ///
 /// The selector does not keep the client open: dropping the last handle of the client, and of everything created
-/// from it, asks the closure to end.
+/// from it, asks the closure to end. The closure is dropped when the candidate has left. If it captures a handle to its own
+/// selector, that handle keeps the candidate standing until the selector or the client is [closed](Self::close).
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -40,11 +41,13 @@ use crate::lock::Participant;
 /// client.close()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderSelector {
     inner: crate::LeaderSelector,
 }
+
+debug_as_inner!(LeaderSelector);
 
 impl LeaderSelector {
     /// Starts a candidate whose work blocks. Does not block itself, and needs no runtime. See

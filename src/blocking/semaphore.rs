@@ -21,11 +21,13 @@ use crate::lock::{LockOptions, Owner, Participant};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
     inner: crate::Semaphore,
 }
+
+debug_as_inner!(Semaphore);
 
 impl Semaphore {
     /// Creates a semaphore with a fixed number of permits. Does not block. See

@@ -10,11 +10,13 @@ use crate::lock::{LockOptions, Owner, Participant};
 
 /// A non-re-entrant lock that one holder at a time holds, among all processes that use the same path. A thread
 /// that acquires it twice waits for itself. The blocking twin of [`SemaphoreMutex`](crate::SemaphoreMutex).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct SemaphoreMutex {
     inner: crate::SemaphoreMutex,
 }
+
+debug_as_inner!(SemaphoreMutex);
 
 impl SemaphoreMutex {
     /// Creates a lock at `path`. Does not block. See [`SemaphoreMutex::new`](crate::SemaphoreMutex::new).

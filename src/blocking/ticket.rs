@@ -15,11 +15,12 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "if unused, the place in the queue is given up at once"]
 pub struct Ticket {
     inner: crate::Ticket,
 }
+
+debug_as_inner!(Ticket);
 
 impl Ticket {
     /// Returns the number of contenders ahead of this one. The blocking version of

@@ -17,11 +17,12 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "a transaction does nothing before `commit`"]
 pub struct Transaction<'a> {
     inner: crate::Transaction<'a>,
 }
+
+debug_as_inner!(Transaction<'_>);
 
 impl<'a> Transaction<'a> {
     pub(super) fn new(inner: crate::Transaction<'a>) -> Self {

@@ -18,10 +18,12 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Watch<T> {
     receiver: watch::Receiver<T>,
 }
+
+debug_by!(<T: std::fmt::Debug> Watch<T>, |it| value: *it.receiver.borrow());
 
 impl<T: Clone> Watch<T> {
     /// Returns the current value. Does not block.

@@ -9,11 +9,13 @@ use crate::error::Result;
 use crate::lock::{LockOptions, Owner, Participant};
 
 /// The write side of a [`ReadWriteLock`](super::ReadWriteLock): one owner holds it alone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct WriteLock {
     inner: crate::WriteLock,
 }
+
+debug_as_inner!(WriteLock);
 
 impl WriteLock {
     /// Returns a handle to the same lock object that acquires with these options.

@@ -1,6 +1,5 @@
 //! The handle of a cache.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -96,9 +95,12 @@ pub struct Cache {
     _client: Client,
 }
 
+debug_by!(Cache, |it| path: it.path, state: it.state());
+
 impl Cache {
     /// Starts a cache of the node at `path`, below the client's namespace, and of what the options say. Returns
-    /// immediately, and loads in the background. The node need not exist.
+    /// immediately, and loads in the background. The node need not exist. The path may be `/`: see
+    /// [the guide](crate::guide::caches#the-root).
     ///
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
@@ -106,7 +108,7 @@ impl Cache {
     ///   large, or the client [adopted](Client::from_zookeeper) its session.
     /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
     pub fn new(client: &Client, path: &str, options: CacheOptions) -> Result<Self> {
-        let full_path = client.full_path(path)?;
+        let full_path = client.full_path_or_root(path)?;
         options.validate()?;
         if client.is_closed() {
             return Err(crate::Error::Closed);
@@ -160,7 +162,7 @@ impl Cache {
     /// # }
     /// ```
     pub fn changes(&self) -> Changes {
-        Changes::new(self.shared.clone())
+        Changes::new(self.path.clone(), self.shared.clone())
     }
 
     /// Waits until the cache has loaded, and returns the snapshot. Returns immediately after that, also while the cache
@@ -210,14 +212,5 @@ impl Cache {
     /// Cancel safe.
     pub async fn wait_current(&self) -> Result<Arc<Snapshot>> {
         self.shared.wait_until(|snapshot, state| state.is_current().then(|| snapshot.clone())).await
-    }
-}
-
-impl fmt::Debug for Cache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache")
-            .field("path", &self.path)
-            .field("state", &self.state())
-            .finish_non_exhaustive()
     }
 }

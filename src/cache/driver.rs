@@ -23,7 +23,7 @@ use super::shared::Shared;
 use super::snapshot::Snapshot;
 use super::state::CacheState;
 use crate::client::{Client, Session, TreeWatch};
-use crate::error::Error;
+use crate::error::{Error, report};
 use crate::failure::Failure;
 
 /// How many requests of one cache are under way at once.
@@ -92,7 +92,7 @@ impl Driver {
         match error {
             Some(error) => {
                 if error != Error::Closed {
-                    tracing::warn!(path = %self.root, %error, "a cache has ended");
+                    tracing::warn!(path = %self.root, error = %report(&error), "a cache has ended");
                 }
                 self.shared.set_state(&self.client, CacheState::Failed(error));
             }

@@ -1,6 +1,5 @@
 //! A node in a cache.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +24,12 @@ pub struct CachedNode {
     modified_ms: i64,
     owner: i64,
 }
+
+// Without the data, which may be large or secret.
+debug_by!(CachedNode, |it|
+    path: it.path, version: it.version, data_length: it.data_length, is_readable: it.is_readable,
+    modified_by: it.modified
+);
 
 impl CachedNode {
     pub(super) fn new(path: Arc<str>, data: Option<Vec<u8>>, is_readable: bool, stat: &zk::Stat) -> Self {
@@ -102,7 +107,7 @@ impl CachedNode {
         &self.path
     }
 
-    /// Returns the last element of the path.
+    /// Returns the last element of the path; empty for `/`.
     pub fn name(&self) -> &str {
         self.path.get(self.name_at as usize..).unwrap_or_default()
     }
@@ -141,7 +146,7 @@ impl CachedNode {
     }
 
     /// Returns the number of the transaction that created the node (its `czxid`). A node that was deleted and created
-    /// again has another one.
+    /// again has another one. It is 0 for the nodes that servers begin with: `/`, `/zookeeper`, and what comes with it.
     pub fn created_by(&self) -> i64 {
         self.created
     }
@@ -175,18 +180,4 @@ impl CachedNode {
 
 fn time(ms: i64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms.try_into().unwrap_or_default())
-}
-
-/// Without the data, which may be large or secret.
-impl fmt::Debug for CachedNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CachedNode")
-            .field("path", &self.path)
-            .field("version", &self.version)
-            .field("data_length", &self.data_length)
-            .field("is_readable", &self.is_readable)
-            .field("created_by", &self.created)
-            .field("modified_by", &self.modified)
-            .finish_non_exhaustive()
-    }
 }

@@ -10,13 +10,15 @@ use super::tree::Tree;
 /// snapshots before and after it: keep it for as long as you like, and read it without locks.
 ///
 /// Paths are given and returned below the client's namespace.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Snapshot {
     nodes: Tree,
     unreadable: Arc<BTreeSet<Arc<str>>>,
     bytes: usize,
     changes: u64,
 }
+
+debug_by!(Snapshot, |it| nodes: it.len(), bytes: it.bytes, unreadable: it.unreadable.len());
 
 impl Snapshot {
     pub(super) fn new(nodes: Tree, unreadable: Arc<BTreeSet<Arc<str>>>, bytes: usize, changes: u64) -> Self {

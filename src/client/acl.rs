@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use zookeeper_client::{Acl, Acls, AuthId};
+use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 type PerPath = Arc<dyn Fn(&str) -> Option<Vec<Acl>> + Send + Sync>;
 
@@ -65,6 +65,19 @@ impl fmt::Debug for AclProvider {
     }
 }
 
+/// What everyone may do at a path with the ACL `found`, but not by our own ACL, and by which they can take locks there.
+pub(crate) fn opened(found: &[Acl], own: &[Acl]) -> Permission {
+    let of_all = |acls: &[Acl]| {
+        let anyone = acls.iter().filter(|acl| acl.auth_id() == &AuthId::anyone());
+        anyone.fold(Permission::NONE, |all, acl| all | acl.permission())
+    };
+    let (found, own) = (of_all(found), of_all(own));
+    [Permission::CREATE, Permission::DELETE, Permission::ADMIN]
+        .into_iter()
+        .filter(|permission| found.has(*permission) && !own.has(*permission))
+        .fold(Permission::NONE, |opened, permission| opened | permission)
+}
+
 /// Formats an ACL. Identities of the scheme "digest" end in an unsalted password hash, which is left out.
 fn without_hash(acl: &Acl) -> String {
     let id = match acl.scheme() {
@@ -76,9 +89,19 @@ fn without_hash(acl: &Acl) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zookeeper_client::Permission;
-
     use super::*;
+
+    #[test]
+    fn what_is_more_open_than_our_own_nodes_is_seen() {
+        let [all, read, own] =
+            [Acls::anyone_all(), Acls::anyone_read(), Acls::creator_all()].map(|acls| acls.to_vec());
+        assert_eq!(opened(&all, &own), Permission::CREATE | Permission::DELETE | Permission::ADMIN);
+        assert_eq!(opened(&all, &all), Permission::NONE);
+        assert_eq!(opened(&read, &own), Permission::NONE);
+        assert_eq!(opened(&own, &own), Permission::NONE);
+        let mixed = [&read[..], &[Acl::new(Permission::DELETE, AuthId::anyone())]].concat();
+        assert_eq!(opened(&mixed, &read), Permission::DELETE);
+    }
 
     #[test]
     fn debug_prints_no_hash_of_a_password() {

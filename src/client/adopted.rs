@@ -32,15 +32,22 @@ pub(super) async fn follow(
         let (public, writable) = match told {
             SessionState::SyncConnected => {
                 // No lock is held under the session before its first connection.
-                if !std::mem::replace(&mut is_first, false) {
+                if std::mem::replace(&mut is_first, false) {
+                    session.verified(number);
+                } else {
                     let catching_up = async {
-                        while session.confirm_on(zookeeper).await.is_err() {
-                            sleep(PAUSE).await;
+                        loop {
+                            match catch_up(session, zookeeper, number).await {
+                                Ok(is_continued) => return is_continued,
+                                Err(_) => sleep(PAUSE).await,
+                            }
                         }
                     };
                     tokio::select! {
                         Ok(()) = states.changed() => continue,
-                        () = catching_up => {}
+                        is_continued = catching_up => if !is_continued {
+                            return zk::Error::SessionExpired;
+                        },
                     }
                 }
                 // The change of the state may be reported here before it is counted.
@@ -64,6 +71,18 @@ pub(super) async fn follow(
         }
         session.disconnect();
     }
+}
+
+/// Brings the server of the connection after this many changes up to date. Returns false if the connection is of another
+/// session.
+async fn catch_up(session: &Session, zookeeper: &zk::Client, changes: u64) -> Result<bool, zk::Error> {
+    // Before any reply counts for the session.
+    let is_continued = session.is_continued_on(zookeeper).await?;
+    if is_continued {
+        session.verified(changes);
+        session.confirm_on(zookeeper).await?;
+    }
+    Ok(is_continued)
 }
 
 /// Publishes the states of a session, from a task of its own.

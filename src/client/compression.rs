@@ -31,6 +31,52 @@ pub(crate) fn decompressed_to(data: &[u8], longest: usize) -> Option<Vec<u8>> {
     (length <= longest).then_some(plain)
 }
 
+/// How much the data of one look may have before compression, all together: those of strangers may be compressed a
+/// thousandfold.
+#[derive(Debug)]
+pub(crate) struct Room {
+    left: usize,
+}
+
+impl Room {
+    pub(crate) const ALL: usize = 64 << 20;
+
+    /// What is left once so many bytes are in memory.
+    pub(crate) fn beside(taken: usize) -> Self {
+        Self { left: Self::ALL.saturating_sub(taken) }
+    }
+
+    #[cfg(feature = "discovery")]
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Whether the data of a node may not fit.
+    pub(crate) fn is_short(&self) -> bool {
+        self.left < LONGEST
+    }
+
+    /// Takes so many bytes. Returns false if there are not as many.
+    pub(crate) fn take(&mut self, bytes: usize) -> bool {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+
+    /// Does the same as [`decompressed`]; `None` also if there is no room for it.
+    pub(crate) fn decompressed(&mut self, data: &[u8]) -> Option<Vec<u8>> {
+        let plain = decompressed_to(data, LONGEST.min(self.left))?;
+        self.take(plain.len());
+        Some(plain)
+    }
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self::beside(0)
+    }
+}
+
 /// Whether the data begin as gzip does.
 pub(crate) fn is_gzip(data: &[u8]) -> bool {
     data.starts_with(GZIP_MAGIC)
@@ -66,6 +112,19 @@ impl Client {
     /// takes it as it is, since the user may have written compressed data.
     pub(crate) fn user_data(&self, data: Vec<u8>) -> Vec<u8> {
         if self.compresses() { decompressed(&data).unwrap_or(data) } else { data }
+    }
+
+    /// The same within the room of many nodes; `None` if there is none for it.
+    pub(crate) fn user_data_in(&self, room: &mut Room, data: Vec<u8>) -> Option<Vec<u8>> {
+        if !self.compresses() {
+            return Some(data);
+        }
+        match room.decompressed(&data) {
+            Some(plain) => Some(plain),
+            // It may fit once others are gone.
+            None if is_gzip(&data) && room.is_short() => None,
+            None => Some(data),
+        }
     }
 }
 
@@ -116,5 +175,16 @@ mod tests {
         assert_eq!(decompressed(&bomb), None);
         let bombs = bomb.repeat(100);
         assert_eq!(decompressed(&bombs), None);
+    }
+
+    #[test]
+    fn all_data_of_a_look_have_a_limit() {
+        let (mut room, bomb) = (Room::default(), compressed(&vec![b' '; LONGEST]));
+        for _ in 0..Room::ALL / LONGEST {
+            assert!(room.decompressed(&bomb).is_some());
+        }
+        assert_eq!((room.left(), room.decompressed(&compressed(b"x"))), (0, None));
+        assert!(room.take(0) && !room.take(1));
+        assert_eq!(Room::beside(Room::ALL - 1).decompressed(&compressed(b"x")).as_deref(), Some(&b"x"[..]));
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Config {
     pub(super) terms: Terms,
     pub(super) compresses: bool,
     pub(super) labels: Labels,
+    /// Whether it is the [second session](super::watching) of another client.
+    pub(super) is_for_watches: bool,
 }
 
 /// Where the sessions of a client come from.

@@ -44,7 +44,7 @@ impl Core {
         watching: Watching,
     ) -> Arc<Self> {
         let _at_home = home.runtime().enter();
-        let link = Arc::new(Link::new(home.clone()));
+        let link = Arc::new(Link::new(home.clone(), config.origin.servers(), config.is_for_watches));
         let closed = CancellationToken::new();
         let ended = CancellationToken::new();
         let identity = Arc::new(identity.map(OnceLock::from).unwrap_or_default());

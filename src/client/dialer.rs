@@ -8,6 +8,7 @@ use zookeeper_client as zk;
 
 use super::clock::Moment;
 use super::connection::{self, Service};
+use super::handshakes::Handshakes;
 use super::hosts::Hosts;
 
 /// The bounds of the pause between one pass over the servers and the next, which lasts between half of the current
@@ -23,6 +24,8 @@ const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Dialer {
     connector: zk::Connector,
     hosts: Arc<Hosts>,
+    /// `None` without SASL.
+    handshakes: Option<Handshakes>,
 }
 
 /// An established connection.
@@ -31,6 +34,14 @@ pub(super) struct Dialed {
     pub(super) serving: Service,
     /// When the attempt began.
     pub(super) since: Moment,
+}
+
+impl Dialed {
+    /// Whether the connection continues a session. ZooKeeper refuses a session that it does not know; other servers, and
+    /// proxies, may give a new one instead.
+    pub(super) fn continues(&self, session: &zk::SessionInfo) -> bool {
+        self.zookeeper.session_id() == session.id()
+    }
 }
 
 /// How long to wait for a silent server before trying the next one. It grows with each pass that met a silent one: a
@@ -76,8 +87,8 @@ impl Patience {
 }
 
 impl Dialer {
-    pub(super) fn new(connector: zk::Connector, hosts: Arc<Hosts>) -> Self {
-        Self { connector, hosts }
+    pub(super) fn new(connector: zk::Connector, hosts: Arc<Hosts>, uses_sasl: bool) -> Self {
+        Self { connector, hosts, handshakes: uses_sasl.then(Handshakes::default) }
     }
 
     pub(super) fn hosts(&self) -> &Hosts {
@@ -94,7 +105,7 @@ impl Dialer {
     /// Connects to one of the servers, for the given session or for a new one.
     ///
     /// # Errors
-    /// Same as [`zk::Connector::connect`].
+    /// Same as [`zk::Connector::connect`] and [`Handshakes::run`].
     pub(super) async fn dial(
         &self,
         host: &str,
@@ -106,8 +117,17 @@ impl Dialer {
             connector = connector.with_session(session.clone());
         }
         let since = Moment::now();
-        let connected = timeout(patience.get(), connection::connect(connector, host)).await;
-        let (zookeeper, serving) = connected.unwrap_or(Err(zk::Error::NoHosts))?;
+        let (zookeeper, serving) = match &self.handshakes {
+            None => {
+                let connected = timeout(patience.get(), connection::connect(connector, host)).await;
+                connected.unwrap_or(Err(zk::Error::NoHosts))?
+            }
+            Some(handshakes) => {
+                let host = host.to_owned();
+                let connecting = async move { connection::connect(connector, &host).await };
+                handshakes.run(patience.get(), connecting).await?
+            }
+        };
         Ok(Dialed { zookeeper, serving, since })
     }
 }

@@ -22,7 +22,7 @@ use super::presence::Presence;
 use super::retry::RetryPolicy;
 use super::state::ConnectionState;
 use crate::error::{Error, Result};
-use crate::meters::{CacheMeters, LockMeters, NodeMeter, ValueMeters};
+use crate::meters::{CacheMeters, JobMeter, LockMeters, NodeMeter, ValueMeters};
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
 ///
@@ -46,13 +46,18 @@ use crate::meters::{CacheMeters, LockMeters, NodeMeter, ValueMeters};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "if unused, the client is closed at once"]
 pub struct Client {
     pub(super) core: Arc<Core>,
     /// `None` for background work, which does not keep the client open.
     presence: Option<Arc<Presence>>,
 }
+
+debug_by!(Client, |it|
+    servers: it.core.config.origin.servers(), namespace: it.core.config.namespace,
+    connection: it.health().connection
+);
 
 impl Client {
     pub(super) fn new(core: Arc<Core>) -> Self {
@@ -159,6 +164,15 @@ impl Client {
     /// server may lag behind.
     ///
     /// The session cannot end while you keep the connection: drop it before [`close`](Self::close).
+    ///
+    /// # Memory safety
+    /// Two safe calls of the handle can corrupt memory, by defects of the crates below this one:
+    ///
+    /// - Do not drop `state_watcher().changed()` before it completes, as `select!` or a timeout does: while the state changes,
+    ///   the drop may write to the stack of another thread. Await it to its end in a task, or use
+    ///   [`watch_connection`](Self::watch_connection).
+    /// - Do not drop a watch that has not fired and set another one on the same path while its node changes. Set such
+    ///   watches by a [`Cache`](crate::cache::Cache).
     ///
     /// # Errors
     /// [`Error::NotConnected`] if there is no connected session under the [retry policy](RetryPolicy);
@@ -302,6 +316,17 @@ impl Client {
         Ok(format!("{}{path}", self.core.config.namespace).into())
     }
 
+    /// The same for a path that is only read or watched, which may be `/`: that of the namespace, or of the servers.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`].
+    pub(crate) fn full_path_or_root(&self, path: &str) -> Result<Arc<str>> {
+        match path {
+            "/" => Ok(self.in_namespace(path).into()),
+            path => self.full_path(path),
+        }
+    }
+
     pub(crate) fn acl_of(&self, path: &str) -> Cow<'_, [Acl]> {
         self.core.config.acls.of(path)
     }
@@ -321,6 +346,11 @@ impl Client {
         self.core.config.labels.cache_meters(path)
     }
 
+    /// Returns the meter of a job at this full path.
+    pub(crate) fn job_meter(&self, path: &str) -> JobMeter {
+        self.core.config.labels.job_meter(path)
+    }
+
     /// Returns the meter of a kept node at this full path.
     pub(crate) fn node_meter(&self, path: &str) -> NodeMeter {
         self.core.config.labels.node_meter(path)
@@ -331,14 +361,19 @@ impl Client {
         self.core.config.labels.value_meters(path)
     }
 
-    /// Returns a path that was [validated](Self::full_path), or is below one, with the namespace in front.
+    /// Returns a path that was [validated](Self::full_path_or_root), or is below one, with the namespace in front.
     pub(crate) fn in_namespace(&self, path: &str) -> String {
-        format!("{}{path}", self.core.config.namespace)
+        match &*self.core.config.namespace {
+            "" => path.to_owned(),
+            namespace if path == "/" => namespace.to_owned(),
+            namespace => format!("{namespace}{path}"),
+        }
     }
 
     /// Returns a full path without the namespace; `None` if it is outside of it.
     pub(crate) fn path_in_namespace<'a>(&self, full_path: &'a str) -> Option<&'a str> {
-        full_path.strip_prefix(&*self.core.config.namespace)
+        let path = full_path.strip_prefix(&*self.core.config.namespace)?;
+        Some(if path.is_empty() { "/" } else { path })
     }
 
     /// Returns how long one attempt waits for a connection.

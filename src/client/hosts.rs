@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
 use super::path;
+use crate::cut::cut;
 use crate::error::{Error, Result};
 
 const DEFAULT_PORT: u16 = 2181;
@@ -30,7 +31,8 @@ pub(crate) struct Server {
     pub(crate) is_encrypted: bool,
 }
 
-/// Parses `[scheme://]host[:port][,[scheme://]host[:port]…][/chroot]`.
+/// Parses `[scheme://]host[:port][,[scheme://]host[:port]…][/chroot]`. As in the connect strings of ZooKeeper's own
+/// client, there may be spaces around a host, and the chroot may be `/`, which is the same as none.
 ///
 /// If the client has TLS options, a host without a scheme is encrypted, and plain hosts are rejected: nothing that
 /// was meant to be encrypted is sent in the clear.
@@ -38,16 +40,19 @@ pub(crate) struct Server {
 /// # Errors
 /// [`Error::InvalidArgument`] and [`Error::InvalidPath`].
 pub(crate) fn validate(connect_string: &str, has_tls_options: bool) -> Result<Hosts> {
-    let (hosts, chroot) = split(connect_string);
+    let (hosts, chroot) = split(connect_string.trim());
+    let chroot = if chroot == "/" { "" } else { chroot };
     if !chroot.is_empty() {
         if let Some((chroot, hosts)) = chroot.split_once(',') {
             return Err(invalid(format!(
-                "{hosts:?} follows the chroot {chroot:?}; write the chroot once, behind the last host"
+                "{:?} follows the chroot {:?}; write the chroot once, behind the last host",
+                cut(hosts),
+                cut(chroot)
             )));
         }
         path::validate(chroot)?;
     }
-    let servers = hosts.split(',').map(|host| server(host, has_tls_options)).collect::<Result<_>>()?;
+    let servers = hosts.split(',').map(|host| server(host.trim(), has_tls_options)).collect::<Result<_>>()?;
     Ok(Hosts { servers, chroot: chroot.to_owned() })
 }
 
@@ -101,30 +106,36 @@ fn split(connect_string: &str) -> (&str, &str) {
 }
 
 fn server(host: &str, has_tls_options: bool) -> Result<Server> {
+    let shown = cut(host);
     if host.contains(|c: char| c == ';' || c.is_whitespace()) {
-        return Err(invalid(format!(
-            "{host:?} is not a server; separate hosts with commas only, without spaces"
-        )));
+        return Err(invalid(format!("{shown:?} is not a server; separate hosts with commas")));
     }
     let (is_encrypted, address) = match host.split_once("://") {
         None => (has_tls_options, host),
         Some(("tcp", _)) if has_tls_options => {
             return Err(invalid(format!(
-                "{host:?} is not encrypted, although the client has TLS options; write tcp+tls://, or omit the \
+                "{shown:?} is not encrypted, although the client has TLS options; write tcp+tls://, or omit the \
                  scheme"
             )));
         }
         Some(("tcp", address)) => (false, address),
         Some(("tcp+tls", address)) if has_tls_options => (true, address),
-        Some(("tcp+tls", _)) => return Err(invalid(cannot_encrypt(host))),
+        Some(("tcp+tls", _)) => return Err(invalid(cannot_encrypt(&shown))),
         Some((scheme, address)) => {
+            let (scheme, address) = (cut(scheme), cut(address));
             return Err(invalid(format!(
-                "{host:?} has the scheme {scheme:?}; write tcp://{address}, or tcp+tls://{address} for an encrypted \
+                "{shown:?} has the scheme {scheme:?}; write tcp://{address}, or tcp+tls://{address} for an encrypted \
                  connection"
             )));
         }
     };
-    let (name, port) = name_and_port(address).map_err(|reason| invalid(format!("{host:?} {reason}")))?;
+    let (name, port) = name_and_port(address).map_err(|reason| invalid(format!("{shown:?} {reason}")))?;
+    if is_encrypted && !can_be_certified(name) {
+        return Err(invalid(format!(
+            "{shown:?} cannot be encrypted, since no certificate can be issued for such a name; write a DNS name or an \
+             IP address"
+        )));
+    }
     Ok(Server { name: name.to_owned(), port, is_encrypted })
 }
 
@@ -181,6 +192,24 @@ fn ensure_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Whether a certificate can be for that name: an IP address, or a DNS name as `rustls` takes it. `zookeeper-client`
+/// panics if it is neither.
+fn can_be_certified(name: &str) -> bool {
+    if name.parse::<IpAddr>().is_ok() {
+        return true;
+    }
+    let is_label = |label: &str| {
+        let is_of_a_label = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        (1..=63).contains(&label.len())
+            && label.chars().all(is_of_a_label)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let labels = name.strip_suffix('.').unwrap_or(name);
+    let last = labels.rsplit('.').next().unwrap_or(labels);
+    name.len() <= 253 && labels.split('.').all(is_label) && !last.chars().all(|c| c.is_ascii_digit())
+}
+
 fn invalid(reason: String) -> Error {
     Error::InvalidArgument { argument: "connect string", reason }
 }
@@ -201,6 +230,13 @@ mod tests {
             ("[::1]:2181,[fe80::1%eth0]", "tcp://[::1]:2181 tcp://[fe80::1%eth0]:2181"),
             ("tcp://zk1:2181,zk2:2281/apps", "tcp://zk1:2181/apps tcp://zk2:2281/apps"),
             ("zk-1.example_net:", "tcp://zk-1.example_net:2181"),
+            (
+                " zk1:2181, zk2:2182 ,\tzk3/apps ",
+                "tcp://zk1:2181/apps tcp://zk2:2182/apps tcp://zk3:2181/apps",
+            ),
+            ("zk1:2181/", "tcp://zk1:2181"),
+            ("tcp://zk1, tcp://zk2/", "tcp://zk1:2181 tcp://zk2:2181"),
+            ("127.1", "tcp://127.1:2181"),
         ] {
             let one_by_one = validate(hosts, false).map(|hosts| hosts.one_by_one().join(" "));
             assert_eq!(one_by_one.as_deref(), Ok(read), "{hosts}");
@@ -220,6 +256,41 @@ mod tests {
     }
 
     #[test]
+    fn what_no_certificate_can_be_issued_for_is_refused_with_encryption() {
+        for name in [
+            "127.1",
+            "zk.1",
+            "1",
+            "zk..a",
+            "-zk",
+            "zk-",
+            ".",
+            "zk.1.",
+            "größe",
+            &"a".repeat(64),
+            "[fe80::1%eth0]",
+        ] {
+            let error = validate(name, true).expect_err(name).to_string();
+            assert!(error.contains("certificate") && error.contains(name), "{error}");
+            assert!(validate(name, false).is_ok(), "{name}");
+        }
+        for name in
+            ["127.0.0.1", "[::1]", "zk_1.example.net", "zk1.", "1.zk", "xn--grsse-lya", &"a".repeat(63)]
+        {
+            assert!(validate(name, true).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_long_connect_string_is_short() {
+        let long = "x y".repeat(100_000);
+        for hosts in [long.clone(), format!("{long}://a"), format!("a://{long}"), format!("a/b,{long}")] {
+            let error = validate(&hosts, false).unwrap_err();
+            assert!(error.to_string().len() < 1000 && format!("{error:?}").len() < 1000);
+        }
+    }
+
+    #[test]
     fn bad_connect_strings_are_refused_with_what_to_write_instead() {
         for (hosts, instead) in [
             ("", "host:port"),
@@ -231,7 +302,6 @@ mod tests {
             ("zk1:port", "port from 1"),
             ("zk1:+1", "port from 1"),
             ("zk1:99999", "port from 1"),
-            ("zk1:2181/", "root"),
             ("zk1/a//b", "empty name"),
             ("[::1:2181", "[::1]:2181"),
             ("[::1]2181", "host:port"),
@@ -239,7 +309,10 @@ mod tests {
             ("::1", "[::1]:2181"),
             ("zk1:2181:2182", "[::1]:2181"),
             ("zk 1:2181", "commas"),
-            ("zk1:2181, zk2:2181", "commas"),
+            ("zk1:2181 zk2:2181", "commas"),
+            ("zk1,,zk2", "host:port"),
+            ("zk1, ,zk2", "host:port"),
+            ("zk1//", "ends with"),
             ("zk1;zk2", "commas"),
             ("zk1:2181;zk2:2181", "commas"),
             ("user@zk1", "character"),

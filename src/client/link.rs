@@ -27,6 +27,13 @@ pub(crate) enum Status {
 }
 
 impl Status {
+    fn session_id(&self) -> Option<i64> {
+        match self {
+            Self::Live { session, .. } => Some(session.id()),
+            _ => None,
+        }
+    }
+
     /// Whether there is a connection to make requests on.
     pub(crate) fn is_connected(&self) -> bool {
         matches!(self, Self::Live { session, .. } if session.is_connected())
@@ -47,6 +54,11 @@ impl Status {
 #[derive(Debug)]
 pub(crate) struct Link {
     home: Home,
+    /// The servers, for messages.
+    servers: String,
+    /// Whether it is that of a [second session](super::watching), whose states are those of the client, as a rule: they
+    /// are logged once.
+    is_second: bool,
     present: Latest<Present>,
     status: watch::Sender<Status>,
     state: watch::Sender<ConnectionState>,
@@ -65,12 +77,14 @@ struct Present {
 }
 
 impl Link {
-    pub(super) fn new(home: Home) -> Self {
+    pub(super) fn new(home: Home, servers: String, is_second: bool) -> Self {
         let (state, status) = (ConnectionState::Suspended, Status::Connecting { failure: None });
         let connections = Connections::default();
         connections.changed(state.name());
         Self {
             home,
+            servers,
+            is_second,
             connections,
             status: watch::Sender::new(status.clone()),
             state: watch::Sender::new(state),
@@ -98,21 +112,53 @@ impl Link {
     }
 
     pub(super) fn publish(self: &Arc<Self>, state: ConnectionState, status: Status) {
-        let before = self.present.with(|present| {
+        let error = match &status {
+            Status::Over { source } if state != ConnectionState::Closed => Some(source.clone()),
+            _ => None,
+        };
+        let (before, id) = self.present.with(|present| {
+            // Of the session that begins, or of the one that was lost.
+            let id = status.session_id().or(present.status.session_id());
             present.status = status;
             present.disconnected_since = match state.accepts_writes() {
                 true => None,
                 false => present.disconnected_since.or_else(|| Some(Moment::now())),
             };
-            std::mem::replace(&mut present.state, state)
+            (std::mem::replace(&mut present.state, state), id)
         });
         if before != state {
-            tracing::info!(?before, now = ?state, "connection state changed");
+            self.log(before, state, id, error);
             self.connections.changed(state.name());
         }
         if self.present.sets_out() {
             let link = self.clone();
             self.home.tell(move || link.show());
+        }
+    }
+
+    fn log(
+        &self,
+        before: ConnectionState,
+        now: ConnectionState,
+        session: Option<i64>,
+        error: Option<zk::Error>,
+    ) {
+        let (servers, session) = (&*self.servers, session.map(|id| format!("{id:#x}")));
+        if self.is_second {
+            tracing::debug!(
+                ?before,
+                ?now,
+                servers,
+                session,
+                "connection state of the session for caches changed"
+            );
+        } else if now == ConnectionState::Lost {
+            let causes: Vec<String> = self.causes.borrow().iter().map(ToString::to_string).collect();
+            let causes = Some(causes.join(", ")).filter(|causes| !causes.is_empty());
+            let error = error.map(tracing::field::display);
+            tracing::warn!(?before, ?now, servers, session, causes, error, "connection state changed");
+        } else {
+            tracing::info!(?before, ?now, servers, session, "connection state changed");
         }
     }
 

@@ -14,6 +14,7 @@ mod deletes;
 mod dialer;
 mod extensions;
 mod handle;
+mod handshakes;
 mod health;
 mod home;
 mod hosts;
@@ -44,12 +45,13 @@ mod validity;
 mod watching;
 mod write;
 
+pub(crate) use self::acl::opened;
 pub(crate) use self::board::Board;
 pub use self::builder::ClientBuilder;
 pub(crate) use self::clock::Moment;
-pub(crate) use self::compression::{compressed, decompressed};
 #[cfg(feature = "discovery")]
-pub(crate) use self::compression::{decompressed_to, is_gzip};
+pub(crate) use self::compression::decompressed_to;
+pub(crate) use self::compression::{Room, compressed, decompressed, is_gzip};
 pub(crate) use self::deletes::{DeleteTogether, Deletes};
 pub use self::handle::Client;
 pub use self::health::ClientHealth;

@@ -1,18 +1,26 @@
 //! Checks the paths of nodes before anything is sent.
 
+use crate::cut::cut;
 use crate::error::{Error, Result};
+
+/// The longest path, in bytes. With the chroot, a request of two of them still has room for data: servers close the
+/// connection of a client that sends a larger request than about a megabyte.
+const LONGEST: usize = 0xffff;
 
 /// Checks that `path` can name a node below the root.
 ///
 /// The rules are those of ZooKeeper's `PathUtils.validatePath`. It checks UTF-16 units: every character beyond
 /// U+FFFF consists of two surrogates, which it rejects.
 pub(crate) fn validate(path: &str) -> Result<()> {
-    let invalid = |reason| Err(Error::InvalidPath { path: path.to_owned(), reason });
+    let invalid = |reason| Err(Error::InvalidPath { path: cut(path).into_owned(), reason });
+    if path.len() > LONGEST {
+        return invalid("it is longer than 65535 bytes; give a shorter one");
+    }
     let Some(relative) = path.strip_prefix('/') else {
         return invalid(if path.is_empty() { "it is empty" } else { "it does not begin with '/'" });
     };
     if relative.is_empty() {
-        return invalid("it is the root `/`, which cannot be used as a path; give a path below it");
+        return invalid("it is the root `/`, which cannot be used as a path here; give a path below it");
     }
     if relative.ends_with('/') {
         return invalid("it ends with '/'; leave that out");
@@ -74,6 +82,17 @@ mod tests {
             }
         }
         assert_eq!(refused, [(0, 0x1f), (0x7f, 0x9f), (0xe000, 0xf8ff), (0xfff0, 0x10_ffff)]);
+    }
+
+    #[test]
+    fn long_paths_are_refused_by_a_short_error() {
+        let of_length = |length: usize| format!("/{}", "a".repeat(length - 1));
+        assert_eq!(validate(&of_length(LONGEST)), Ok(()));
+        for too_long in [LONGEST + 1, 2 << 20] {
+            let error = validate(&of_length(too_long)).unwrap_err();
+            assert!(error.to_string().contains("65535"), "{error}");
+            assert!(error.to_string().len() < 400 && format!("{error:?}").len() < 400, "{error}");
+        }
     }
 
     #[test]

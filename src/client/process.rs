@@ -8,6 +8,9 @@ use std::path::Path;
 /// The maximum length of each name. Host names on Linux are no longer than that.
 const LONGEST_NAME: usize = 64;
 
+/// The most bytes of this format, with room for fields of later versions.
+const LONGEST: usize = 4 << 10;
+
 /// What is known of a process. As text: `10.1.2.3 host=web-3 pid=4711 program=billing`, without the unknown parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
@@ -33,6 +36,9 @@ impl Process {
 
     /// Parses node data in this format, or only an address as Curator writes it. Returns `None` for all other data.
     pub(crate) fn read(data: &[u8]) -> Option<Self> {
+        if data.len() > LONGEST {
+            return None;
+        }
         let text = std::str::from_utf8(data).ok()?;
         if let Ok(address) = text.parse() {
             return Some(Self { address: Some(address), ..Self::default() });

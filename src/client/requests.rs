@@ -117,7 +117,10 @@ impl Client {
     /// Returns the error for having had no connected session for `waited`, with the causes known so far.
     pub(crate) fn not_connected(&self, waited: Duration) -> Error {
         let source = match &*self.core.link.status().borrow() {
-            Status::Connecting { failure } => failure.clone(),
+            // The message says already that no server gave a session.
+            Status::Connecting { failure } => {
+                failure.clone().filter(|failure| *failure != zk::Error::NoHosts)
+            }
             _ => None,
         };
         let causes = self.core.link.causes.borrow().clone();

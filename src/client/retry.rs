@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, report};
 
 /// Decides how often, and after what delays, a request that failed for lack of a connection is retried.
 ///
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// A call that sends requests makes one attempt, and as many retries as the policy allows. An attempt waits for a
 /// connection for up to the [connection timeout](crate::ClientBuilder::connection_timeout). Once it has one, it
 /// waits for the reply for as long as that connection lasts; a connection on which nothing arrives is given up
-/// after two fifths of the session timeout. So with `r` retries a call fails after `r + 1` connection timeouts plus
+/// after two fifths of the session timeout, and one on which only pings are answered after a session timeout. So with `r` retries a call fails after `r + 1` connection timeouts plus
 /// the delays between them. If the servers have only just stopped answering, the first attempt takes as long as it
 /// takes to notice that.
 ///
@@ -160,7 +160,7 @@ impl Failures {
         let elapsed = now - *self.first.get_or_insert(now);
         let Some(delay) = policy.delay(self.count, elapsed) else { return Err(error) };
         self.count += 1;
-        tracing::debug!(%error, retry = self.count, ?delay, "trying again");
+        tracing::debug!(error = %report(&error), retry = self.count, ?delay, "trying again");
         tokio::time::sleep(delay).await;
         Ok(())
     }

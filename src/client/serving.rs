@@ -59,6 +59,11 @@ impl Serving {
         Self { runtime: Handle::current(), alarm, next, state, changes: AtomicU64::new(0) }
     }
 
+    /// Spawns a task on the runtime that serves the session.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
     /// Polls a watch; `None` if that would panic.
     pub(super) fn while_it_lasts<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
         loop {

@@ -51,6 +51,15 @@ impl Probe {
     }
 }
 
+/// What is to be done before a lock is handed out on a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Granting {
+    /// Nothing.
+    Now,
+    /// The session is to be confirmed at that time, or now if it has passed.
+    Confirm(u64),
+}
+
 /// What is known about one session. All times are relative to the start of its clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Signs {
@@ -141,6 +150,32 @@ impl Signs {
         self.until
     }
 
+    /// Returns what to do now before a lock is handed out, after so many confirmations that were made for that purpose.
+    ///
+    /// A holder that were to lose the lock soon, although the servers answer, would not have needed it. So the lock is
+    /// handed out with a validity [worth having](Self::worth) ahead, or after a confirmation. After a silence, one
+    /// confirmation is not enough: it cannot show that the leader has heard of the session before it expires it. The
+    /// second can, once that has been reported. No more are waited for as long as the session is valid: over a slow
+    /// connection, none might be enough.
+    pub(crate) fn granting(&self, now: u64, confirmations: u32) -> Granting {
+        let is_enough = confirmations > 1 || self.until >= self.last_confirmed + self.worth();
+        if now + self.worth() <= self.until {
+            Granting::Now
+        } else if confirmations == 0 {
+            Granting::Confirm(now)
+        } else if now < self.until && is_enough {
+            Granting::Now
+        } else {
+            Granting::Confirm(self.heard.back().map_or(now, |(_, answered)| answered + self.report()))
+        }
+    }
+
+    /// Returns the validity that a lock is to have when it is handed out: half of the timeout, or as much less as the
+    /// margin leaves to a session that is confirmed regularly.
+    fn worth(&self) -> u64 {
+        (self.timeout / 2).min((self.timeout - self.margin).saturating_sub(self.timeout / 6))
+    }
+
     /// Returns from when on the session is in doubt, unless another reply comes.
     pub(crate) fn suspect_at(&self) -> u64 {
         (self.last_confirmed + (self.timeout - self.margin) / 2).min(self.until)
@@ -148,10 +183,15 @@ impl Signs {
 
     /// Returns when the next request is due whose only purpose is to prove that the session is alive. It is sent
     /// even if nothing depends on the session, for the sake of later dependants; and earlier than a ping would be,
-    /// so that it replaces the pings.
+    /// so that it replaces the pings. After a silence, it comes as soon as what was heard since has been reported.
     pub(crate) fn beat_at(&self, is_needed: bool) -> u64 {
         let last = if is_needed { self.last_confirmed } else { self.last_heard };
-        last + self.timeout / 7
+        let regular = last + self.timeout / 7;
+        if !is_needed || self.until >= self.last_confirmed + self.worth() {
+            return regular;
+        }
+        let reported = self.heard.iter().map(|(_, answered)| answered + self.report());
+        reported.filter(|at| *at > last).min().map_or(regular, |at| at.min(regular))
     }
 }
 
@@ -203,6 +243,73 @@ mod tests {
         assert_eq!(signs.until(), by_report);
         signs.answered(Confirmed, end + TIMEOUT / 4, end + TIMEOUT / 4);
         assert_eq!(signs.until(), end + TIMEOUT / 4 + TIMEOUT * 2 / 3);
+    }
+
+    #[test]
+    fn after_a_silence_a_lock_is_handed_out_when_the_second_confirmation_counts() {
+        let mut signs = signs();
+        signs.answered(Confirmed, 0, 0);
+        let end = TIMEOUT * 4 / 5;
+        assert_eq!(signs.granting(end, 0), Granting::Confirm(end));
+        signs.answered(Confirmed, end, end);
+        assert!(signs.until() > end, "it is valid, but not for long");
+        let again = end + TIMEOUT / 4;
+        assert_eq!(signs.granting(end, 1), Granting::Confirm(again));
+        assert_eq!(signs.beat_at(true), end + BEAT);
+        signs.answered(Confirmed, end + BEAT, end + BEAT);
+        assert_eq!(signs.beat_at(true), again, "for who holds already");
+        signs.answered(Confirmed, again, again);
+        assert_eq!(signs.granting(again, 2), Granting::Now);
+        assert_eq!(signs.until(), again + TIMEOUT * 2 / 3);
+        assert_eq!(signs.beat_at(true), again + BEAT);
+    }
+
+    #[test]
+    fn a_lock_is_handed_out_at_once_if_half_of_the_timeout_is_ahead() {
+        let mut signs = signs();
+        for beat in 1..10 {
+            signs.answered(Heard, beat * BEAT, beat * BEAT);
+        }
+        // Between two beats; what was heard is as old as it can be.
+        for sent in [10 * BEAT, 10 * BEAT + TIMEOUT / 28 - 1, 11 * BEAT - 1] {
+            let mut signs = signs.clone();
+            signs.answered(Confirmed, sent, sent);
+            let answered = sent + TIMEOUT / 20;
+            assert_eq!(signs.granting(answered, 0), Granting::Now, "{signs:?}");
+            let half = signs.until() - TIMEOUT / 2;
+            assert_eq!(signs.granting(half + 1, 0), Granting::Confirm(half + 1));
+        }
+    }
+
+    #[test]
+    fn whatever_the_margin_a_session_that_is_confirmed_regularly_is_good_for_a_lock() {
+        for margin in (0..=TIMEOUT * 2 / 3).step_by(100) {
+            let mut signs = Signs::new(TIMEOUT, margin, true);
+            for beat in 1..9 {
+                signs.answered(Confirmed, beat * BEAT, beat * BEAT + 10);
+                assert_eq!(signs.granting((beat + 1) * BEAT + 10, 0), Granting::Now, "{margin}: {signs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_connection_keeps_nobody_waiting_for_more_than_two_confirmations_while_it_is_valid() {
+        let mut signs = signs();
+        let (mut now, mut confirmations, late) = (TIMEOUT, 0, TIMEOUT / 3);
+        while let Granting::Confirm(at) = signs.granting(now, confirmations) {
+            now = now.max(at) + late;
+            signs.answered(Confirmed, now - late, now);
+            confirmations += 1;
+        }
+        assert!(now < signs.until() && signs.until() < now + TIMEOUT / 2, "{signs:?} at {now}");
+        assert_eq!(confirmations, 2);
+        // One that is never valid is never good for a lock.
+        let late = TIMEOUT;
+        for _ in 0..20 {
+            now += late;
+            signs.answered(Confirmed, now - late, now);
+            assert!(matches!(signs.granting(now, 2), Granting::Confirm(_)), "{signs:?} at {now}");
+        }
     }
 
     #[test]

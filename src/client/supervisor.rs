@@ -1,12 +1,14 @@
 //! Follows the session of a client, and creates a new one when it has expired.
 
+use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::OptionFuture;
-use tokio::time::{Instant, sleep, timeout};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
@@ -69,9 +71,14 @@ pub(crate) async fn supervise(
         Source::Adopted(zookeeper) => {
             let id = zookeeper.session_id().0;
             let validity = Validity::new(zookeeper.session_timeout(), terms, Moment::now(), false);
-            let session = Arc::new(Session::new(1, id, validity));
             let serving = Arc::new(serving::Serving::new(zookeeper.state_watcher()));
-            let following = follow(&session, adopted::follow(&session, &zookeeper, &serving, &link));
+            let session = Arc::new(Session::new(1, id, validity).adopted(&serving));
+            let following = follow(&session, async {
+                tokio::select! {
+                    source = adopted::follow(&session, &zookeeper, &serving, &link) => source,
+                    () = session.replaced() => zk::Error::SessionExpired,
+                }
+            });
             match closed.run_until_cancelled(following).await {
                 Some(source) => (ConnectionState::Lost, source),
                 None => {
@@ -123,14 +130,16 @@ struct Supervisor {
 
 /// How a session or a connection ended.
 enum End {
-    /// The client was closed.
-    Closed,
+    /// The client was closed, with or without a connection left.
+    Closed { is_connected: bool },
     /// The client was closed, and the session has been ended.
     Ended,
     /// The connection was lost.
     Disconnected,
     /// The session was given up because no server could be reached for too long. The servers may still have it.
     GivenUp(zk::SessionInfo),
+    /// A server gave another session instead. The servers may still have the old one.
+    Replaced { old: zk::SessionInfo, new: Box<Dialed> },
     /// The session is over.
     Expired,
     /// The servers refused the authentication.
@@ -139,33 +148,47 @@ enum End {
 
 impl Supervisor {
     async fn run(&self) {
-        let mut left_behind = None;
+        // The ends of the sessions that were left behind: only once there is a new session.
+        let mut burials = FuturesUnordered::new();
+        let mut next = None;
         for epoch in 1.. {
-            let Some(dialed) = self.closed.run_until_cancelled(self.establish()).await else { return };
+            let dialed = match next.take() {
+                Some(dialed) => dialed,
+                None => match self.closed.run_until_cancelled(self.establish()).await {
+                    Some(dialed) => dialed,
+                    None => break,
+                },
+            };
             let zookeeper = &dialed.zookeeper;
             let validity = Validity::new(zookeeper.session_timeout(), self.terms, dialed.since, true);
             let session = Arc::new(Session::new(epoch, zookeeper.session_id().0, validity));
             let mut keeping = pin!(follow(&session, self.keep(&session, dialed)));
-            let burying = left_behind.take().map(|session| self.bury(session, BURIALS));
-            let end = tokio::select! {
-                end = &mut keeping => end,
-                Some(()) = OptionFuture::from(burying) => keeping.await,
+            let end = loop {
+                tokio::select! {
+                    end = &mut keeping => break end,
+                    Some(()) = burials.next() => {}
+                }
             };
             let mut status = Status::Connecting { failure: None };
             match end {
-                End::Closed | End::Ended => return,
+                End::Closed { .. } | End::Ended => break,
                 // With SASL, servers may grant a session before they refuse the password; the next session would
                 // fare no better.
                 End::AuthFailed => status = Status::Unauthenticated,
-                End::GivenUp(session) => left_behind = Some(session),
+                End::GivenUp(session) => burials.push(self.bury(session, BURIALS)),
+                End::Replaced { old, new } => {
+                    burials.push(self.bury(old, BURIALS));
+                    next = Some(*new);
+                }
                 End::Expired | End::Disconnected => {}
             }
             let is_refused = matches!(status, Status::Unauthenticated);
             self.link.publish(ConnectionState::Lost, status);
             if is_refused && self.closed.run_until_cancelled(sleep(REFUSED_PAUSE)).await.is_none() {
-                return;
+                break;
             }
         }
+        self.leave_after(burials.for_each(|()| ready(()))).await;
     }
 
     /// Retries until there is a session.
@@ -194,17 +217,24 @@ impl Supervisor {
     /// Ends a session because the client is closed. Callers wait for that as long as they like, but without a
     /// connection only for a short time.
     async fn take_leave(&self, session: zk::SessionInfo, is_connected: bool) -> End {
-        let mut burying = pin!(timeout(self.session_timeout, self.bury(session, u32::MAX)));
-        if !is_connected {
-            if timeout(FAREWELL, &mut burying).await.is_ok() {
-                return End::Ended;
-            }
+        let burying = self.bury(session, u32::MAX);
+        if is_connected {
+            let _ = timeout(self.session_timeout, burying).await;
+        } else {
+            self.leave_after(burying).await;
+        }
+        End::Ended
+    }
+
+    /// Waits for burials because the client is closed; callers only for a short time.
+    async fn leave_after(&self, burials: impl Future<Output = ()>) {
+        let mut burials = pin!(timeout(self.session_timeout, burials));
+        if timeout(FAREWELL, &mut burials).await.is_err() {
             let over = Status::Over { source: zk::Error::ClientClosed };
             self.link.publish(ConnectionState::Closed, over);
             self.ended.cancel();
+            let _ = burials.await;
         }
-        let _ = burying.await;
-        End::Ended
     }
 
     /// Ends a session that was given up, if the servers still have it: other contenders, and this client, would
@@ -215,21 +245,30 @@ impl Supervisor {
     async fn bury(&self, session: zk::SessionInfo, rounds: u32) {
         let mut patience = Patience::growing(self.session_timeout);
         for _ in 0..rounds {
-            for host in self.dialer.round() {
-                match self.dialer.dial(&host, Some(&session), patience).await {
-                    Ok(Dialed { zookeeper, serving, .. }) => {
+            let round = self.dialer.round();
+            let mut forgetful = 0;
+            for host in &round {
+                match self.dialer.dial(host, Some(&session), patience).await {
+                    Ok(dialed) => {
+                        let is_ours = dialed.continues(&session);
+                        let Dialed { zookeeper, serving, .. } = dialed;
                         let state = zookeeper.state_watcher();
-                        // The last handle: dropping it ends the session.
+                        // The last handle: dropping it ends the session, which may be a new one.
                         drop(zookeeper);
                         let served = timeout(patience.get(), serving).await;
                         // Otherwise the connection was lost.
-                        if served.is_ok() && state.peek_state().is_terminated() {
+                        if is_ours && served.is_ok() && state.peek_state().is_terminated() {
                             return;
                         }
+                        forgetful += usize::from(!is_ours);
                     }
                     Err(zk::Error::SessionExpired | zk::Error::AuthFailed) => return,
                     Err(error) => tracing::debug!(host, %error, "cannot end the session that was given up"),
                 }
+            }
+            if forgetful == round.len() {
+                // It ends by its timeout.
+                return;
             }
             patience.pause().await;
         }
@@ -255,8 +294,7 @@ impl Supervisor {
             state = ConnectionState::Reconnected;
             match self.serve(session, connection, serving).await {
                 End::Disconnected => {}
-                // A caller may keep a request that is never polled again.
-                End::Closed => return self.take_leave(info, true).await,
+                End::Closed { is_connected } => return self.take_leave(info, is_connected).await,
                 end => return end,
             }
             session.disconnect();
@@ -284,8 +322,18 @@ impl Supervisor {
     async fn serve(&self, session: &Session, connection: Arc<Connection>, serving: Service) -> End {
         let gate = serving.gate().clone();
         // In a task of its own, which nothing else wakes.
-        let served = self.link.home().serve(serving);
-        if self.closed.run_until_cancelled(gate.ended()).await.is_none() {
+        let mut served = Some(self.link.home().serve(serving));
+        let ended = async {
+            tokio::select! {
+                () = gate.ended() => {}
+                () = unanswered(session, Moment::now()) => {
+                    tracing::warn!("the server answers pings, but no requests; turning to another");
+                    served = None;
+                    gate.ended().await;
+                }
+            }
+        };
+        if self.closed.run_until_cancelled(ended).await.is_none() {
             let state = connection.zookeeper().state_watcher();
             // With all handles dropped, the session ends as soon as the requests in progress are answered.
             session.end();
@@ -298,7 +346,8 @@ impl Supervisor {
             }
             drop(served);
             let is_ended = ended.is_ok() && state.peek_state().is_terminated();
-            return if is_ended { End::Ended } else { End::Closed };
+            // A caller may keep a request that is never polled again.
+            return if is_ended { End::Ended } else { End::Closed { is_connected: ended.is_err() } };
         }
         match connection.state() {
             SessionState::Expired => End::Expired,
@@ -326,6 +375,10 @@ impl Supervisor {
                         continue;
                     }
                 };
+                // Before anything on it counts for the session.
+                if !dialed.continues(info) {
+                    return Err(End::Replaced { old: info.clone(), new: Box::new(dialed) });
+                }
                 session.validity().renegotiated(dialed.zookeeper.session_timeout(), dialed.since);
                 // A server that lags behind, or that is cut off from the others, would show an old state.
                 let confirmed = timeout(patience.get(), session.confirm_on(&dialed.zookeeper));
@@ -344,6 +397,19 @@ impl Supervisor {
             }
             patience.pause().await;
         }
+    }
+}
+
+/// Waits until no request has been answered for a session timeout, on a connection that has lasted since `begun`. The
+/// [keep-alive](keep_alive_task) makes requests all the time. A server that answers pings would keep the connection, and
+/// the session, although nothing can be done on it.
+async fn unanswered(session: &Session, begun: Moment) {
+    loop {
+        let at = session.validity().unanswered_at(begun);
+        if at <= Moment::now() {
+            return;
+        }
+        sleep_until(at.instant()).await;
     }
 }
 

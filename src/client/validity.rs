@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::clock::Moment;
 use super::keep_alive::KeepAlive;
-use super::signs::{Sign, Signs};
+use super::signs::{Granting, Sign, Signs};
 use crate::meters::ValidityMeter;
 
 /// How certain it is that the session is alive.
@@ -112,6 +112,12 @@ impl Validity {
         self.at(last_heard) + self.timeout() * 7 / 5
     }
 
+    /// Returns when no request will have been answered for a session timeout, since `begun` at the earliest.
+    pub(super) fn unanswered_at(&self, begun: Moment) -> Moment {
+        let last_heard = self.signs.lock().last_heard();
+        self.at(last_heard).max(begun) + self.timeout()
+    }
+
     /// Records that a request sent at that time has been answered now.
     pub(crate) fn answered(&self, sign: Sign, sent: Moment) {
         let mut signs = self.signs.lock();
@@ -176,9 +182,14 @@ impl Validity {
         self.at(self.suspect_at.load(SeqCst))
     }
 
-    /// Returns how long to wait before confirming the session again, if one confirmation has not made it valid.
-    pub(super) fn confirm_again_after(&self) -> Duration {
-        Duration::from_nanos(self.signs.lock().report())
+    /// Returns when to confirm the session before a lock is handed out on it, after so many confirmations that were made
+    /// for that purpose. `None` if the lock can be handed out.
+    pub(super) fn confirm_at(&self, confirmations: u32) -> Option<Moment> {
+        let signs = self.signs.lock();
+        match signs.granting(nanos(Moment::now().since(self.start)), confirmations) {
+            Granting::Now => None,
+            Granting::Confirm(at) => Some(self.at(at)),
+        }
     }
 
     fn at(&self, time: u64) -> Moment {

@@ -48,7 +48,9 @@ impl Client {
         let core = match &*core {
             Some(core) => core,
             None => {
-                let made = core.insert(settings.clone().start_own(connect_string)?);
+                let mut settings = settings.clone();
+                settings.is_for_watches = true;
+                let made = core.insert(settings.start_own(connect_string)?);
                 let (closed, closes) = (self.core.closed.clone(), made.clone());
                 self.spawn(async move {
                     closed.cancelled().await;

@@ -19,7 +19,7 @@ use super::uri_spec::UriSpec;
 /// assert_eq!((instance.name.as_str(), instance.port), ("orders", Some(8080)));
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ServiceInstance<T = ()> {
     /// The name of the service.
     pub name: String,
@@ -42,6 +42,11 @@ pub struct ServiceInstance<T = ()> {
     /// Whether a [`ServiceProvider`](super::ServiceProvider) picks it.
     pub enabled: bool,
 }
+
+debug_by!(<T: std::fmt::Debug> ServiceInstance<T>, |it|
+    name: it.name, id: it.id, address: it.address, port: it.port, ssl_port: it.ssl_port, enabled: it.enabled,
+    payload: it.payload
+);
 
 /// What tells one registration of an instance from the next: one that is registered anew may be another process. The id
 /// alone does not tell: Curator's instances of type `DYNAMIC_SEQUENTIAL` may share one.
@@ -153,9 +158,10 @@ impl<T> ServiceInstance<T> {
         self
     }
 
-    /// Returns the URI of the instance by its [`uri_spec`](Self::uri_spec); `None` if it has none.
+    /// Returns the URI of the instance by its [`uri_spec`](Self::uri_spec); `None` if it has none, or if the URI is
+    /// longer than 65,536 bytes: whoever may register an instance can repeat its longest value in a template.
     pub fn uri(&self) -> Option<String> {
-        Some(self.uri_spec.as_ref()?.build(|variable| self.variable(variable)))
+        self.uri_spec.as_ref()?.build(|variable| self.variable(variable))
     }
 
     /// Returns the value of a variable of a [`UriSpec`].

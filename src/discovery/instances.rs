@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::instance::ServiceInstance;
-use super::plain::{Room, Unfit, plain};
+use super::plain::{Unfit, plain};
 use super::wire;
+use crate::client::Room;
 use crate::error::{Error, Result};
 
 /// In characters.
@@ -18,11 +19,13 @@ const LONGEST_REASON: usize = 200;
 /// An instance may have 64 KiB, and all those that are compressed, as by clients that
 /// [compress](crate::ClientBuilder::enable_compression), 64 MiB together before compression. What is larger is
 /// [left out](Self::unreadable).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Instances<T = ()> {
     instances: Vec<Arc<ServiceInstance<T>>>,
     unreadable: Vec<Error>,
 }
+
+debug_by!(<T: std::fmt::Debug> Instances<T>, |it| instances: it.instances, unreadable: it.unreadable);
 
 impl<T> Instances<T> {
     /// Returns an error for each node that is no instance, or one with another payload, is too large, or may not be read.

@@ -2,19 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::client::{decompressed_to, is_gzip};
+use crate::client::{Room, decompressed_to, is_gzip};
 
 /// The most bytes of an instance, before compression.
 pub(super) const LONGEST: usize = 64 << 10;
-
-/// The most bytes of all compressed instances of a service, before compression.
-const ALL: usize = 64 << 20;
-
-/// What is left for the compressed instances of a service.
-#[derive(Debug)]
-pub(super) struct Room {
-    left: usize,
-}
 
 /// Why data are not those of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,28 +17,9 @@ pub(super) enum Unfit {
     NoRoom,
 }
 
-impl Default for Room {
-    fn default() -> Self {
-        Self { left: ALL }
-    }
-}
-
-impl Room {
-    pub(super) fn left(&self) -> usize {
-        self.left
-    }
-
-    /// Whether an instance may not fit. It is not even decompressed then.
-    pub(super) fn is_short(&self) -> bool {
-        self.left < LONGEST
-    }
-
-    /// Takes so many bytes. Returns false if there are not as many.
-    pub(super) fn take(&mut self, bytes: usize) -> bool {
-        let left = self.left.checked_sub(bytes);
-        self.left = left.unwrap_or(self.left);
-        left.is_some()
-    }
+/// Whether there may be no room for an instance. It is not even decompressed then.
+pub(super) fn is_short(room: &Room) -> bool {
+    room.left() < LONGEST
 }
 
 /// Returns the data before compression.
@@ -55,7 +27,7 @@ pub(super) fn plain<'a>(data: &'a [u8], room: &mut Room) -> Result<Cow<'a, [u8]>
     if !is_gzip(data) {
         return if data.len() <= LONGEST { Ok(Cow::Borrowed(data)) } else { Err(Unfit::TooLong) };
     }
-    if room.is_short() {
+    if is_short(room) {
         return Err(Unfit::NoRoom);
     }
     let plain = decompressed_to(data, LONGEST).ok_or(Unfit::Compressed)?;
@@ -70,7 +42,9 @@ impl Unfit {
             Self::Compressed => {
                 format!("it begins as gzip, but cannot be decompressed to at most {LONGEST} bytes")
             }
-            Self::NoRoom => format!("the compressed instances of the service have more than {ALL} bytes"),
+            Self::NoRoom => {
+                format!("the compressed instances of the service have more than {} bytes", Room::ALL)
+            }
         }
     }
 }
@@ -87,19 +61,18 @@ mod tests {
         assert_eq!(plain(&fits, &mut room).as_deref(), Ok(&fits[..]));
         assert_eq!(plain(&too_long, &mut room), Err(Unfit::TooLong));
         assert_eq!(plain(&compressed(&too_long), &mut room), Err(Unfit::Compressed));
-        assert_eq!(room.left(), ALL, "what the servers hold needs no room");
+        assert_eq!(room.left(), Room::ALL, "what the servers hold needs no room");
         assert_eq!(plain(&compressed(&fits), &mut room).as_deref(), Ok(&fits[..]));
-        assert_eq!(room.left(), ALL - LONGEST);
+        assert_eq!(room.left(), Room::ALL - LONGEST);
     }
 
     #[test]
     fn all_compressed_instances_together_have_a_limit() {
         let (mut room, bomb) = (Room::default(), compressed(&vec![b' '; LONGEST]));
-        for _ in 0..ALL / LONGEST {
+        for _ in 0..Room::ALL / LONGEST {
             assert!(plain(&bomb, &mut room).is_ok());
         }
         assert_eq!(plain(&compressed(b"{}"), &mut room), Err(Unfit::NoRoom));
         assert_eq!(plain(b"{}", &mut room).as_deref(), Ok(&b"{}"[..]), "it is not compressed");
-        assert!(room.take(0) && !room.take(1));
     }
 }

@@ -1,6 +1,5 @@
 //! An instance that this process has registered.
 
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
@@ -26,6 +25,8 @@ pub struct Registration<T = ()> {
     instance: ServiceInstance<T>,
     class: Option<Arc<str>>,
 }
+
+debug_by!(<T> Registration<T>, |it| path: it.node.path(), state: it.node.state());
 
 impl<T: Serialize> Registration<T> {
     pub(super) async fn start(
@@ -105,12 +106,6 @@ impl<T> Registration<T> {
     /// See [`PersistentNode::watch_state`].
     pub fn watch_state(&self) -> watch::Receiver<NodeState> {
         self.node.watch_state()
-    }
-}
-
-impl<T> fmt::Debug for Registration<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registration").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The instances of one service, kept up to date in memory.
 
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,9 +8,9 @@ use tokio::sync::watch;
 
 use super::instance::ServiceInstance;
 use super::instances::{self, Instances};
-use super::plain::Room;
+use super::plain::is_short;
 use crate::cache::{Cache, CacheOptions, CacheState, CachedNode, Snapshot};
-use crate::client::Client;
+use crate::client::{Client, Room};
 use crate::error::Result;
 
 /// The instances of one service, kept up to date in memory. From [`ServiceDiscovery::cache`](super::ServiceDiscovery::cache).
@@ -39,6 +38,8 @@ pub struct ServiceCache<T = ()> {
     full_path: Arc<str>,
     read: Mutex<Read<T>>,
 }
+
+debug_by!(<T> ServiceCache<T>, |it| path: it.full_path, state: it.cache.state());
 
 type Parsed<T> = Result<Arc<ServiceInstance<T>>>;
 
@@ -149,12 +150,12 @@ impl<T> Read<T> {
                 is_same_version(&known.node, node)
                     && match known.taken {
                         Some(taken) => room.take(taken),
-                        None => room.is_short(),
+                        None => is_short(&room),
                     }
             });
             self.nodes.push(known.unwrap_or_else(|| {
                 is_same = false;
-                let (left, is_short) = (room.left(), room.is_short());
+                let (left, is_short) = (room.left(), is_short(&room));
                 let instance = parse(node, &mut room);
                 // It is read again once there is more room.
                 let taken = (instance.is_ok() || !is_short).then(|| left - room.left());
@@ -172,10 +173,4 @@ fn is_same_version(one: &CachedNode, other: &CachedNode) -> bool {
         && one.created_by() == other.created_by()
         && one.modified_by() == other.modified_by()
         && one.is_readable() == other.is_readable()
-}
-
-impl<T> fmt::Debug for ServiceCache<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceCache").field("cache", &self.cache).finish_non_exhaustive()
-    }
 }

@@ -10,10 +10,11 @@ use zookeeper_client as zk;
 
 use super::instance::ServiceInstance;
 use super::instances::{self, Instances};
-use super::plain::{LONGEST, Room};
+use super::plain::LONGEST;
 use super::registration::Registration;
 use super::service_cache::ServiceCache;
-use crate::client::{Client, Session};
+use crate::client::{Client, Room, Session};
+use crate::cut::cut;
 use crate::error::{Error, Result};
 
 /// How many instances are read at once.
@@ -42,19 +43,24 @@ const AT_ONCE: usize = 100;
 /// Source: Curator's `ServiceDiscovery`.
 pub struct ServiceDiscovery<T = ()> {
     pub(super) client: Client,
-    /// Below the namespace of the client.
+    /// Below the namespace of the client; empty for its root.
     base: Arc<str>,
     class: Option<Arc<str>>,
     payload: PhantomData<fn() -> T>,
 }
 
+debug_by!(<T> ServiceDiscovery<T>, |it| base: it.base);
+
 impl<T> ServiceDiscovery<T> {
     /// Creates a handle on the services below `base`, below the client's namespace. Sends nothing.
+    ///
+    /// With the base `/`, every node in the namespace is a service; without a namespace, also `zookeeper`.
     ///
     /// # Errors
     /// - [`Error::InvalidPath`]: `base` is not a valid path.
     pub fn new(client: &Client, base: &str) -> Result<Self> {
-        client.full_path(base)?;
+        client.full_path_or_root(base)?;
+        let base = if base == "/" { "" } else { base };
         Ok(Self { client: client.clone(), base: base.into(), class: None, payload: PhantomData })
     }
 
@@ -77,14 +83,15 @@ impl<T> ServiceDiscovery<T> {
 
     fn child(&self, parent: &str, what: &'static str, name: &str) -> Result<String> {
         if name.is_empty() || name.contains('/') {
-            let reason = format!("{name:?} is not the name of a node; it must not be empty or contain '/'");
+            let reason =
+                format!("{:?} is not the name of a node; it must not be empty or contain '/'", cut(name));
             return Err(Error::InvalidArgument { argument: what, reason });
         }
         let path = format!("{parent}/{name}");
         match self.client.full_path(&path) {
             Ok(_) => Ok(path),
             Err(Error::InvalidPath { reason, .. }) => {
-                let reason = format!("{name:?} is not the name of a node: {reason}");
+                let reason = format!("{:?} is not the name of a node: {reason}", cut(name));
                 Err(Error::InvalidArgument { argument: what, reason })
             }
             Err(error) => Err(error),
@@ -101,7 +108,8 @@ impl<T> ServiceDiscovery<T> {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn names(&self) -> Result<Vec<String>> {
-        let path = self.client.full_path(&self.base)?;
+        let base = if self.base.is_empty() { "/" } else { &self.base };
+        let path = self.client.full_path_or_root(base)?;
         let names = self.client.request("list the services at", &path, |session| {
             let path = path.clone();
             async move { session.synced(&path, list(&session, &path)).await }
@@ -194,12 +202,6 @@ impl<T> Clone for ServiceDiscovery<T> {
     fn clone(&self) -> Self {
         let Self { client, base, class, payload } = self;
         Self { client: client.clone(), base: base.clone(), class: class.clone(), payload: *payload }
-    }
-}
-
-impl<T> std::fmt::Debug for ServiceDiscovery<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ServiceDiscovery").field("base", &self.base).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Picks an instance of a service.
 
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -46,6 +45,8 @@ pub struct ServiceProvider<T = ()> {
     filter: Option<Filter<T>>,
     errors: Mutex<Errors>,
 }
+
+debug_by!(<T> ServiceProvider<T>, |it| cache: it.cache);
 
 impl<T: DeserializeOwned> ServiceProvider<T> {
     /// Creates a provider of the instances in `cache`, which picks one after the other.
@@ -107,11 +108,5 @@ impl<T: DeserializeOwned> ServiceProvider<T> {
     /// Returns the instances among which this chooses, with those that are left out.
     pub fn cache(&self) -> &ServiceCache<T> {
         &self.cache
-    }
-}
-
-impl<T> fmt::Debug for ServiceProvider<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceProvider").field("cache", &self.cache).finish_non_exhaustive()
     }
 }

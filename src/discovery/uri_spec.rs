@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// The longest URI that is built. Browsers and servers take less.
+const LONGEST: usize = 65_536;
+
 /// A template for the URIs of an instance, such as `{scheme}://{address}:{port}/orders`.
 ///
 /// The variables are `scheme` (`https` if there is a port for TLS, else `http`), `name`, `id`, `address`, `port`,
@@ -17,11 +20,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// ```
 ///
 /// Source: Curator's `UriSpec`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct UriSpec {
     #[serde(default, deserialize_with = "or_default")]
     parts: Vec<Part>,
 }
+
+debug_by!(UriSpec, |it| template: it.parts.iter().map(Part::written).collect::<String>());
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Part {
@@ -29,6 +34,12 @@ struct Part {
     /// Whether the value is the name of a variable.
     #[serde(default, deserialize_with = "or_default")]
     variable: bool,
+}
+
+impl Part {
+    fn written(&self) -> String {
+        if self.variable { format!("{{{}}}", self.value) } else { self.value.clone() }
+    }
 }
 
 /// Reads a field that may be null.
@@ -58,11 +69,14 @@ impl UriSpec {
         }
     }
 
-    /// Returns the URI, by the values of the variables.
-    pub(super) fn build(&self, variable: impl Fn(&str) -> Option<String>) -> String {
+    /// Returns the URI, by the values of the variables. `None` if it is too long.
+    pub(super) fn build(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
         let value =
             |part: &Part| if part.variable { variable(&part.value) } else { Some(part.value.clone()) };
-        self.parts.iter().filter_map(value).collect()
+        self.parts
+            .iter()
+            .filter_map(value)
+            .try_fold(String::new(), |uri, value| (uri.len() + value.len() <= LONGEST).then(|| uri + &value))
     }
 }
 
@@ -102,6 +116,15 @@ mod tests {
     #[test]
     fn variables_are_replaced_by_what_is_known() {
         let known = |name: &str| (name == "id").then(|| "7".to_owned());
-        assert_eq!(UriSpec::new("/{id} [{other}]").build(known), "/7 []");
+        assert_eq!(UriSpec::new("/{id} [{other}]").build(known).as_deref(), Some("/7 []"));
+    }
+
+    #[test]
+    fn a_long_value_is_not_repeated_without_end() {
+        let id = "7".repeat(LONGEST / 4);
+        let build = |times| UriSpec::new(&"{id}".repeat(times)).build(|_| Some(id.clone()));
+        assert_eq!(build(4).map(|uri| uri.len()), Some(LONGEST));
+        assert_eq!(build(5), None);
+        assert_eq!(UriSpec::new(&"a".repeat(LONGEST + 1)).build(|_| None), None);
     }
 }

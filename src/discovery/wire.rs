@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 
 use super::instance::{ServiceInstance, ServiceType};
 use super::payload;
-use super::plain::{Room, plain};
+use super::plain::plain;
 use super::time::{millis, time};
 use super::uri_spec::UriSpec;
+use crate::client::Room;
 
 /// All fields may be absent, which says the same as `null`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

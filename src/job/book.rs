@@ -5,10 +5,12 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use zookeeper_client::{self as zk, CreateMode, MultiWriteResult};
 
+use super::agreement::{ClockDifference, Sighting};
+use super::clock::Clock;
 use super::plan::Due;
 use super::record::{JobRecord, RunOutcome, RunRecord};
 use super::schedule::{Schedule, from_millis};
-use crate::client::{Client, Session};
+use crate::client::{Client, Moment, Session};
 use crate::error::{Error, Result};
 use crate::leader::Leadership;
 
@@ -27,9 +29,14 @@ pub(super) struct Book<'a> {
     client: &'a Client,
     leadership: &'a Leadership,
     schedule: &'a Schedule,
+    clock: &'a Clock,
+    /// By how much that may differ from the clock of the servers.
+    tolerance: Duration,
     record: JobRecord,
     /// As it was read or written last; `None` if the node does not exist.
     node: Option<Node>,
+    /// The time of the servers at the last write of this leader, and when that was answered.
+    sighting: Option<(Sighting, Moment)>,
     /// For how long the servers were asked to record the last begin.
     asked_for: Duration,
 }
@@ -75,7 +82,8 @@ impl Place {
 
 impl<'a> Book<'a> {
     /// Reads the record, or creates it. Everything that earlier leaders have written is seen: this one's session has
-    /// seen their nodes go.
+    /// seen their nodes go. Unless any clock is tolerated, the record is written, which shows the time of the servers, and
+    /// mended if it is from the future by both clocks.
     ///
     /// # Errors
     /// - [`Error::NotAJobRecord`]: the node holds something else.
@@ -85,17 +93,84 @@ impl<'a> Book<'a> {
         client: &'a Client,
         leadership: &'a Leadership,
         schedule: &'a Schedule,
-        now: SystemTime,
+        clock: &'a Clock,
+        tolerance: Duration,
     ) -> Result<Self> {
-        let record = JobRecord::new(schedule, now);
-        let mut book =
-            Self { place, client, leadership, schedule, record, node: None, asked_for: Duration::ZERO };
+        let mut book = Self {
+            place,
+            client,
+            leadership,
+            schedule,
+            clock,
+            tolerance,
+            record: JobRecord::new(schedule, clock.now()),
+            node: None,
+            sighting: None,
+            asked_for: Duration::ZERO,
+        };
         book.read().await?;
         while book.node.is_none() {
             let record = book.record.clone();
-            book.write(record).await?;
+            if book.write(record).await?
+                && book.clock_difference().is_some()
+                && let Some(node) = &book.node
+            {
+                // The job starts now, whatever the clock shows.
+                book.write(JobRecord::new(schedule, node.written)).await?;
+            }
+        }
+        if tolerance < Duration::MAX {
+            book.see_time().await?;
+            // Otherwise the clock of the servers may be the one that is wrong, and what is done would be done again.
+            if book.clock_difference().is_none() {
+                book.mend().await?;
+            }
         }
         Ok(book)
+    }
+
+    /// Writes the record as it is, unless this leader has written it: the time of the write is the present time of the
+    /// servers.
+    async fn see_time(&mut self) -> Result<()> {
+        while self.sighting.is_none() {
+            self.write(self.record.clone()).await?;
+        }
+        Ok(())
+    }
+
+    async fn mend(&mut self) -> Result<()> {
+        while let Some((sighting, _)) = self.sighting
+            && let Some(mended) = self.record.mended(self.schedule, sighting.servers, self.tolerance)
+        {
+            tracing::warn!(
+                path = self.place.full_path,
+                since = ?self.record.since,
+                last_run = ?self.record.last_run.as_ref().map(|run| run.scheduled_at),
+                "the record of the job is from the future, as written by a clock that is far ahead; the job goes on from now"
+            );
+            self.write(mended).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns by how much the clock differed from that of the servers at the last write, if that is not tolerated.
+    pub(super) fn clock_difference(&self) -> Option<ClockDifference> {
+        self.sighting.as_ref().and_then(|(sighting, _)| sighting.difference(self.tolerance))
+    }
+
+    /// Has the servers asked for their time, if the clock seems to have been set since the last write.
+    ///
+    /// # Errors
+    /// Those of a transaction.
+    pub(super) async fn check_clock(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        let is_outdated =
+            |(seen, at): (Sighting, Moment)| seen.is_outdated(now, Moment::now().since(at), self.tolerance);
+        if self.sighting.is_some_and(is_outdated) {
+            self.sighting = None;
+            self.see_time().await?;
+        }
+        Ok(())
     }
 
     pub(super) fn record(&self) -> &JobRecord {
@@ -108,16 +183,15 @@ impl<'a> Book<'a> {
     /// # Errors
     /// Those of a transaction.
     pub(super) async fn begun_ago(&mut self) -> Result<Option<Duration>> {
-        loop {
-            let token = self.leadership.fencing_token();
-            let last = self.record.last_run.as_ref().filter(|run| run.fencing_token != token);
-            let Some(begun) = last.and_then(|run| run.begun_at) else { return Ok(None) };
-            // The time of this write is the present time of the servers.
-            if self.write(self.record.clone()).await? {
-                let written = self.node.as_ref().map_or(begun, |node| node.written);
-                return Ok(Some(written.duration_since(begun).unwrap_or_default()));
-            }
+        let token = self.leadership.fencing_token();
+        let begun = |record: &JobRecord| {
+            record.last_run.as_ref().filter(|run| run.fencing_token != token).and_then(|run| run.begun_at)
+        };
+        if begun(&self.record).is_some() {
+            self.see_time().await?;
         }
+        let written = self.node.as_ref().map(|node| node.written);
+        Ok(begun(&self.record).zip(written).map(|(begun, now)| now.duration_since(begun).unwrap_or_default()))
     }
 
     /// Records that a run begins. Returns false if something else has changed the record meanwhile; then the run must
@@ -149,6 +223,15 @@ impl<'a> Book<'a> {
         is_begun
     }
 
+    /// Records that the run that was begun last is not: this was the record before. Returns false if something else has
+    /// changed the record meanwhile.
+    ///
+    /// # Errors
+    /// Those of a transaction. The run may stay recorded.
+    pub(super) async fn take_back(&mut self, before: JobRecord) -> Result<bool> {
+        self.write(before).await
+    }
+
     /// Records what became of the run that was begun last.
     ///
     /// # Errors
@@ -170,6 +253,7 @@ impl<'a> Book<'a> {
         record.leader = self.leadership.fencing_token();
         record.schedule = self.schedule.to_string();
         let data = record.to_string().into_bytes();
+        let sent = self.clock.now();
         loop {
             let path = &self.place.path;
             let version = self.node.as_ref().map(|node| node.version);
@@ -187,6 +271,7 @@ impl<'a> Book<'a> {
                         // Old servers do not tell when a node was created.
                         self.read().await?;
                     }
+                    self.saw_time(sent);
                     return Ok(true);
                 }
                 // The write may still be under way; but it and the next one are for the same version, so only one of
@@ -200,17 +285,23 @@ impl<'a> Book<'a> {
             }
             self.read().await?;
             let node = self.node.as_ref();
+            // The record may have had the same data before.
+            if node.map(|node| node.version) == version {
+                continue;
+            }
             if node.is_some_and(|node| node.data == data) {
+                self.saw_time(sent);
                 return Ok(true);
             }
-            if node.map(|node| node.version) != version {
-                tracing::warn!(
-                    path = self.place.full_path,
-                    "something else has changed the record of the job"
-                );
-                return Ok(false);
-            }
+            tracing::warn!(path = self.place.full_path, "something else has changed the record of the job");
+            return Ok(false);
         }
+    }
+
+    /// The node was written after `sent`.
+    fn saw_time(&mut self, sent: SystemTime) {
+        let sighting = |node: &Node| Sighting { sent, servers: node.written, received: self.clock.now() };
+        self.sighting = self.node.as_ref().map(sighting).map(|sighting| (sighting, Moment::now()));
     }
 
     async fn read(&mut self) -> Result<()> {

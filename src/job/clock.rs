@@ -27,6 +27,10 @@ impl Clock {
         }
     }
 
+    pub(super) fn is_of_system(&self) -> bool {
+        matches!(self, Self::System)
+    }
+
     /// Waits until the clock shows this time, or until it is to be looked at again. It has just shown `now`.
     pub(super) async fn look_again(&self, now: SystemTime, time: Option<SystemTime>) {
         match self {

@@ -29,8 +29,17 @@
 //! A run is identified by its time in the schedule, so processes with different clocks do not run it twice. It begins
 //! by the clock of the leader. When another process becomes the leader, the time between two consecutive runs can be
 //! shorter than in the schedule, by the difference of the two clocks. [`JobOptions::at_least_for`] sets a minimum, by
-//! the clock of the servers. A leader whose clock is far ahead makes runs before they are due for the others, which then
-//! continue with the runs after them.
+//! the clock of the servers.
+//!
+//! A leader whose clock is wrong would run nothing, or put the job into the future for all. So **a leader whose clock
+//! differs from that of the servers by more than a [tolerance](JobOptions::clock_tolerance) does not run the job**: it
+//! shows [`JobState::WrongClock`], resigns in favour of the other processes, and stands again after a pause. The servers
+//! show their time at each write of the record: at the beginning of a term, before and after each run, and when the
+//! clock seems to have been set meanwhile. If no process runs the job, [`ScheduledJob::health`] of each says why.
+//!
+//! A record that is from the future nevertheless, by more than the tolerance and a minute, is mended by the next leader
+//! that runs the job, with a warning: the job goes on with the next run that is due. What a wrong clock has run ahead of time, runs again
+//! when it is due, under another number.
 //!
 //! # The record
 //!
@@ -56,6 +65,7 @@
 //! Delete the node while no process leads, to have the job start anew, as if it had never run. The election is below `leader`; a
 //! [`LeaderObserver`](crate::LeaderObserver) of that path shows who leads.
 
+mod agreement;
 mod book;
 mod clock;
 mod options;
@@ -67,6 +77,7 @@ mod scheduled_job;
 mod scheduler;
 mod state;
 
+pub use self::agreement::ClockDifference;
 pub use self::options::{JobOptions, MissedRuns, UnfinishedRun};
 pub use self::record::{JobRecord, RunOutcome, RunRecord};
 pub use self::run::JobRun;

@@ -78,7 +78,8 @@ pub(super) fn next_step(
     let done_until = last.map_or(record.since, |last| last.scheduled_at);
     let latest = || schedule.at_or_before(now).filter(|latest| *latest > done_until);
     let scheduled_at = match missed {
-        MissedRuns::Skip => latest().filter(|latest| waited_for == Some(*latest)),
+        // However late the leader wakes, and whatever has become due meanwhile.
+        MissedRuns::Skip => waited_for.filter(|time| *time > done_until && *time <= now),
         MissedRuns::RunOnce => latest(),
         MissedRuns::RunAll(most) => backlog.first(schedule, most as usize, done_until, now),
     };
@@ -156,9 +157,12 @@ mod tests {
             (MissedRuns::RunAll(9), None, 950, run(8, 400, 1)),
             (MissedRuns::RunAll(3), None, 950, run(8, 700, 1)),
             (MissedRuns::RunAll(1), None, 950, run(8, 900, 1)),
-            // The leader has waited, and then slept for too long.
+            // The leader has waited, and wakes late.
             (MissedRuns::Skip, Some(at(400)), 499, run(8, 400, 1)),
-            (MissedRuns::Skip, Some(at(400)), 500, wait(600)),
+            (MissedRuns::Skip, Some(at(400)), 950, run(8, 400, 1)),
+            // It has waited for a run that was then made, and for one that is not due, as the clock was set back.
+            (MissedRuns::Skip, Some(at(300)), 950, wait(1000)),
+            (MissedRuns::Skip, Some(at(500)), 450, wait(500)),
             // The clock of the one before was ahead.
             (MissedRuns::Skip, None, 100, wait(400)),
             (MissedRuns::RunOnce, None, 100, wait(400)),

@@ -7,10 +7,14 @@ use super::schedule::{Schedule, from_millis, millis};
 
 const FORMAT: &str = "zk-recipes job 1";
 
+/// A record that is further ahead than this is not waited for. Longer than an answer of the servers takes, for which the
+/// difference of a clock is not known.
+const FUTURE: Duration = Duration::from_secs(60);
+
 /// What is recorded about a job. From [`ScheduledJob::record`](super::ScheduledJob::record) and
 /// [`JobState`](super::JobState); the [module](super#the-record) has the format.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct JobRecord {
     /// The schedule of the process that wrote the record, such as `every 60s` or `cron 30 2 * * *`.
     pub schedule: String,
@@ -27,9 +31,13 @@ pub struct JobRecord {
     pub last_run: Option<RunRecord>,
 }
 
+debug_by!(JobRecord, |it|
+    schedule: it.schedule, unfinished: it.unfinished, leader: it.leader, last_run: it.last_run
+);
+
 /// What is recorded about a run.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RunRecord {
     /// The number of the run, from 1. A repeated run keeps its number.
     pub number: u64,
@@ -47,6 +55,11 @@ pub struct RunRecord {
     /// How long it took, if it has ended.
     pub took: Option<Duration>,
 }
+
+debug_by!(RunRecord, |it|
+    number: it.number, attempt: it.attempt, outcome: it.outcome, fencing_token: it.fencing_token,
+    took: it.took
+);
 
 /// What became of a run.
 #[non_exhaustive]
@@ -85,6 +98,22 @@ impl JobRecord {
         }
     }
 
+    /// Returns the record without what a leader whose clock was far ahead has put into the future; `None` if it has not.
+    /// `now` is the time of the servers. Otherwise, no one would run the job until then.
+    pub(super) fn mended(&self, schedule: &Schedule, now: SystemTime, tolerance: Duration) -> Option<Self> {
+        let limit = now.checked_add(tolerance)?.checked_add(FUTURE)?;
+        let mut record = self.clone();
+        if record.since > limit {
+            record.since = now;
+        }
+        if let Some(last) = record.last_run.as_mut().filter(|last| last.scheduled_at > limit) {
+            last.scheduled_at = schedule.at_or_before(now).unwrap_or(now);
+        }
+        record.next_run = schedule.after(now);
+        let is_done_until = |record: &Self| record.last_run.as_ref().map(|last| last.scheduled_at);
+        (record.since != self.since || is_done_until(&record) != is_done_until(self)).then_some(record)
+    }
+
     /// Returns the record in this data of a node, which was written at this time. `None` if it is something else.
     pub(super) fn parse(data: &[u8], written: SystemTime) -> Option<Self> {
         let (format, text) = std::str::from_utf8(data).ok()?.split_once('\n')?;
@@ -96,8 +125,8 @@ impl JobRecord {
         let last_run = match value("run") {
             None => None,
             Some(number) => Some(RunRecord {
-                // There is a next one.
-                number: number.parse().ok().filter(|number| *number < u64::MAX)?,
+                // There are more than enough behind it.
+                number: number.parse().ok().filter(|number| *number < u64::MAX / 2)?,
                 scheduled_at: time("scheduled")??,
                 attempt: value("attempt")?.parse().ok()?,
                 fencing_token: value("token")?.parse().ok()?,
@@ -173,6 +202,32 @@ mod tests {
         assert_eq!((read.outcome, read.begun_at), (RunOutcome::Unfinished, Some(written)));
         record.last_run = None;
         assert_eq!(parse(&record), record);
+    }
+
+    #[test]
+    fn what_is_in_the_future_is_mended() {
+        let schedule = Schedule::every(Duration::from_secs(60)).unwrap();
+        let (second, year) = (Duration::from_secs(1), 365 * 86_400_000);
+        let mended = |record: &JobRecord, now| record.mended(&schedule, from_millis(now), second);
+        let mut record = record();
+        for now in [60_000, 61_000, year] {
+            assert_eq!(mended(&record, now), None);
+        }
+        // As a clock that is ahead within the tolerance, and a late reply, may have it.
+        record.last_run.as_mut().unwrap().scheduled_at = from_millis(121_000);
+        assert_eq!(mended(&record, 60_000), None);
+
+        record.last_run.as_mut().unwrap().scheduled_at = from_millis(year);
+        let after = mended(&record, 150_000).unwrap();
+        let last = after.last_run.clone().unwrap();
+        assert_eq!((last.number, last.scheduled_at), (17, from_millis(120_000)));
+        assert_eq!((after.since, after.next_run), (record.since, Some(from_millis(180_000))));
+        assert_eq!(record.mended(&schedule, from_millis(150_000), Duration::MAX), None);
+        assert_eq!(mended(&after, 150_000), None);
+
+        (record.since, record.last_run) = (from_millis(year), None);
+        let after = mended(&record, 150_000).unwrap();
+        assert_eq!((after.since, after.next_run), (from_millis(150_000), Some(from_millis(180_000))));
     }
 
     #[test]

@@ -6,11 +6,13 @@ use super::plan::Due;
 use crate::leader::Leadership;
 
 /// One run of a job, for its work. Keep it as long as the work needs it: it changes nothing when it is dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct JobRun {
     due: Due,
     leadership: Leadership,
 }
+
+debug_by!(JobRun, |it| number: it.number(), node_path: it.leadership.node_path(), attempt: it.attempt());
 
 impl JobRun {
     pub(super) fn new(due: Due, leadership: Leadership) -> Self {

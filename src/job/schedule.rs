@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+#[cfg(feature = "cron")]
+use crate::cut::cut;
 use crate::error::{Error, Result};
 
 /// The times at which a job is due. All are whole milliseconds, since they are recorded as such.
@@ -33,13 +35,14 @@ impl Schedule {
     /// [`Error::InvalidArgument`]: `expression` is not a cron expression, or is never due.
     #[cfg(feature = "cron")]
     pub(super) fn cron(expression: &str) -> Result<Self> {
+        let shown = cut(expression);
         let invalid = |reason: String| Error::InvalidArgument { argument: "expression", reason };
         let parser = croner::parser::CronParser::builder().seconds(croner::parser::Seconds::Optional).build();
-        let cron = parser.parse(expression).map_err(|error| invalid(format!("{expression:?}: {error}")))?;
+        let cron = parser.parse(expression).map_err(|error| invalid(format!("{shown:?}: {error}")))?;
         let schedule = Self::Cron(Box::new(cron));
         match schedule.after(SystemTime::now()) {
             Some(_) => Ok(schedule),
-            None => Err(invalid(format!("{expression:?} is never due"))),
+            None => Err(invalid(format!("{shown:?} is never due"))),
         }
     }
 
@@ -50,6 +53,12 @@ impl Schedule {
             #[cfg(feature = "cron")]
             Self::Cron(cron) => of_utc(&cron.find_previous_occurrence(&utc(time)?, true).ok()?),
         }
+    }
+
+    /// Returns the time between the next two times of the schedule. `None` if there are no two.
+    pub(super) fn period(&self, now: SystemTime) -> Option<Duration> {
+        let next = self.after(now)?;
+        self.after(next)?.duration_since(next).ok()
     }
 
     /// Returns the first time of the schedule that is after `time`. `None` if there is none.

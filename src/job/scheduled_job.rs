@@ -55,11 +55,11 @@ const RECORD: &str = "record";
 /// # Cost
 ///
 /// A run costs the leader two round trips: one before the work, and one after it. Between runs, neither the leader nor
-/// the waiting processes make requests for the job. A change of the leader costs one read more than that of a
-/// `LeaderSelector`, and one write if there is an [`at_least_for`](JobOptions::at_least_for).
+/// the waiting processes make requests for the job. A change of the leader costs one read and one write more than that of a
+/// `LeaderSelector`.
 ///
 /// Corresponds to `@SchedulerLock` of ShedLock on a scheduled method, which Curator does not have.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "if unused, the process does not run the job"]
 pub struct ScheduledJob {
     selector: LeaderSelector,
@@ -68,6 +68,8 @@ pub struct ScheduledJob {
     place: Place,
     path: String,
 }
+
+debug_by!(ScheduledJob, |it| path: it.path, role: it.selector.health().role);
 
 impl ScheduledJob {
     /// Starts a job that is due at each multiple of `period` since 1970, in UTC: with a period of one hour, at each full
@@ -172,6 +174,7 @@ impl ScheduledJob {
             schedule,
             options,
             board: board.clone(),
+            meter: client.job_meter(&full_path),
             work: Mutex::new(work),
         });
         let selector =

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use super::agreement::ClockDifference;
 use super::book::{Book, Place};
 use super::options::JobOptions;
 use super::plan::{Backlog, Due, Step, next_step};
@@ -15,12 +16,20 @@ use super::run::JobRun;
 use super::schedule::Schedule;
 use super::state::{JobState, OnDuty};
 use crate::client::{Board, Client};
-use crate::error::{Error, Guarded, Result, WorkError};
+use crate::error::{Error, Result, WorkError, report};
 use crate::leader::Leadership;
 use crate::lock::deadline::from_now;
+use crate::meters::JobMeter;
 
 /// The failure of a run, as the work has returned it.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why this process is to give the leadership up.
+enum Stopped {
+    /// A run has failed.
+    Failed(Failure),
+    WrongClock(ClockDifference),
+}
 
 /// Runs a job in the terms of this process, one after the other.
 pub(super) struct Scheduler<W> {
@@ -30,6 +39,7 @@ pub(super) struct Scheduler<W> {
     pub(super) schedule: Schedule,
     pub(super) options: JobOptions,
     pub(super) board: Board<JobState>,
+    pub(super) meter: JobMeter,
     /// Never contended: there is one run at a time.
     pub(super) work: Mutex<W>,
 }
@@ -41,28 +51,39 @@ where
     E: Into<Failure>,
 {
     /// Runs the job until the leader is to resign. After a run that has failed, the leadership ends as well, so that the
-    /// next run is that of another process, if there is one.
+    /// next run is that of another process, if there is one; and if the clock of this process is wrong.
     ///
     /// # Errors
-    /// The failure of the run, or of keeping the record.
+    /// The failure of the run, or of keeping the record, or how wrong the clock is.
     pub(super) async fn lead(&self, leadership: Leadership) -> Result<(), Failure> {
-        let _on_duty = OnDuty(&self.board);
+        let on_duty = OnDuty::new(&self.board);
         match self.run_all(&leadership).await {
             // The selector knows.
             Err(Error::LockLost { .. } | Error::Closed) => Ok(()),
             Err(error) => Err(error.into()),
             Ok(None) => Ok(()),
-            Ok(Some(failure)) => Err(failure),
+            Ok(Some(Stopped::Failed(failure))) => Err(failure),
+            Ok(Some(Stopped::WrongClock(difference))) => {
+                self.meter.refused_by_clock();
+                on_duty.ends_by_clock(difference.clone());
+                Err(difference.into())
+            }
         }
     }
 
-    /// Runs the job until a run fails, whose failure is returned, or the leader is to resign.
-    async fn run_all(&self, leadership: &Leadership) -> Result<Option<Failure>> {
+    /// Runs the job until this process is to give the leadership up, or is asked to resign.
+    async fn run_all(&self, leadership: &Leadership) -> Result<Option<Stopped>> {
         let Self { client, options, schedule, .. } = self;
-        let mut book = Book::open(&self.place, client, leadership, schedule, options.clock.now()).await?;
+        let tolerance = options.tolerance(schedule.period(options.clock.now()));
+        let mut book =
+            Book::open(&self.place, client, leadership, schedule, &options.clock, tolerance).await?;
         let mut not_before = self.hold_off(&mut book).await?;
         let (mut waited_for, mut backlog) = (None, Backlog::default());
         loop {
+            book.check_clock().await?;
+            if let Some(difference) = book.clock_difference() {
+                return Ok(Some(Stopped::WrongClock(difference)));
+            }
             let now = options.clock.now();
             let (missed, unfinished) = (options.missed, options.unfinished);
             let record = book.record();
@@ -91,7 +112,12 @@ where
             if leadership.is_resigning() {
                 return Ok(None);
             }
+            let before = book.record().clone();
             if !book.begin(&due, schedule.after(now.max(due.scheduled_at))).await? {
+                continue;
+            }
+            if book.clock_difference().is_some() {
+                book.take_back(before).await?;
                 continue;
             }
             not_before = Some(from_now(options.at_least_for));
@@ -101,7 +127,7 @@ where
             let outcome = if done.is_ok() { RunOutcome::Done } else { RunOutcome::Failed };
             book.finish(outcome, begun.elapsed()).await?;
             if let Err(failure) = done {
-                return Ok(Some(failure));
+                return Ok(Some(Stopped::Failed(failure)));
             }
             leadership.goes_well();
             waited_for = None;
@@ -135,7 +161,7 @@ where
         let done = AssertUnwindSafe(working).catch_unwind().await;
         let done = done.unwrap_or_else(|panic| Err(WorkError::of_panic(panic).into()));
         if let Err(error) = &done {
-            tracing::warn!(path = self.place.full_path, number, attempt, error = %Guarded(error), "a run of the job has failed");
+            tracing::warn!(path = self.place.full_path, number, attempt, error = %report(&**error), "a run of the job has failed");
         }
         done
     }

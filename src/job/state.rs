@@ -1,5 +1,6 @@
 //! The state of a job in this process.
 
+use super::agreement::ClockDifference;
 use super::record::JobRecord;
 use crate::client::Board;
 use crate::leader::{LeaderHealth, LeaderRole};
@@ -15,32 +16,54 @@ pub enum JobState {
     Waiting(JobRecord),
     /// This process runs the job: the [last run](JobRecord::last_run) of the record.
     Running(JobRecord),
+    /// This process does not run the job, since its clock differs from that of the servers by more than the
+    /// [tolerance](super::JobOptions::clock_tolerance). It gave the leadership up when it found that, and stands for
+    /// election again after a pause of at most 5 s. The state stays until it leads again with a clock that is right.
+    WrongClock(ClockDifference),
 }
 
 /// What this process does about a job at the moment, for probes. From
 /// [`ScheduledJob::health`](super::ScheduledJob::health).
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct JobHealth {
     /// The role of this process in the election of the one that runs the job.
     pub leader: LeaderHealth,
-    /// The state of the job in this process, with the last and the next run if it leads.
+    /// The state of the job in this process, with the last and the next run if it leads. A probe should report
+    /// [`JobState::WrongClock`].
     pub state: JobState,
 }
 
+debug_by!(JobHealth, |it| role: it.leader.role, state: it.state);
+
 /// Shows that this process does not lead any more, when it is dropped.
-pub(super) struct OnDuty<'a>(pub(super) &'a Board<JobState>);
+pub(super) struct OnDuty<'a> {
+    board: &'a Board<JobState>,
+    then: JobState,
+}
+
+impl<'a> OnDuty<'a> {
+    pub(super) fn new(board: &'a Board<JobState>) -> Self {
+        Self { board, then: JobState::Standby }
+    }
+
+    /// Ends it, since the clock of this process is wrong.
+    pub(super) fn ends_by_clock(mut self, difference: ClockDifference) {
+        self.then = JobState::WrongClock(difference);
+    }
+}
 
 impl JobHealth {
     /// The term of a leader ends at a certain time, which the job may not have noticed yet.
     pub(super) fn new(leader: LeaderHealth, shown: JobState) -> Self {
         let leads = matches!(leader.role, LeaderRole::Leader | LeaderRole::Resigning);
-        Self { leader, state: if leads { shown } else { JobState::Standby } }
+        let lasts = leads || matches!(shown, JobState::WrongClock(_));
+        Self { leader, state: if lasts { shown } else { JobState::Standby } }
     }
 }
 
 impl Drop for OnDuty<'_> {
     fn drop(&mut self) {
-        self.0.show_from_afar(JobState::Standby);
+        self.board.show_from_afar(self.then.clone());
     }
 }

@@ -19,7 +19,7 @@ use super::leadership::Leadership;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
 use crate::client::{Client, Failures, Latest, Moment, validate_node_data};
-use crate::error::{Error, LossReason, Result};
+use crate::error::{Error, LossReason, Result, report};
 use crate::lock::{
     Acquirable, Contending, Entry, LockGuard, Owner, Participant, Reentrant, granted, send_request,
 };
@@ -140,6 +140,11 @@ impl Candidate {
                         }
                         continue;
                     };
+                    if guard.loss().is_some() && !self.lock.client().is_closed() {
+                        // Someone has deleted its node, or its session has ended, as it was granted.
+                        self.rest().await;
+                        continue;
+                    }
                     // `stay` returns `None` if the client is being closed, which the next campaign sees.
                     let Some(stay) = self.lock.client().stay(self.grace) else { continue };
                     guard.begin_leadership_span(self.lock.path());
@@ -292,7 +297,7 @@ impl Candidate {
     }
 
     pub(super) fn fail(&self, error: Error) {
-        tracing::warn!(path = self.lock.path(), %error, "the candidate failed");
+        tracing::warn!(path = self.lock.path(), error = %report(&error), "the candidate failed");
         self.publish(LeaderState::Failed(error));
     }
 
@@ -322,8 +327,9 @@ impl Candidate {
             state.send_if_modified(|shown| {
                 // `is_told` is stored with the state: this may run late, and show a later state.
                 let (news, is_told) = present.take(|present| (present.state.clone(), present.is_told));
+                let is_new = !shown.is_same(&news);
                 _earlier = Some(mem::replace(shown, news));
-                is_told
+                is_new && is_told
             });
         });
     }

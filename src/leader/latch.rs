@@ -57,11 +57,13 @@ use crate::queue::LATCH;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderLatch {
     handle: Handle,
 }
+
+debug_by!(LeaderLatch, |it| path: it.path(), role: it.health().role);
 
 /// Whether [watchers](LeaderLatch::watch_state) of a latch are notified when it is closed.
 ///
@@ -160,7 +162,7 @@ impl LeaderLatch {
     /// while state.changed().await.is_ok() {
     ///     match &*state.borrow_and_update() {
     ///         LeaderState::Leading(leadership) => println!("leads with {}", leadership.fencing_token()),
-    ///         LeaderState::Failed(error) => println!("cannot stand: {error}"),
+    ///         LeaderState::Failed(error) => println!("cannot stand: {}", zk_recipes::report(error)),
     ///         other => println!("does not lead: {other:?}"),
     ///     }
     /// }

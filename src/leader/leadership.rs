@@ -1,6 +1,5 @@
 //! A term of leadership.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::steps::Steps;
 use crate::client::Presence;
-use crate::error::{Error, LossReason, Result};
+use crate::error::{Error, LossReason, Result, report};
 use crate::lock::{LockGuard, LockState, Transaction, election_of_latch, request_to_latch};
 
 /// How long to wait for stopped work to be dropped. It cannot make progress in any case.
@@ -51,6 +50,10 @@ pub struct Leadership {
     /// Present in handles given to the user; declared after the term, whose work ends first.
     _presence: Option<Arc<Presence>>,
 }
+
+debug_by!(Leadership, |it|
+    node_path: it.node_path(), fencing_token: it.fencing_token(), is_resigning: it.is_resigning()
+);
 
 struct Term {
     guard: LockGuard,
@@ -345,17 +348,9 @@ async fn if_heard(asked: impl Future<Output = Result<()>>) {
         Ok(()) => return,
         Err(Error::LockLost { .. } | Error::Closed) => {}
         Err(error) if error.ends_session() => {}
-        Err(error) => tracing::warn!(%error, "cannot hear whether the leadership is asked for"),
+        Err(error) => {
+            tracing::warn!(error = %report(&error), "cannot hear whether the leadership is asked for")
+        }
     }
     std::future::pending().await
-}
-
-impl fmt::Debug for Leadership {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leadership")
-            .field("node_path", &self.node_path())
-            .field("fencing_token", &self.fencing_token())
-            .field("is_resigning", &self.is_resigning())
-            .finish_non_exhaustive()
-    }
 }

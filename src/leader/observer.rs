@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
-use crate::client::{Client, Failures, Watcher, is_revoke_request};
+use crate::client::{Client, Failures, Room, Watcher, is_revoke_request};
 use crate::error::{Error, Result};
 use crate::lock::{Participant, participant};
 use crate::queue::{ANY_LOCK, Kind, LockInternals};
@@ -31,12 +31,14 @@ use crate::queue::{ANY_LOCK, Kind, LockInternals};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "an observer does nothing until it is asked"]
 pub struct LeaderObserver {
     client: Client,
     internals: Arc<LockInternals>,
 }
+
+debug_by!(LeaderObserver, |it| path: it.internals.path());
 
 /// The result of an observation.
 #[non_exhaustive]
@@ -133,9 +135,7 @@ async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observati
         match look(internals).await {
             Ok((seen, mut change)) => {
                 failures.reset();
-                if !is_the_same(&sender.borrow(), &seen) {
-                    show(internals, sender, seen).await;
-                }
+                show(internals, sender, seen).await;
                 tokio::select! {
                     _ = change.changed() => {}
                     // The watch would report a lost connection only at the end of the session; the next look
@@ -157,6 +157,9 @@ async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observati
 }
 
 async fn show(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>>, seen: Observation) {
+    if is_the_same(&sender.borrow(), &seen) {
+        return;
+    }
     let sender = sender.clone();
     internals.client().told(move || drop(sender.send_replace(seen))).await;
 }
@@ -200,7 +203,8 @@ async fn look(internals: &LockInternals) -> Result<(Observation, Watcher)> {
         let node_path = internals.child(&first.name);
         match session.watch_data(&node_path).await {
             Ok((identity, stat, change)) => {
-                let leader = Participant::of_node(node_path, Some(identity), &stat).holding();
+                let leader =
+                    Participant::of_node(node_path, Some(identity), &stat, &mut Room::default()).holding();
                 return Ok((Observation::Leader(leader), change));
             }
             // It has left since; list again.

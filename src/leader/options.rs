@@ -16,7 +16,7 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 ///
 /// let options = LeaderOptions::new().id("reports-7").grace(Duration::from_secs(30));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "options do nothing until a candidate is started with them"]
 pub struct LeaderOptions {
     id: Option<String>,
@@ -24,6 +24,11 @@ pub struct LeaderOptions {
     grace: Duration,
     eligibility: Option<watch::Receiver<bool>>,
 }
+
+debug_by!(LeaderOptions, |it|
+    id: it.id, suspect_policy: it.suspect_policy, grace: it.grace,
+    has_eligibility: it.eligibility.is_some()
+);
 
 impl LeaderOptions {
     /// Creates the default options: the client's identity as id, [`SuspectPolicy::Keep`], and a grace period of 5

@@ -35,7 +35,9 @@ use crate::queue::MUTEX;
 /// Candidates lead in the order of their arrival. Compatible with Curator's `LeaderSelector` on the same path, in
 /// both directions.
 ///
-/// This is a handle that can be cloned; when the last clone is dropped, the candidate leaves in the background.
+/// This is a handle that can be cloned; when the last clone is dropped, the candidate leaves in the background. The
+/// closure is dropped when the candidate has left. If it captures a handle to its own selector, that handle keeps the
+/// candidate standing until the selector or the client is [closed](Self::close).
 ///
 /// ```no_run
 /// use zk_recipes::{Client, LeaderOptions, LeaderSelector};
@@ -58,22 +60,37 @@ use crate::queue::MUTEX;
 /// ```
 ///
 /// Corresponds to Curator's `LeaderSelector` with `autoRequeue`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderSelector {
     handle: Handle,
     queueing: Arc<Queueing>,
     /// Not owned by the candidate, whose background task might then be the last to keep a client open.
-    _work: Kept,
+    _work: Arc<Kept>,
 }
+
+debug_by!(LeaderSelector, |it| path: it.path(), role: it.health().role);
 
 /// What runs in each term, on the runtime where the selector was started. The mutex is never contended: there is
 /// one term at a time.
 type Work = Arc<Doing>;
 type Doing = Mutex<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>;
 
-#[derive(Clone)]
-struct Kept(#[expect(dead_code, reason = "kept for as long as somebody may lead")] Arc<dyn Send + Sync>);
+/// The work, until the candidate has left: whatever the work has captured is not kept for longer, not even a handle to
+/// the selector itself.
+struct Kept(Mutex<Option<Box<dyn Send + Sync>>>);
+
+/// Has the work dropped when the candidate has left.
+struct Leaving(Weak<Kept>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let Some(kept) = self.0.upgrade() else { return };
+        // It is dropped outside of the lock: it may have the last handle.
+        let work = kept.0.lock().take();
+        drop(work);
+    }
+}
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -139,7 +156,8 @@ impl LeaderSelector {
         Self::start_queueing(client, path, &options, false, in_tasks(client, &work)?, work)
     }
 
-    /// Starts a selector. `begin` runs the work, which is `kept` as long as a handle to the selector exists.
+    /// Starts a selector. `begin` runs the work, which is `kept` until the candidate has left or no handle to the selector
+    /// exists.
     pub(super) fn start_queueing(
         client: &Client,
         path: &str,
@@ -150,9 +168,17 @@ impl LeaderSelector {
     ) -> Result<Self> {
         let queueing = Queueing { is_automatic, stands: AtomicBool::new(true), wanted: Notify::new() };
         let queueing = Arc::new(queueing);
-        let conduct = |candidate| stand(candidate, queueing.clone(), begin);
+        let kept = Arc::new(Kept(Mutex::new(Some(Box::new(kept)))));
+        let leaving = Leaving(Arc::downgrade(&kept));
+        let conduct = |candidate| {
+            let standing = stand(candidate, queueing.clone(), begin);
+            async move {
+                let _leaving = leaving;
+                standing.await
+            }
+        };
         let handle = Candidate::start(client, path, &MUTEX, "leader selector", options, conduct)?;
-        Ok(Self { handle, queueing, _work: Kept(Arc::new(kept)) })
+        Ok(Self { handle, queueing, _work: kept })
     }
 
     /// Makes the candidate stand again if its work has ended and it does not stand again by itself. Returns

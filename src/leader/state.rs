@@ -33,6 +33,17 @@ impl LeaderState {
         self.leadership().is_some()
     }
 
+    /// Whether watchers would see no difference.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Leading(one), Self::Leading(other)) | (Self::Resigning(one), Self::Resigning(other)) => {
+                one.node_path() == other.node_path()
+            }
+            (Self::Failed(one), Self::Failed(other)) => one == other,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
     /// The leadership, if it leads and is not giving it up.
     pub(super) fn leadership(&self) -> Option<&Leadership> {
         match self {

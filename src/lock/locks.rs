@@ -84,6 +84,11 @@ use crate::error::Result;
 /// one kind for each key: while one kind is in use, acquiring another fails with
 /// [`Error::KindConflict`](crate::Error::KindConflict), as on any path. If you want two kinds, use two base paths.
 ///
+/// A semaphore and another kind of lock on one path, of different clients, are noticed only in part, because a semaphore
+/// keeps its nodes one level below its path. An acquire fails with `KindConflict` if its client uses the path for the first
+/// time and the other lock is held. A client that has used the path before does not look again, and two that come at the
+/// same moment do not see each other: then both are granted.
+///
 /// Use the base path for nothing else, not even for a lock of its own. A lock created by
 /// [`InterProcessMutex::new`] on the path of a key is a different lock object, and thus a separate contender.
 ///
@@ -93,13 +98,15 @@ use crate::error::Result;
 /// For a mutex or a read/write lock, that takes one more round trip for the first two keys, and none once the client has
 /// learnt that keys are mostly new; for a semaphore it takes two. What the client knows of a queue saves requests, and
 /// lasts as long as a lock object, a holder or a waiter exists: if you acquire one key again and again, keep its lock.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "locks do nothing until they are acquired"]
 pub struct Locks {
     client: Client,
     /// Without a trailing `/`.
     base: String,
 }
+
+debug_by!(Locks, |it| base: it.base);
 
 impl Locks {
     /// Creates locks below the path `base`, which is itself below the client's namespace; `/` is the namespace.

@@ -36,6 +36,9 @@ use crate::lock::operating::participant::Participant;
 /// servers refuse the transaction, and each node is deleted by itself, in a second round trip. A multi-lock [of existing
 /// locks](Self::of) is released by one transaction for each client.
 ///
+/// No other caller of the client takes the places of one that gives up, as with other locks: wait for longer than a few
+/// cycles where several clients want it.
+///
 /// ```no_run
 /// use zk_recipes::{Client, MultiLock};
 ///
@@ -52,13 +55,15 @@ use crate::lock::operating::participant::Participant;
 /// ```
 ///
 /// Corresponds to Curator's `InterProcessMultiLock`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct MultiLock {
     /// In the order in which everybody acquires them; at least one.
     locks: Arc<[Arc<dyn InterProcessLock>]>,
     acquire: Acquire,
 }
+
+debug_by!(MultiLock, |it| paths: it.paths());
 
 /// How the locks are acquired.
 #[derive(Clone, Debug)]

@@ -20,8 +20,8 @@ use crate::queue::{Kind, MUTEX};
 
 /// A lock that one owner at a time holds, among all processes that use the same path.
 ///
-/// Fair: first in, first out. Compatible with Curator's `InterProcessMutex` and go-zookeeper's `Lock` on the same
-/// path, in both directions.
+/// Fair: first come, first served. The place of a caller that gives up may go to another caller of the same client.
+/// Compatible with Curator's `InterProcessMutex` and go-zookeeper's `Lock` on the same path, in both directions.
 ///
 /// Re-entrant: an [`Owner`] (by default the tokio task) that holds the lock can acquire it again through the same
 /// object. The lock is released with the last of its guards. The lock therefore does not exclude futures of one
@@ -61,11 +61,13 @@ use crate::queue::{Kind, MUTEX};
 ///
 /// Corresponds to Curator's `InterProcessMutex` and `LockInternals`; see also the lock recipe of "ZooKeeper
 /// Recipes and Solutions".
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct InterProcessMutex {
     lock: Reentrant,
 }
+
+debug_by!(InterProcessMutex, |it| path: it.path());
 
 impl InterProcessMutex {
     /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the

@@ -32,7 +32,7 @@ const COHORT_TIME: Duration = Duration::from_millis(100);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until a lock is given them"]
 pub struct LockOptions {
     max_hold: Option<Duration>,
@@ -45,6 +45,12 @@ pub struct LockOptions {
     warn_hold: Option<Duration>,
     detect_deadlocks: bool,
 }
+
+debug_by!(LockOptions, |it|
+    max_hold: it.max_hold, node_data_length: it.node_data.as_ref().map(|data| data.len()),
+    suspect_policy: it.suspect_policy, linger: it.linger, cohort: it.cohort,
+    detect_deadlocks: it.detect_deadlocks
+);
 
 impl LockOptions {
     /// Creates the default options: no maximum hold time, the client's identity as node data, and
@@ -159,7 +165,7 @@ impl LockOptions {
     /// enters the queue again, behind the others. So whoever is next in the queue waits for the hold during which it
     /// came, and then for `hand_ons` holds more; or for the time of the cohort and the hold that lasts at its end, if
     /// that is less. Both the number and the time count from when this client is notified of others. While no one else is
-    /// in the queue, there is no limit. Without this option, the lock is strictly fair.
+    /// in the queue, there is no limit. Without this option, the lock is fair, as its type describes.
     ///
     /// It costs others more than that, too:
     /// - They see the lock held between two holds of the cohort, so a client that only tries
@@ -234,8 +240,8 @@ impl LockOptions {
     /// Logs a warning, by `tracing`, about each acquire that waits for longer than `wait`, and about each hold that
     /// lasts longer than `hold`. `None` for no warning.
     ///
-    /// The warning about a wait names the holder, which takes some requests, and is repeated after twice the time, four
-    /// times the time and so on. The warning about a hold comes once. See the
+    /// The warning about a wait names the holder, which takes some requests: at most once a second for all waiters of one
+    /// client. It is repeated after twice the time, four times the time and so on. The warning about a hold comes once. See the
     /// [guide](crate::guide::observing#spans-and-warnings) for all that is logged.
     ///
     /// ```
@@ -332,7 +338,7 @@ impl LockOptions {
             return Err(Error::InvalidArgument { argument: "linger", reason });
         }
         if self.cohort == Some(0) {
-            let reason = "it must be greater than zero; leave it out for strict fairness".into();
+            let reason = "it must be greater than zero; leave it out for a fair lock".into();
             return Err(Error::InvalidArgument { argument: "cohort", reason });
         }
         if let Some(time) = self.cohort_time

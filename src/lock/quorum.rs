@@ -80,11 +80,13 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// the lock, and can give it to another holder. Its fencing tokens begin again as well. ZooKeeper writes to disk before it
 /// answers, so restarts and power failures are no such case. If it has happened, keep that ensemble disconnected from all
 /// programs until no hold from before is left, and clear the tokens of it that resources have stored.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct QuorumLock {
     inner: ByMajority,
 }
+
+debug_by!(QuorumLock, |it| paths: it.paths().collect::<Vec<_>>());
 
 impl QuorumLock {
     /// Creates a lock over these ensembles, at `path` on each of them, below the namespace of its client. Makes no request.

@@ -20,11 +20,13 @@ use crate::lock::operating::participant::Participant;
 /// The read side of a [`ReadWriteLock`](crate::ReadWriteLock): many owners hold it at once.
 ///
 /// This is a handle that can be cloned; clones are the same lock object.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadLock {
     pub(super) lock: Reentrant,
 }
+
+debug_by!(ReadLock, |it| path: it.path());
 
 impl ReadLock {
     /// Returns a handle to the same lock object that acquires with these options. See

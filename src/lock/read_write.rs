@@ -12,8 +12,9 @@ use crate::queue::{Kind, READ_WRITE};
 /// A lock that many readers or one writer hold, among all processes that use the same path.
 ///
 /// Fair: first come, first served. A reader waits for the nearest writer before it, a writer for the contender
-/// directly before it. No one overtakes, so neither side starves. Compatible with Curator's
-/// `InterProcessReadWriteLock` on the same path, in both directions.
+/// directly before it. No one overtakes, so neither side starves. The place of a caller that gives up may go to another
+/// caller of the same client, on the same side. Compatible with Curator's `InterProcessReadWriteLock` on the same path,
+/// in both directions.
 ///
 /// Re-entrant on both sides, per [`Owner`]. A writer may also read: acquire the read lock, then release the write
 /// lock, and the owner has become a reader without a gap in which another writer could get in, not even one that
@@ -44,12 +45,14 @@ use crate::queue::{Kind, READ_WRITE};
 ///
 /// Corresponds to Curator's `InterProcessReadWriteLock`; see also the shared locks of "ZooKeeper Recipes and
 /// Solutions".
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct ReadWriteLock {
     read: ReadLock,
     write: WriteLock,
 }
+
+debug_by!(ReadWriteLock, |it| path: it.path());
 
 impl ReadWriteLock {
     /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the

@@ -21,12 +21,18 @@ use crate::shared::SharedCount;
 
 /// A number of permits, shared by all processes that use the same path.
 ///
-/// Fair: first come, first served, however many permits each request asks for. Compatible with Curator's
-/// `InterProcessSemaphoreV2` on the same path, in both directions. All users of the path must agree on the number
-/// of permits, or [share it](Self::with_shared_count).
+/// Fair: first come, first served, however many permits each request asks for. The place of a caller that gives up may
+/// go to another caller of the same client. Compatible with Curator's `InterProcessSemaphoreV2` on the same path, in
+/// both directions. All users of the path must agree on the number of permits, or
+/// [share it](Self::with_shared_count).
 ///
 /// A permit is a [`LockGuard`]: it is not tied to a task and can be released anywhere. Permits are not re-entrant:
 /// acquiring twice takes two permits. [`many`](Self::many) acquires several at once, all or none.
+///
+/// A semaphore and another kind of lock on one path, of different clients, are noticed only in part, because a semaphore
+/// keeps its nodes one level below its path. An acquire fails with `KindConflict` if its client uses the path for the first
+/// time and the other lock is held. A client that has used the path before does not look again, and two that come at the
+/// same moment do not see each other: then both are granted.
 ///
 /// This is a handle that can be cloned; clones, and the handles that [`many`](Self::many),
 /// [`owned_by`](Self::owned_by) and [`with_options`](Self::with_options) return, are the same lock object.
@@ -42,7 +48,8 @@ use crate::shared::SharedCount;
 /// that the permits were free. Otherwise it takes two: one creates the node at the gate and lists the leases; one
 /// transaction creates the lease nodes, provided that the node at the gate still exists. With servers before 3.8.2,
 /// the second way takes three. The removal of the node at the gate is not awaited. A release is one delete. A failed
-/// try is a create, a list and a delete. Curator needs five round trips for each lease.
+/// try is a create, a list and a delete. The first acquire of a client also lists the path, in the first round trip.
+/// Curator needs five round trips for each lease.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, Semaphore};
@@ -60,13 +67,15 @@ use crate::shared::SharedCount;
 /// ```
 ///
 /// Corresponds to Curator's `InterProcessSemaphoreV2`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
     permits: Permits,
     /// For whom permits are acquired: the current task, or outside of tasks the current thread, if it is `None`.
     owner: Option<Owner>,
 }
+
+debug_by!(Semaphore, |it| path: it.path());
 
 impl Semaphore {
     /// Creates a semaphore at `path`, below the client's namespace, with a fixed number of permits. Makes no
@@ -174,7 +183,7 @@ impl Semaphore {
     /// - [`Error::NotConnected`]: the server cannot be reached, the retry policy is exhausted, and nothing could
     ///   be sent.
     /// - [`Error::PermitsDiffer`]: other processes use the path with more permits.
-    /// - [`Error::KindConflict`]: another kind of recipe uses the path.
+    /// - [`Error::KindConflict`]: another kind of recipe uses the path, as far as that is [noticed](Self).
     /// - [`Error::WouldDeadlock`]: too many permits are held by owners that wait for what this one holds. Only with
     ///   [`LockOptions::detect_deadlocks`].
     /// - [`Error::InvalidArgument`]: several permits with this much [node data](LockOptions::node_data) do not fit

@@ -17,10 +17,15 @@ use crate::lock::operating::participant::Participant;
 /// A non-re-entrant lock that one holder at a time holds, among all processes that use the same path. An owner
 /// that acquires it twice waits for itself.
 ///
-/// It is a [`Semaphore`] with one permit. Fair: first come, first served. Compatible with Curator's
-/// `InterProcessSemaphoreMutex` on the same path, in both directions. Where you do not need that,
-/// [`InterProcessMutex`](crate::InterProcessMutex) with an [owner](crate::Owner) for each acquire does the same
-/// with half of the requests.
+/// It is a [`Semaphore`] with one permit. Fair: first come, first served. The place of a caller that gives up may go to
+/// another caller of the same client. Compatible with Curator's `InterProcessSemaphoreMutex` on the same path, in both
+/// directions. Where you do not need that, [`InterProcessMutex`](crate::InterProcessMutex) with an
+/// [owner](crate::Owner) for each acquire does the same with half of the requests.
+///
+/// A semaphore and another kind of lock on one path, of different clients, are noticed only in part, because a semaphore
+/// keeps its nodes one level below its path. An acquire fails with `KindConflict` if its client uses the path for the first
+/// time and the other lock is held. A client that has used the path before does not look again, and two that come at the
+/// same moment do not see each other: then both are granted.
 ///
 /// # Requests
 ///
@@ -41,11 +46,13 @@ use crate::lock::operating::participant::Participant;
 /// ```
 ///
 /// Corresponds to Curator's `InterProcessSemaphoreMutex`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct SemaphoreMutex {
     semaphore: Semaphore,
 }
+
+debug_by!(SemaphoreMutex, |it| path: it.path());
 
 impl SemaphoreMutex {
     /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the

@@ -20,11 +20,13 @@ use crate::lock::operating::participant::Participant;
 /// The write side of a [`ReadWriteLock`](crate::ReadWriteLock): one owner holds it alone.
 ///
 /// This is a handle that can be cloned; clones are the same lock object.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct WriteLock {
     pub(super) lock: Reentrant,
 }
+
+debug_by!(WriteLock, |it| path: it.path());
 
 impl WriteLock {
     /// Returns a handle to the same lock object that acquires with these options. See

@@ -9,13 +9,13 @@ mod on;
 
 #[cfg(not(feature = "metrics"))]
 pub(crate) use self::off::{
-    CacheMeters, Connections, HoldMeter, Labels, LockMeters, NodeMeter, Requests, ValidityMeter, ValueMeters,
-    WaitMeter,
+    CacheMeters, Connections, HoldMeter, JobMeter, Labels, LockMeters, NodeMeter, Requests, ValidityMeter,
+    ValueMeters, WaitMeter,
 };
 #[cfg(feature = "metrics")]
 pub(crate) use self::on::{
-    CacheMeters, Connections, HoldMeter, Labels, LockMeters, NodeMeter, Requests, ValidityMeter, ValueMeters,
-    WaitMeter,
+    CacheMeters, Connections, HoldMeter, JobMeter, Labels, LockMeters, NodeMeter, Requests, ValidityMeter,
+    ValueMeters, WaitMeter,
 };
 
 /// How a wait for a lock ended.

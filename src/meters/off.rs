@@ -37,6 +37,10 @@ pub(crate) struct CacheMeters;
 #[derive(Debug)]
 pub(crate) struct NodeMeter;
 
+/// Counts what keeps one job from running.
+#[derive(Debug)]
+pub(crate) struct JobMeter;
+
 /// Counts the writes of one shared value or number.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueMeters;
@@ -52,6 +56,10 @@ impl Labels {
 
     pub(crate) fn cache_meters(&self, _path: &str) -> CacheMeters {
         CacheMeters
+    }
+
+    pub(crate) fn job_meter(&self, _path: &str) -> JobMeter {
+        JobMeter
     }
 
     pub(crate) fn node_meter(&self, _path: &str) -> NodeMeter {
@@ -97,6 +105,10 @@ impl CacheMeters {
 
 impl NodeMeter {
     pub(crate) fn is(&mut self, _state: &'static str) {}
+}
+
+impl JobMeter {
+    pub(crate) fn refused_by_clock(&self) {}
 }
 
 impl ValueMeters {

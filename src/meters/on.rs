@@ -27,6 +27,7 @@ const CLIENTS: &str = "zk_recipes_clients";
 const CACHED: &str = "zk_recipes_cached_nodes";
 const RESYNCS: &str = "zk_recipes_cache_resyncs_total";
 const KEPT: &str = "zk_recipes_kept_nodes";
+const WRONG_CLOCKS: &str = "zk_recipes_wrong_clocks_total";
 const VALUE_WRITES: &str = "zk_recipes_value_writes_total";
 const VALIDITY: &str = "zk_recipes_validity_left_seconds";
 
@@ -117,6 +118,11 @@ pub(crate) struct NodeMeter {
     counted: Option<&'static str>,
 }
 
+/// Counts what keeps one job from running.
+pub(crate) struct JobMeter {
+    wrong_clocks: Counter,
+}
+
 /// Counts the writes of one shared value or number.
 #[derive(Clone)]
 pub(crate) struct ValueMeters {
@@ -153,6 +159,11 @@ impl Labels {
             held: AtomicUsize::new(0),
             label,
         }
+    }
+
+    /// Returns the meter of a job at this full path.
+    pub(crate) fn job_meter(&self, path: &str) -> JobMeter {
+        JobMeter { wrong_clocks: counter!(WRONG_CLOCKS, "path" => self.label_of(path)) }
     }
 
     /// Returns the meter of a kept node at this full path.
@@ -390,6 +401,13 @@ impl Drop for NodeMeter {
     }
 }
 
+impl JobMeter {
+    /// Records that this process leads, and does not run the job, since its clock is wrong.
+    pub(crate) fn refused_by_clock(&self) {
+        self.wrong_clocks.increment(1);
+    }
+}
+
 impl ValueMeters {
     /// Records a write that was done.
     pub(crate) fn written(&self) {
@@ -434,6 +452,10 @@ fn describe() {
     describe_gauge!(CACHED, "Nodes that caches of this process hold");
     describe_counter!(RESYNCS, "How often a cache had to be read again, since changes may have been missed");
     describe_gauge!(KEPT, "Nodes that this process keeps, by state");
+    describe_counter!(
+        WRONG_CLOCKS,
+        "How often a leader gave a job up, since its clock differs from that of the servers"
+    );
     describe_counter!(VALUE_WRITES, "Writes of shared values and numbers, by outcome");
     describe_counter!(REQUESTS, "Requests to the servers, by kind");
     describe_gauge!(LEADERS, "Candidates of this process that lead now");

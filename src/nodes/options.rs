@@ -30,7 +30,8 @@ pub enum NodeMode {
     /// The node belongs to no session and stays when the process dies. It is made again only when someone deletes it.
     ///
     /// Such a node does not say whose it is. One that is there already is taken over, with its czxid, and gets the data of
-    /// the value; two values at one path would overwrite each other. Closing the client deletes it as well.
+    /// the value; two values at one path would overwrite each other. Closing the client deletes it as well. If the value ends
+    /// before it was [present](super::NodeState::Present), a node that was there already is left.
     ///
     /// If the reply to a create was lost, and the value ends before it is known what became of that, or within two session
     /// timeouts, a node at the path counts as the one of that create if it has the same data and no one has written to it:

@@ -55,7 +55,6 @@ use crate::error::{Error, Result};
 ///
 /// Sources: Curator's `PersistentNode`, which also writes the data at each reconnect, takes a node of another session for
 /// its own, deletes what is at the path when it is closed, and repeats refused creates without a pause.
-#[derive(Debug)]
 #[must_use = "if unused, the node is deleted at once"]
 pub struct PersistentNode {
     client: Client,
@@ -68,6 +67,8 @@ pub struct PersistentNode {
     closing: CancellationToken,
     _close_on_drop: DropGuard,
 }
+
+debug_by!(PersistentNode, |it| path: it.path(), state: it.state());
 
 impl PersistentNode {
     /// Starts to keep a node at `path`, below the client's namespace, and returns immediately. No connection is needed yet:

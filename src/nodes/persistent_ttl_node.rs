@@ -9,6 +9,7 @@ use super::options::{NodeMode, PersistentNodeOptions, PersistentTtlNodeOptions};
 use super::persistent_node::PersistentNode;
 use super::state::NodeState;
 use crate::client::{Client, validate_path};
+use crate::cut::cut;
 use crate::error::{Error, Result};
 
 /// The longest that servers accept: they have 40 bits for it.
@@ -66,11 +67,12 @@ const LONGEST_TTL: Duration = Duration::from_millis((1 << 40) - 1);
 ///
 /// Sources: Curator's `PersistentTtlNode`, which hides errors, touches the node for the first time after half of its time to
 /// live, and before 5.9 leaves it for ever if the process dies before that.
-#[derive(Debug)]
 #[must_use = "if unused, the node is kept no longer than its time to live"]
 pub struct PersistentTtlNode {
     node: PersistentNode,
 }
+
+debug_by!(PersistentTtlNode, |it| path: it.path(), state: it.state());
 
 impl PersistentTtlNode {
     /// Starts to keep a node at `path`, below the client's namespace, and returns immediately. No connection is needed yet:
@@ -169,7 +171,7 @@ fn in_millis(ttl: Duration) -> Result<Duration> {
 fn child(path: &str, name: &str) -> Result<String> {
     let child = format!("{path}/{name}");
     if name.contains('/') || validate_path(&child).is_err() {
-        let reason = format!("{name:?} is not the name of a node; give a name without '/'");
+        let reason = format!("{:?} is not the name of a node; give a name without '/'", cut(name));
         return Err(Error::InvalidArgument { argument: "child_name", reason });
     }
     Ok(child)

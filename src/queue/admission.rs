@@ -2,8 +2,9 @@
 //! order, and cost the servers nothing.
 //!
 //! Without a limit, callers that give up sooner than the servers answer would fill the queue with abandoned nodes,
-//! each of which has to be created, deleted, and listed by all others. In a crowd, an abandoned place is also kept
-//! for a moment, since callers that give up mostly come back.
+//! each of which has to be created, deleted, and listed by all others. An abandoned place is also kept for a moment if
+//! the client has another contender, since callers that give up mostly come back. Without that, a few clients with a few
+//! callers each could keep the servers so busy that no caller had the lock before it gave up.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -22,8 +23,9 @@ use crate::client::NodeForm;
 /// `BENCHMARKS.md`.
 const MOST: usize = 64;
 
-/// Abandoned places are kept if the client has at least this many contenders.
-const CROWD: usize = 8;
+/// Abandoned places are kept if the client has at least this many contenders, the one that gives up included. The
+/// place of a lone caller goes at once: no one else of its client is likely to come for it.
+const COMPANY: usize = 2;
 
 /// How long a place is kept. If it is the first of the queue, others wait for that time.
 const MOMENT: Duration = Duration::from_millis(2);
@@ -204,7 +206,7 @@ impl Admission {
         }
     }
 
-    /// In a crowd, keeps a place for a moment; otherwise returns it.
+    /// Keeps a place for a moment if the client has other contenders; otherwise returns it.
     pub(super) fn keep(&self, mut seat: Seat) -> Option<Seat> {
         if !seat.may_be_kept {
             return Some(seat);
@@ -212,7 +214,8 @@ impl Admission {
         let client = seat.queue().client().clone();
         let (kept, is_new) = {
             let mut state = self.0.lock();
-            if state.seats < CROWD {
+            // The one that gives up counts twice, since its place is about to change seats.
+            if state.seats - 1 < COMPANY {
                 return Some(seat);
             }
             match state.kept.upgrade() {

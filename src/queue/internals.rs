@@ -1,22 +1,22 @@
 //! One queue: the children of its path, and their order. Together with `place`, it is Curator's `LockInternals`.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use zookeeper_client as zk;
+use zookeeper_client::{self as zk, Acls, Permission};
 
 use super::admission::Admission;
 use super::new_paths::{Forecast, NewPaths};
 use super::pure::contender::Contender;
-use super::pure::name::{Kind, LEASES, LEASES_CHILD, Names};
+use super::pure::name::{Kind, LEASES, LEASES_CHILD, Names, may_be_semaphore};
 use super::pure::order::{Contenders, Queued, in_order_of_creation};
 use super::pure::rule::position_of;
 use super::shared_local_queue::SharedLocalQueue;
-use crate::client::{Client, NodeForm, Session};
+use crate::client::{Client, NodeForm, Session, opened};
 use crate::error::{Error, Result};
 
 /// One queue: the contenders under one path.
@@ -41,6 +41,24 @@ pub(crate) struct LockInternals {
 /// The queues that a client uses, by path. All lock objects of one path share one queue.
 #[derive(Debug, Default)]
 struct Registry(Mutex<HashMap<Arc<str>, Vec<Entry>>>);
+
+/// The paths whose ACL was looked at.
+#[derive(Debug, Default)]
+struct LookedAt(Mutex<HashSet<Arc<str>>>);
+
+impl LookedAt {
+    /// How many are remembered.
+    const MOST: usize = 8192;
+
+    /// Remembers a path. Returns false if it was there.
+    fn is_new(&self, path: &Arc<str>) -> bool {
+        let mut paths = self.0.lock();
+        if paths.len() >= Self::MOST {
+            paths.clear();
+        }
+        paths.insert(path.clone())
+    }
+}
 
 type Entry = (&'static Names, Weak<LockInternals>);
 
@@ -80,7 +98,7 @@ impl LockInternals {
     /// # Errors
     /// [`Error::KindConflict`] if living lock objects of this client have used the path for another recipe.
     pub(crate) fn ensure_recipe(&self) -> Result<()> {
-        if self.is_used.load(Ordering::Relaxed) {
+        if self.is_used() {
             return Ok(());
         }
         let others = self.meeting_here();
@@ -106,6 +124,27 @@ impl LockInternals {
             Some((_, Kind::Foreign(found), name)) => Err(self.kind_conflict(name, found)),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that no semaphore is in use at the path, whose children were listed for another reason. Makes a request only if
+    /// these look like the queues of a semaphore.
+    ///
+    /// # Errors
+    /// [`Error::KindConflict`] if someone has a permit.
+    pub(crate) async fn ensure_no_semaphore(&self, session: &Session, children: &[String]) -> Result<()> {
+        if !may_be_semaphore(children) {
+            return Ok(());
+        }
+        let leases = self.child(LEASES_CHILD);
+        // If it cannot be known, as without the right to list it, it is not known.
+        let listed = session.list(&leases).await.unwrap_or_default();
+        let Some(lease) = listed.iter().find(|name| LEASES.read(name).is_some()) else { return Ok(()) };
+        Err(self.kind_conflict(&format!("{LEASES_CHILD}/{lease}"), LEASES.recipe()))
+    }
+
+    /// Whether the path was used for this recipe since this queue lives.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
     }
 
     /// Records that the path is used for this recipe, as long as this queue lives.
@@ -162,6 +201,38 @@ impl LockInternals {
     /// Records whether the path did exist.
     pub(super) fn learn(&self, forecast: Forecast, was_new: bool) {
         self.new_paths.learn(&self.path, forecast, was_new);
+        if !was_new && forecast != Forecast::Used {
+            self.look_who_may_delete();
+        }
+    }
+
+    /// Warns once if others can take what is held here, because they have created the path with an ACL that is more open
+    /// than that of this client's nodes. In the background, since nothing waits for it.
+    fn look_who_may_delete(&self) {
+        let (client, path) = (self.client.clone(), self.path.clone());
+        if opened(&Acls::anyone_all(), &client.acl_of(&path)) == Permission::NONE {
+            return;
+        }
+        let looked_at: Arc<LookedAt> = client.extension();
+        if !looked_at.is_new(&path) {
+            return;
+        }
+        self.client.spawn(async move {
+            let acl = client.request("read the ACL of", &path, |session| {
+                let path = path.clone();
+                async move { session.acl(&path).await }
+            });
+            // Who may not read it is not told.
+            let Ok(acl) = client.unless_closed(acl).await else { return };
+            let everyone = opened(&acl, &client.acl_of(&path));
+            if everyone != Permission::NONE {
+                tracing::warn!(
+                    path = &*path,
+                    %everyone,
+                    "the path was created with an ACL by which everyone can take away what this client holds there; set that of its own nodes"
+                );
+            }
+        });
     }
 
     /// Records that the path exists, because there is a node below it.
@@ -202,6 +273,11 @@ impl LockInternals {
     /// Returns the form of our nodes.
     pub(crate) fn form(&self, kind: Kind, data: Option<Arc<[u8]>>) -> NodeForm {
         NodeForm { marker: self.names.marker(kind).into(), number: None, data }
+    }
+
+    /// Whether there may be shared contenders besides exclusive ones.
+    pub(crate) fn has_shared(&self) -> bool {
+        self.names.have_shared()
     }
 
     /// Parses the name of a contender; `None` for any other child.

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::future::join;
+use futures_util::future::{OptionFuture, join, join3};
 use zookeeper_client as zk;
 
 use super::admission::OnTheWay;
@@ -11,7 +11,7 @@ use super::caller::Caller;
 use super::fixed_limit::FixedLimit;
 use super::internals::LockInternals;
 use super::pure::connection::Connection;
-use super::pure::name::{Kind, LEASES, MUTEX};
+use super::pure::name::{GATE_CHILD, Kind, LEASES, LEASES_CHILD, MUTEX};
 use super::pure::permits::{self, Count};
 use super::seat::Seat;
 use super::shared_local_queue::Guess;
@@ -73,8 +73,8 @@ impl Leases {
         let path_of_all = client.full_path(path)?;
         Ok(Self {
             path: path_of_all,
-            gate: queue("locks", &MUTEX)?,
-            leases: queue("leases", &LEASES)?,
+            gate: queue(GATE_CHILD, &MUTEX)?,
+            leases: queue(LEASES_CHILD, &LEASES)?,
             limit,
         })
     }
@@ -203,6 +203,7 @@ impl Leases {
     ) -> Result<(Seat, Option<Count>)> {
         let session = self.client().session_under_policy().await?;
         let asked_on = Connection(session.connection());
+        let is_new = !self.leases.is_used();
         // Sent in this order or not at all, so that the leases are counted when we are already in the queue.
         let enter = async {
             let seat = Seat::enter(&self.gate, session.clone(), form, caller.clone(), on_the_way).await?;
@@ -218,9 +219,29 @@ impl Leases {
                 false => None,
             }
         };
-        let (seat, seen) = join(enter, look).await;
+        // Sent along with it, so it takes no time.
+        let look_above = OptionFuture::from(is_new.then(|| self.ensure_no_other_recipe(&session)));
+        let (seat, seen, above) = join3(enter, look, look_above).await;
         let count = |(leases, limit, _)| Count { leases, limit, asked_on, synced: false };
-        Ok((seat?, seen.map(count)))
+        let seat = seat?;
+        above.transpose()?;
+        Ok((seat, seen.map(count)))
+    }
+
+    /// Checks that the path, whose children the two queues are, is not used by another recipe.
+    ///
+    /// # Errors
+    /// [`Error::KindConflict`] if a contender of another recipe is at the path.
+    pub(super) async fn ensure_no_other_recipe(&self, session: &Session) -> Result<()> {
+        // If it cannot be known, as without the right to list the path, it is not known.
+        let children = session.list(&self.path).await.unwrap_or_default();
+        let contender = children.iter().find_map(|name| match LEASES.read_any(name) {
+            Some((Kind::Foreign(found), _)) => Some((name, found)),
+            _ => None,
+        });
+        let Some((name, found)) = contender else { return Ok(()) };
+        let (path, node) = (self.path.to_string(), Some(format!("{}/{name}", self.path)));
+        Err(Error::KindConflict { path, node, expected: LEASES.recipe(), found })
     }
 
     /// Counts the leases and reads the limit. With `watch`, also returns watches on changes of both.

@@ -222,7 +222,7 @@ impl MultiWaiter {
             node
         };
         let nodes: Vec<EphemeralNode> = queues.iter().map(node).collect();
-        let along = |queue: &Arc<LockInternals>| Prefetching::of(queue.path(), &queue.local_queue(session));
+        let along = |queue: &Arc<LockInternals>| Prefetching::of(queue, &queue.local_queue(session));
         let along: Vec<Prefetching> = queues.iter().map(along).collect();
         let watches = join_all(along.iter().map(Prefetching::watch_parent));
         let lists = join_all(along.iter().map(Prefetching::list));

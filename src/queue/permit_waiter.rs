@@ -56,8 +56,14 @@ impl PermitWaiter {
         let form = leases.gate().form(Kind::Exclusive, None);
         let Entered { leases: in_doubt, seat, count } =
             match Seat::pass(leases.gate(), &form, &caller).await? {
-                Pass::TakeOver(mut seat) => {
-                    seat.arrive().await?;
+                // It may be waiting at the gate. To await that is the caller's business, who can be told of a deadlock.
+                Pass::TakeOver(seat) => {
+                    // Whoever entered may have given up before this was known.
+                    if !leases.leases().is_used()
+                        && let Some(session) = seat.place().and_then(Place::session)
+                    {
+                        leases.ensure_no_other_recipe(session).await?;
+                    }
                     Entered { leases: Vec::new(), seat, count: None }
                 }
                 Pass::Enter(on_the_way) => {
@@ -266,8 +272,14 @@ impl PermitWaiter {
             // One has been deleted meanwhile, so none is kept.
             return self.is_in_doubt(source).await;
         }
+        let session = self.session()?;
+        if !session.is_worth_granting() {
+            self.ready().await;
+            let confirmed = session.become_worth_granting().await;
+            confirmed.map_err(|source| self.leases.leases().error("create leases in", source))?;
+        }
         let nodes = std::mem::take(&mut self.in_doubt);
-        if self.session()?.is_over() {
+        if session.is_over() {
             return Err(self.leases.leases().error("create leases in", zk::Error::SessionExpired));
         }
         let slot = self.seat.place().and_then(Place::slot);

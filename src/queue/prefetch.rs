@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::OptionFuture;
 use zookeeper_client as zk;
 
+use super::internals::LockInternals;
 use super::pure::local_queue::{Moment, Prefetch, Vacancy};
 use super::shared_local_queue::SharedLocalQueue;
 use crate::client::Watcher;
@@ -23,15 +24,21 @@ pub(crate) struct Prefetching {
 }
 
 impl Prefetching {
-    /// Prepares the requests on the queue at that path, which the local queue asks for. Nothing is sent.
-    pub(crate) fn of(path: &Arc<str>, local: &Arc<SharedLocalQueue>) -> Self {
-        local.with(|known, now| Self {
-            path: path.clone(),
+    /// Prepares the requests on that queue, which the local queue asks for. Nothing is sent.
+    pub(crate) fn of(queue: &LockInternals, local: &Arc<SharedLocalQueue>) -> Self {
+        // A shared contender need not wait for the one that asked.
+        let is_being_listed = !queue.has_shared() && local.is_being_listed();
+        let along = local.with(|known, now| Self {
+            path: queue.path().clone(),
             local: local.clone(),
-            prefetch: known.prefetch(now),
+            prefetch: known.prefetch(now, is_being_listed),
             at: known.moment(now),
             vacancy: known.vacancy(now),
-        })
+        });
+        if along.prefetch.list {
+            local.lists_begin();
+        }
+        along
     }
 
     /// Returns the knowledge that the queue is empty, if it is known to be.
@@ -65,5 +72,13 @@ impl Prefetching {
         };
         // Whatever prevented the list, a missing permission or a lost connection, shows in the next one.
         (listed.and_then(Result::ok), at)
+    }
+}
+
+impl Drop for Prefetching {
+    fn drop(&mut self) {
+        if self.prefetch.list {
+            self.local.lists_end();
+        }
     }
 }

@@ -192,6 +192,14 @@ impl Seat {
         self.go_on(Step::Look).await
     }
 
+    /// Looks where it stands, unless it has: behind another one of its client it need not.
+    ///
+    /// # Cancel safety
+    /// Same as [`wait`](Self::wait).
+    pub(crate) async fn locate(&mut self) -> Result<()> {
+        if self.is_granted() || self.position() > 0 { Ok(()) } else { self.look().await }
+    }
+
     /// Continues the operation in progress, or starts this step.
     async fn go_on(&mut self, step: Step) -> Result<()> {
         self.state = match std::mem::replace(&mut self.state, State::Gone) {
@@ -325,8 +333,8 @@ impl Seat {
         }
     }
 
-    /// Hands the place over to a caller that waits for one, or in a crowd keeps it for one that comes soon. Returns
-    /// whether it did.
+    /// Hands the place over to a caller that waits for one, or keeps it for one that may come soon. Returns whether
+    /// it did.
     fn is_given_away(&mut self) -> bool {
         match &self.state {
             _ if self.is_reserved => return false,

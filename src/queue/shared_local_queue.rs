@@ -1,6 +1,7 @@
 //! The local queue in use: shared by the contenders of one queue in one session.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -18,6 +19,8 @@ pub(crate) struct SharedLocalQueue {
     state: Mutex<State>,
     /// Notified of each contender that is added.
     arrived: Notify,
+    /// How many lists are on their way that are sent behind creates.
+    lists: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +61,7 @@ pub(crate) struct Guess {
 
 impl SharedLocalQueue {
     pub(crate) fn new(session: Arc<Session>) -> Self {
-        Self { session, state: Mutex::default(), arrived: Notify::new() }
+        Self { session, state: Mutex::default(), arrived: Notify::new(), lists: AtomicUsize::new(0) }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -86,6 +89,19 @@ impl SharedLocalQueue {
             local.parent_changed();
         }
         act(local, stock, self.connection())
+    }
+
+    /// Whether the reply to a list is awaited that was sent behind a create.
+    pub(crate) fn is_being_listed(&self) -> bool {
+        self.lists.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn lists_begin(&self) {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lists_end(&self) {
+        self.lists.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether to take permits along with the create at the gate. See [`Stock::guess`].

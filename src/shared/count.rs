@@ -31,10 +31,12 @@ use crate::error::{Error, Result};
 /// ```
 ///
 /// Sources: Curator's `SharedCount` and `SharedValue`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedCount {
     value: SharedValue,
 }
+
+debug_by!(SharedCount, |it| path: it.path());
 
 impl SharedCount {
     /// Creates a handle on the number at `path`, below the client's namespace. Makes no request.

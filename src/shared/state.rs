@@ -1,12 +1,15 @@
 //! What watchers see of a shared value.
 
+use std::fmt;
+
 use super::version::Versioned;
+use crate::cut::line;
 use crate::error::Error;
 
 /// What is known of a shared value at the moment. From [`SharedValue::watch`](super::SharedValue::watch) and
 /// [`SharedCount::watch`](super::SharedCount::watch).
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum SharedState<T> {
     /// The value, as the server of this client knows it. A later change is on its way; one that is made while this client
     /// is not permitted to read the node is noticed within two session timeouts.
@@ -55,5 +58,17 @@ impl<T> SharedState<T> {
             Self::Missing => None,
         };
         Self::Stale { last, error }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for SharedState<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        line(f, |f| match self {
+            Self::Known(value) => f.debug_tuple("Known").field(value).finish(),
+            Self::Stale { last, error } => {
+                f.debug_struct("Stale").field("error", error).field("last", last).finish()
+            }
+            Self::Missing => f.write_str("Missing"),
+        })
     }
 }

@@ -46,12 +46,14 @@ const UPDATE: &str = "update the value at";
 /// does this. All clients that share a value must compress, or none. A value has at most 1 MiB before compression, too.
 ///
 /// Sources: Curator's `SharedValue`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedValue {
     node: ValueNode,
     seed: Arc<[u8]>,
     timeout: Duration,
 }
+
+debug_by!(SharedValue, |it| path: it.path());
 
 impl SharedValue {
     /// Creates a handle on the value at `path`, below the client's namespace. Makes no request.

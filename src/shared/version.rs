@@ -15,11 +15,13 @@ pub struct Version {
 }
 
 /// A value, with the version that it had when it was read or written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Versioned<T> {
     value: T,
     version: Version,
 }
+
+debug_by!(<T: std::fmt::Debug> Versioned<T>, |it| version: it.version, value: it.value);
 
 /// The outcome of a compare-and-set: the new value with its version, or the current one if nothing was written.
 pub type CompareAndSet<T> = Result<Versioned<T>, Versioned<T>>;

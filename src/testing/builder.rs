@@ -12,20 +12,24 @@ use super::settings::Settings;
 const PORT_ATTEMPTS: usize = 10;
 
 /// Configures and starts a [`TestingServer`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[must_use = "a builder starts nothing before `start`"]
 pub struct TestingServerBuilder {
     settings: Settings,
 }
 
+debug_by!(TestingServerBuilder, |it| settings: it.settings);
+
 /// Configures and starts a [`TestingCluster`]. All of its servers have the same settings.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder starts nothing before `start`"]
 pub struct TestingClusterBuilder {
     size: usize,
     settings: Settings,
     is_isolatable: bool,
 }
+
+debug_by!(TestingClusterBuilder, |it| size: it.size, is_isolatable: it.is_isolatable, settings: it.settings);
 
 macro_rules! setters {
     () => {

@@ -40,13 +40,14 @@ const LARGEST: usize = 255;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "if unused, the servers are stopped at once"]
 pub struct TestingCluster {
     servers: Vec<TestingServer>,
     /// The proxies between the servers, if the servers can be isolated.
     links: Option<Links>,
 }
+
+debug_by!(TestingCluster, |it| connect_string: it.connect_string());
 
 pub(super) async fn start(
     settings: &Settings,

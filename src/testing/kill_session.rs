@@ -80,8 +80,9 @@ async fn end(servers: &[String], session: i64) -> io::Result<bool> {
         Err(error) if error.kind() != io::ErrorKind::TimedOut => return Ok(true),
         Err(error) => return Err(error),
     };
-    // Protocol version and timeout come first; zero means that the session is over.
-    let known = response.get(8..16).is_some_and(|session| session != [0; 8]);
+    // Protocol version and timeout come first; zero means that the session is over. A server that forgets sessions
+    // gives another one.
+    let known = response.get(8..16).is_some_and(|known| known == session.to_be_bytes());
     // The server closes the connection when the session has ended, but not ours if the client has resumed it
     // meanwhile.
     let _ = tokio::time::timeout(HANG_UP, server.read_to_end(&mut Vec::new())).await;

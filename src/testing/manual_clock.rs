@@ -26,8 +26,10 @@ use tokio::sync::watch;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ManualClock(watch::Sender<SystemTime>);
+
+debug_by!(ManualClock, |it| now: it.now());
 
 impl ManualClock {
     /// Creates a clock that shows this time.

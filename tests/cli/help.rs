@@ -38,3 +38,16 @@ async fn each_command_is_described() {
             && help(&["run", "--help"]).await.contains("127  the command was not found")
     );
 }
+
+/// What the servers are can be said by the environment, and is an option in any case.
+#[tokio::test]
+async fn options_do_not_look_required() {
+    for command in ["run", "elect", "show", "watch", "ask", "kick", "completions"] {
+        let ended = Running::start(zklock("nowhere", &[command, "--connect", "nowhere"])).ended().await;
+        let usage = ended.errors.lines().find(|line| line.starts_with("Usage: "));
+        let of_help = help(&[command, "--help"]).await;
+        let of_help = of_help.lines().find(|line| line.starts_with("Usage: ")).map(str::to_owned);
+        assert_eq!(usage, of_help.as_deref(), "{ended:?}");
+        assert!(usage.unwrap().starts_with(&format!("Usage: zklock {command} [OPTIONS] <")), "{ended:?}");
+    }
+}

@@ -10,7 +10,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 use tokio::process::Child;
-use zk_recipes::testing::TestingServer;
+use zk_recipes::Client;
+use zk_recipes::testing::{MemoryServer, TestingServer};
 
 use crate::support::{
     acquire_in_task, bystander, connect, connect_many, empty_server, eventually, mutex, queue_of, within,
@@ -74,21 +75,60 @@ async fn each_change_is_a_line_of_json() {
     assert_eq!(top.code, Some(130), "{top:?}");
 }
 
-/// It must not go on for nobody.
+/// It must not go on for nobody, also where nothing changes: behind a pipe, or a socket as of ssh.
 #[tokio::test]
 async fn it_ends_with_its_reader() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let guard = mutex(&client).acquire().await.unwrap();
-    let mut command =
-        zklock(&server.connect_string(), &[&["watch", "--json", "/locks/a"][..], &OFTEN].concat());
-    let mut process = command.spawn().unwrap();
-    let mut output = tokio::io::BufReader::new(process.stdout.take().unwrap());
+    let server = MemoryServer::start().unwrap();
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    let _guard = mutex(&client).acquire().await.unwrap();
+    let command =
+        |every| zklock(&server.connect_string(), &["watch", "--json", "/locks/a", "--every", every]);
+    for every in ["100ms", "1h"] {
+        let mut process = command(every).spawn().unwrap();
+        let mut output = tokio::io::BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        within(tokio::io::AsyncBufReadExt::read_line(&mut output, &mut line)).await.unwrap();
+        drop(output);
+        assert_eq!(within(process.wait()).await.unwrap().code(), Some(0), "{every}");
+    }
+    let (ours, its) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut process = command("1h").stdout(OwnedFd::from(its)).spawn().unwrap();
     let mut line = String::new();
-    within(tokio::io::AsyncBufReadExt::read_line(&mut output, &mut line)).await.unwrap();
-    drop(output);
-    guard.release().await.unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(ours), &mut line).unwrap();
+    assert!(line.contains("holder"), "{line}");
     assert_eq!(within(process.wait()).await.unwrap().code(), Some(0));
+}
+
+/// Long before the session is over, and whether servers end or only keep silent.
+#[tokio::test]
+async fn what_is_not_known_any_more_is_said() {
+    for is_silent in [false, true] {
+        let mut server = MemoryServer::start().unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let _guard = mutex(&client).acquire().await.unwrap();
+        let patient = ["--session-timeout=5m", "--connect-timeout=5m", "--every=100ms"];
+        let mut terminal =
+            Shown::start_at(&server.connect_string(), &[&["watch", "/locks/a"], &patient[..]].concat());
+        let top = [&["top", "--json"], &patient[..]].concat();
+        let mut lines = Running::start(zklock(&server.connect_string(), &top));
+        terminal.shows("mutex").await;
+        assert!(lines.line().await.contains("/locks/a"));
+        if is_silent {
+            server.pause().unwrap()
+        } else {
+            server.stop().await.unwrap()
+        }
+        terminal.shows("old: ").await;
+        lines.complains("old").await;
+        if is_silent {
+            server.resume().unwrap()
+        } else {
+            server.restart().await.unwrap()
+        }
+        lines.complains("answer again").await;
+        terminal.keyboard.write_all(b"q").unwrap();
+        assert_eq!(terminal.ended().await, Some(0));
+    }
 }
 
 /// A terminal with the command in it.
@@ -103,13 +143,17 @@ struct Shown {
 
 impl Shown {
     fn start(server: &TestingServer, arguments: &[&str]) -> Self {
+        Self::start_at(&server.connect_string(), arguments)
+    }
+
+    fn start_at(connect: &str, arguments: &[&str]) -> Self {
         let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let slave = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         let slave = File::options().read(true).write(true).open(slave).unwrap();
         tcsetwinsize(&slave, Winsize { ws_row: 20, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        let mut command = zklock(&server.connect_string(), arguments);
+        let mut command = zklock(connect, arguments);
         command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap());
         let process = command.env("TERM", "xterm").spawn().unwrap();
         let screen = Arc::<Mutex<String>>::default();

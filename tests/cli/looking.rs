@@ -2,12 +2,13 @@
 
 use futures_util::future::{join_all, select};
 use serde_json::json;
+use zk_recipes::testing::MemoryServer;
 use zk_recipes::{
     InterProcessMutex, LeaderLatch, LeaderOptions, ReadWriteLock, Semaphore, zookeeper_client as zk,
 };
 
 use crate::support::{bystander, connect, empty_server, mutex, queue_of, within};
-use crate::zklock::{Running, UNTIL_TERM, done, json};
+use crate::zklock::{Running, UNTIL_TERM, done, done_at, json};
 
 #[tokio::test]
 async fn a_queue_is_shown_in_order() {
@@ -215,4 +216,34 @@ async fn nodes_that_vanish_do_no_harm() {
         }
     };
     select(Box::pin(look), Box::pin(churn)).await;
+}
+
+/// Of a stranger who may create nodes.
+#[tokio::test]
+async fn text_of_others_is_cut_and_moves_no_cursor() {
+    let server = MemoryServer::start().unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let open = zk::Acls::anyone_all();
+    let (lasting, ephemeral) =
+        (zk::CreateMode::Persistent.with_acls(open), zk::CreateMode::Ephemeral.with_acls(open));
+    zookeeper.create("/a", b"", &lasting).await.unwrap();
+    for number in 0..3 {
+        let node = format!("/a/x-lock-{number:010}");
+        zookeeper.create(&node, &[b'y'; 70_000], &ephemeral).await.unwrap();
+    }
+    for (arguments, shown) in [(&["show", "/a"][..], 3), (&["ls"], 1)] {
+        let ended = done_at(&server.connect_string(), arguments).await;
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.errors);
+        assert_eq!(ended.output.matches("yyy…").count(), shown, "{ended:?}");
+        assert!(ended.output.len() < 3000, "{} bytes", ended.output.len());
+    }
+    zookeeper.create("/b", b"", &lasting).await.unwrap();
+    zookeeper.create("/b/\u{202e}x-lock-0000000000", b"", &ephemeral).await.unwrap();
+    let run = ["run", "--shared", "--timeout=0", "/b", "--", "true"];
+    let refused = done_at(&server.connect_string(), &run).await;
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    assert!(
+        refused.errors.contains("\\u{202e}x-lock") && !refused.errors.contains('\u{202e}'),
+        "{refused:?}"
+    );
 }

@@ -1,5 +1,8 @@
 //! `zklock run`: what the command gets and what becomes of its status.
 
+use zk_recipes::Client;
+use zk_recipes::testing::MemoryServer;
+
 use crate::support::{bystander, children, connect, empty_server, ephemerals_below, mutex, queue_of, within};
 use crate::zklock::{Running, UNTIL_TERM, done, zklock};
 
@@ -151,4 +154,60 @@ async fn wrong_arguments_are_told_from_the_status_of_a_command() {
     let help = done(&server, &["--help"]).await;
     assert_eq!(help.code, Some(0));
     assert!(help.output.contains("Exit codes:") && help.output.contains("Examples:"), "{help:?}");
+}
+
+/// `zklock run` of a script in which `zklock` is this one, at the same servers.
+fn nested(server: &MemoryServer, arguments: &[&str], script: &str) -> Running {
+    let mut command = zklock(&server.connect_string(), &[arguments, &["--", "sh", "-c", script]].concat());
+    command.env("ZK_CONNECT", server.connect_string()).env("ZKLOCK", env!("CARGO_BIN_EXE_zklock"));
+    Running::start(command)
+}
+
+#[tokio::test]
+async fn a_lock_that_an_outer_run_holds_is_refused() {
+    let server = MemoryServer::start().unwrap();
+    for (arguments, inner, code) in [
+        (&["run", "/a"][..], "run /a", 125),
+        (&["run", "/a"], "run /b -- $ZKLOCK run /a", 125),
+        (&["--namespace", "apps", "run", "/a"], "run /apps/a", 125),
+        (&["run", "--permits=1", "/p"], "run --permits=1 /p", 125),
+        (&["elect", "/e"], "elect /e", 125),
+        // The limit ends it.
+        (&["run", "/a"], "run --timeout=0 /a", 124),
+        // There is room.
+        (&["run", "--permits=2", "/p"], "run --permits=2 /p", 7),
+        (&["run", "--shared", "/r"], "run --shared /r", 7),
+        (&["run", "/a"], "run /b", 7),
+    ] {
+        let script = format!("$ZKLOCK {inner} -- sh -c 'exit 7'");
+        let ended = nested(&server, arguments, &script).ended().await;
+        assert_eq!(ended.code, Some(code), "{inner}: {ended:?}");
+        assert_eq!(ended.errors.contains("outer"), code != 7, "{inner}: {ended:?}");
+    }
+}
+
+/// It is still told of the holds that it was started under.
+#[tokio::test]
+async fn what_outlives_an_outer_run_may_take_its_lock() {
+    let server = MemoryServer::start().unwrap();
+    let outer = nested(&server, &["run", "/a"], "echo \"$ZKLOCK_HELD\"").ended().await;
+    assert!(outer.output.starts_with("/a/"), "{outer:?}");
+    let mut later = zklock(&server.connect_string(), &["run", "/a", "--", "true"]);
+    let ended = Running::start({
+        later.env("ZKLOCK_HELD", outer.output.trim());
+        later
+    });
+    let ended = ended.ended().await;
+    assert_eq!((ended.code, &*ended.errors), (Some(0), ""), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_nested_wait_says_what_is_held_meanwhile() {
+    let server = MemoryServer::start().unwrap();
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    let waiting = nested(&server, &["run", "/outer"], "exec $ZKLOCK run /locks/a -- true");
+    waiting.complains("while an outer zklock holds /outer").await;
+    guard.release().await.unwrap();
+    assert_eq!(waiting.ended().await.code, Some(0));
 }

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use zk_recipes::Client;
+use zk_recipes::testing::MemoryServer;
 
 use crate::support::empty_server;
 use crate::zklock::{Running, UNTIL_TERM, done, zklock};
@@ -52,6 +53,28 @@ async fn passwords_are_in_no_command_line_and_not_passed_on() {
     let ended = Running::start(wrong).ended().await;
     assert_eq!(ended.code, Some(122), "{ended:?}");
     assert!(!ended.errors.contains("a-secret-word"), "{ended:?}");
+}
+
+/// Passwords alone reserve nothing.
+#[tokio::test]
+async fn nodes_that_stay_open_in_spite_of_a_password_are_told() {
+    let server = MemoryServer::start().unwrap();
+    let started = |arguments: &[&str]| {
+        let mut command = zklock(&server.connect_string(), arguments);
+        command.env("ZKLOCK_AUTH", SECRET);
+        Running::start(command).ended()
+    };
+    for command in ["run", "elect"] {
+        for (option, is_open) in [(None, true), (Some("--creator-only"), false)] {
+            let arguments: Vec<_> = [command].into_iter().chain(option).collect();
+            let path = format!("/{command}{}", option.unwrap_or_default());
+            let ended = started(&[&arguments[..], &[&*path, "--", "true"]].concat()).await;
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+            assert_eq!(ended.errors.contains("--creator-only"), is_open, "{ended:?}");
+        }
+    }
+    let looked = started(&["ls"]).await;
+    assert_eq!((looked.code, &*looked.errors), (Some(0), ""), "it creates nothing");
 }
 
 /// Nothing is sent in the clear that was to be encrypted.

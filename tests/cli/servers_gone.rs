@@ -2,7 +2,10 @@
 
 use std::net::TcpListener;
 
-use crate::support::{bystander, connect, empty_server, mutex, queue_of};
+use zk_recipes::testing::MemoryServer;
+use zk_recipes::{Client, LeaderLatch, LeaderOptions, zookeeper_client as zk};
+
+use crate::support::{bystander, connect, empty_server, mutex, queue_of, within};
 use crate::zklock::{Running, UNTIL_TERM, done, zklock};
 
 /// So that it does not take long to give up.
@@ -72,4 +75,34 @@ async fn a_command_that_ends_while_the_servers_are_gone_keeps_its_status() {
     assert!(ended.errors.contains("/locks/a"), "{ended:?}");
     server.restart().await.unwrap();
     assert_eq!(done(&server, &["run", "--timeout", "1m", "/locks/b", "--", "true"]).await.code, Some(0));
+}
+
+/// A wait is told from one that knows nothing any more.
+#[tokio::test]
+async fn a_wait_says_that_there_is_no_connection() {
+    let mut server = MemoryServer::start().unwrap();
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    let latch = LeaderLatch::start(&client, "/leaders/a", LeaderOptions::new()).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    let [lock, leader] = [&["run", "/locks/a"], &["elect", "/leaders/a"]].map(|arguments| {
+        Running::start(zklock(&server.connect_string(), &[arguments, &["--", "echo", "ran"][..]].concat()))
+    });
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    queue_of(&zookeeper, "/locks/a", 2).await;
+    queue_of(&zookeeper, "/leaders/a", 2).await;
+    server.stop().await.unwrap();
+    for waiting in [&lock, &leader] {
+        waiting.complains("not connected to any server").await;
+    }
+    server.restart().await.unwrap();
+    for waiting in [&lock, &leader] {
+        waiting.complains("connected again").await;
+    }
+    drop((guard, leadership, latch));
+    client.close().await;
+    for waiting in [lock, leader] {
+        let ended = waiting.ended().await;
+        assert_eq!((ended.code, &*ended.output), (Some(0), "ran\n"), "{ended:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! A process of the command.
 
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use zk_recipes::testing::TestingServer;
 
-use crate::support::within;
+use crate::support::{eventually, within};
 
 /// A script that says `started`, and ends with its own status when it is asked to.
 pub(crate) const UNTIL_TERM: &str =
@@ -20,7 +21,9 @@ pub(crate) const UNTIL_TERM: &str =
 pub(crate) fn zklock(connect: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal", env!("CARGO_BIN_EXE_zklock"), "--connect", connect]).args(arguments);
-    command.env_remove("ZK_CONNECT").env_remove("ZKLOCK_AUTH");
+    for variable in ["ZK_CONNECT", "ZKLOCK_AUTH", "ZKLOCK_HELD"] {
+        command.env_remove(variable);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }
@@ -29,7 +32,8 @@ pub(crate) fn zklock(connect: &str, arguments: &[&str]) -> Command {
 pub(crate) struct Running {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    errors: JoinHandle<String>,
+    errors: JoinHandle<()>,
+    said: Arc<Mutex<String>>,
 }
 
 /// What has become of it.
@@ -46,15 +50,16 @@ impl Running {
         let mut process = command.spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut errors = BufReader::new(process.stderr.take().unwrap()).lines();
-        let errors = tokio::spawn(async move {
-            let mut text = String::new();
-            while let Ok(Some(line)) = errors.next_line().await {
-                text += &line;
-                text.push('\n');
+        let said = Arc::<Mutex<String>>::default();
+        let errors = tokio::spawn({
+            let said = Arc::clone(&said);
+            async move {
+                while let Ok(Some(line)) = errors.next_line().await {
+                    *said.lock().unwrap() += &format!("{line}\n");
+                }
             }
-            text
         });
-        Self { process, lines, errors }
+        Self { process, lines, errors, said }
     }
 
     /// `zklock run` of a shell script with these options, which include the path.
@@ -73,6 +78,11 @@ impl Running {
         assert_eq!(self.line().await, expected);
     }
 
+    /// Waits until it has said this on its standard error.
+    pub(crate) async fn complains(&self, text: &str) {
+        eventually(text, || async { self.said.lock().unwrap().contains(text).then_some(()) }).await;
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.process.id().unwrap()
     }
@@ -88,7 +98,9 @@ impl Running {
             output += &line;
             output.push('\n');
         }
-        Ended { code: status.code(), output, errors: within(self.errors).await.unwrap() }
+        within(self.errors).await.unwrap();
+        let errors = std::mem::take(&mut *self.said.lock().unwrap());
+        Ended { code: status.code(), output, errors }
     }
 }
 
@@ -102,7 +114,12 @@ impl Ended {
 
 /// Runs it to the end.
 pub(crate) async fn done(server: &TestingServer, arguments: &[&str]) -> Ended {
-    Running::start(zklock(&server.connect_string(), arguments)).ended().await
+    done_at(&server.connect_string(), arguments).await
+}
+
+/// The same with any servers.
+pub(crate) async fn done_at(connect: &str, arguments: &[&str]) -> Ended {
+    Running::start(zklock(connect, arguments)).ended().await
 }
 
 /// Its JSON.

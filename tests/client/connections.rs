@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, TestingServer, Traffic};
 use zk_recipes::{
     Client, ConnectionState, InterProcessMutex, LeaderLatch, LeaderOptions, LockGuard, LockState, LossReason,
     Owner, Semaphore,
@@ -577,6 +577,18 @@ fn panics_of_the_clients_thread() -> Arc<AtomicUsize> {
         hook(panic);
     }));
     panics
+}
+
+/// The connection is lost with the request that ends the session, and there is no other.
+#[tokio::test]
+async fn a_client_that_is_closed_as_the_servers_go_is_not_waited_for() {
+    let server = MemoryServer::start().unwrap();
+    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let patient = Client::builder().session_timeout(BOUND * 5).connection_timeout(BOUND * 5);
+    let client = patient.connect(&proxy.connect_string()).await.unwrap();
+    proxy.refuse_connections(true).unwrap();
+    let _lost = proxy.intercept(Request::Other(-11), Fate::LoseRequest);
+    within(client.close()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,11 @@ mod support;
 
 mod client;
 mod connections;
+mod debug;
 mod ensembles;
+mod forgotten;
+mod replaced;
 mod requests;
 mod retry;
 mod rights;
+mod told;

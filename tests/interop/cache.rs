@@ -11,7 +11,7 @@ pub(crate) async fn what_curator_writes_is_followed(generation: Generation) {
     let java = stage.curator("java").await;
     let client = stage.client("rust").await;
     let counts = Cache::new(&client, "/count", CacheOptions::node()).unwrap();
-    let locks = Cache::new(&client, "/locks", CacheOptions::tree()).unwrap();
+    let whole = Cache::new(&client, "/", CacheOptions::tree()).unwrap();
     assert!(within(counts.wait_current()).await.unwrap().is_empty());
 
     let mut count = java.open("count", "count /count seed=2").await;
@@ -26,12 +26,12 @@ pub(crate) async fn what_curator_writes_is_followed(generation: Generation) {
     }
     let mut mutex = java.open("mutex", "mutex /locks/a").await;
     mutex.call("acquire").await;
-    let held = within(locks.wait_until(|snapshot| snapshot.children("/locks/a").count() == 1)).await.unwrap();
+    let held = within(whole.wait_until(|snapshot| snapshot.children("/locks/a").count() == 1)).await.unwrap();
     let holder = held.children("/locks/a").next().unwrap();
     assert_eq!(holder.data(), Some(&b"java"[..]));
     assert!(holder.ephemeral_owner().is_some());
     mutex.call("release").await;
-    within(locks.wait_until(|snapshot| snapshot.children("/locks/a").count() == 0)).await.unwrap();
+    within(whole.wait_until(|snapshot| snapshot.children("/locks/a").count() == 0)).await.unwrap();
 }
 
 /// Only the later Curator compresses all that it writes.

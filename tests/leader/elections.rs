@@ -1,13 +1,13 @@
 //! Elections: latches, selectors, leaderships and observers.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::support::{BOUND, bystander, connect, empty_server, eventually, within};
+use crate::support::{BOUND, builder, bystander, connect, empty_server, eventually, within};
 use tokio::sync::{mpsc, oneshot, watch};
-use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::testing::{FaultProxy, MemoryServer, TestingServer};
 use zk_recipes::{
     Client, CloseMode, CreateMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
     LeaderState, Leadership, LossReason, Observation, Participant, operate,
@@ -426,6 +426,92 @@ type Outcome = Result<(), std::io::Error>;
 type End = oneshot::Sender<fn() -> Outcome>;
 type Work = Box<dyn FnMut(Leadership) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send>;
 
+/// Tells when it is dropped.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_selector_that_has_left_does_not_keep_its_work() {
+    let server = MemoryServer::start().unwrap();
+    let client = builder().connect(&server.connect_string()).await.unwrap();
+    for start_selector in [true, false] {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let (dropped, own) = (Dropped(drops.clone()), Arc::new(OnceLock::<LeaderSelector>::new()));
+        let (captured, (tell, mut told)) = (own.clone(), mpsc::unbounded_channel());
+        let work = move |leadership: Leadership| {
+            let _ = (&dropped, &captured);
+            tell.send(()).unwrap();
+            async move {
+                leadership.resign_requested().await;
+                Ok::<(), std::io::Error>(())
+            }
+        };
+        let selector = if start_selector {
+            LeaderSelector::start(&client, PATH, LeaderOptions::new(), work)
+        } else {
+            LeaderSelector::start_once(&client, PATH, LeaderOptions::new(), work)
+        };
+        let selector = selector.unwrap();
+        own.set(selector.clone()).unwrap();
+        within(told.recv()).await.unwrap();
+        assert_eq!(drops.load(SeqCst), 0);
+        within(selector.close()).await.unwrap();
+        assert_eq!(drops.load(SeqCst), 1);
+    }
+}
+
+/// Also if that is because its client is closed, and for work that blocks.
+#[tokio::test]
+async fn a_selector_of_a_closed_client_does_not_keep_its_work() {
+    let server = MemoryServer::start().unwrap();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let client = builder().connect(&server.connect_string()).await.unwrap();
+    let dropped = Dropped(drops.clone());
+    let selector = LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |leadership| {
+        let _ = &dropped;
+        async move {
+            leadership.resign_requested().await;
+            Ok::<(), std::io::Error>(())
+        }
+    });
+    let selector = selector.unwrap();
+    client.close().await;
+    eventually("the work is dropped", || async { (drops.load(SeqCst) == 1).then_some(()) }).await;
+    drop(selector);
+
+    let servers = server.connect_string();
+    let blocking = tokio::task::spawn_blocking(move || {
+        let dropped = Dropped(drops.clone());
+        let client = zk_recipes::blocking::Client::connect(&servers).unwrap();
+        let start = zk_recipes::blocking::LeaderSelector::start;
+        let (tell, told) = std::sync::mpsc::channel();
+        let selector = start(
+            &client,
+            PATH,
+            LeaderOptions::new(),
+            move |leadership: zk_recipes::blocking::Leadership| {
+                let _ = &dropped;
+                tell.send(()).unwrap();
+                while !leadership.is_resigning() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok::<(), std::io::Error>(())
+            },
+        );
+        let selector = selector.unwrap();
+        told.recv_timeout(BOUND).unwrap();
+        assert_eq!(drops.load(SeqCst), 1);
+        selector.close().unwrap();
+        drops.load(SeqCst)
+    });
+    assert_eq!(within(blocking).await.unwrap(), 2);
+}
+
 // Curator's selector swallows what its listener throws.
 #[tokio::test]
 async fn work_that_fails_is_seen_and_done_again() {
@@ -454,7 +540,7 @@ async fn work_that_fails_is_seen_and_done_again() {
     state(&mut watching, |state| matches!(state, LeaderState::Resigning(_))).await;
     tell.send(fails).unwrap();
     let error = within(closing).await.unwrap().unwrap_err();
-    assert!(error.to_string().ends_with("failed: no paper"), "{error}");
+    assert!(zk_recipes::report(&error).to_string().ends_with("failed: no paper"), "{error}");
     assert_eq!(selector.leader().await.unwrap(), None);
 }
 

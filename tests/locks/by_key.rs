@@ -174,11 +174,12 @@ async fn two_kinds_of_lock_of_one_key_are_refused() {
         {
             let key = format!("{one} {other}");
             let guard = first(&locks, &key).acquire().await.unwrap();
-            // By another owner: what an owner could never get is refused as such.
             let second = second(&locks, &key);
+            let error = within(second.acquire()).await.unwrap_err();
+            assert!(matches!(error, Error::KindConflict { .. }), "{key}, the same owner: {error}");
             let error =
                 within(tokio::spawn(async move { second.acquire().await })).await.unwrap().unwrap_err();
-            assert!(matches!(error, Error::KindConflict { .. }), "{key}: {error}");
+            assert!(matches!(error, Error::KindConflict { .. }), "{key}, another owner: {error}");
             guard.release().await.unwrap();
         }
     }

@@ -465,6 +465,32 @@ fn kinds(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
     ]
 }
 
+/// Whose place at the gate of a semaphore waits for one that is ahead there.
+#[tokio::test]
+async fn whoever_takes_over_a_place_at_the_gate_hears_of_a_deadlock() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let permits = Semaphore::new(&client, "/locks/permits", 1).unwrap().with_options(detecting()).unwrap();
+    let owner = Owner::new();
+    let held = permits.owned_by(&owner).acquire().await.unwrap();
+    let ahead = acquire(&permits, &Owner::new());
+    eventually("it waits", async || (watches_on_children(&server).await > 0).then_some(())).await;
+    let early = permits.owned_by(&Owner::new());
+    let mut early = Box::pin(early.acquire());
+    let before = server.watch_count().await.unwrap();
+    eventually("it waits behind that one", || {
+        assert!(poll_once(&mut early).is_pending());
+        async { (server.watch_count().await.unwrap() > before).then_some(()) }
+    })
+    .await;
+    // Its place is kept for a moment.
+    drop(early);
+    let refused = within(permits.owned_by(&owner).acquire()).await;
+    assert!(matches!(refused, Err(Error::WouldDeadlock { .. })), "{refused:?}");
+    held.release().await.unwrap();
+    within(ahead).await.unwrap().unwrap().release().await.unwrap();
+}
+
 /// Owners that acquire all kinds of locks in any order, some of them impatient. If one deadlock were not found, they would
 /// come to a standstill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -540,8 +566,10 @@ async fn chaos_without_false_alarms_and_without_a_standstill() {
         kills.fetch_add(1, SeqCst);
     }
     tokio::time::sleep_until(until.into()).await;
-    for worker in workers {
-        within(worker).await.unwrap();
+    let all = futures_util::future::try_join_all(workers);
+    match tokio::time::timeout(BOUND, all).await {
+        Ok(ended) => drop(ended.unwrap()),
+        Err(_) => panic!("a standstill: {:#?}", notes.0.lock().unwrap()),
     }
     let (acquired, refused) = (acquired.load(SeqCst), refused.load(SeqCst));
     println!("{acquired} acquired, {refused} deadlocks, {} sessions killed", kills.load(SeqCst) / 2);

@@ -8,7 +8,7 @@ use crate::support::kinds::{KINDS, Kind, in_task};
 use crate::support::*;
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::{FaultProxy, Traffic};
+use zk_recipes::testing::{FaultProxy, MemoryServer, Traffic};
 use zk_recipes::{Client, Error, Owner, ReadWriteLock, RetryPolicy};
 
 const MS: Duration = Duration::from_millis(1);
@@ -161,6 +161,48 @@ async fn a_try_after_all_others_have_given_up_succeeds() {
         drop((waiting, held));
         lock.try_acquire().await.unwrap().expect("nobody else wants it").release().await.unwrap();
     }
+}
+
+/// While another client holds the lock, one of two callers stays, and the other gives up and comes again at once.
+#[tokio::test]
+async fn the_place_of_one_of_two_callers_passes_on() {
+    const TIMES: i32 = 40;
+    let server = MemoryServer::start().unwrap();
+    let connect = async || Client::connect(&server.connect_string()).await.unwrap();
+    let (holder, client, bystander) = (connect().await, connect().await, connect().await);
+    let bystander = bystander.zookeeper().await.unwrap();
+    let held = mutex(&holder).acquire().await.unwrap();
+    let lock = mutex(&client);
+    let stays = acquire_in_task(&lock);
+    queue_of(&bystander, "/locks/a", 2).await;
+    let come = || {
+        let lock = lock.owned_by(&Owner::new());
+        Box::pin(async move { lock.acquire().await })
+    };
+    let mut comes = come();
+    tokio::select! {
+        biased;
+        _ = &mut comes => panic!("it is held"),
+        _ = queue_of(&bystander, "/locks/a", 3) => {}
+    }
+    let changes = async || bystander.check_stat("/locks/a").await.unwrap().unwrap().cversion;
+    let before = changes().await;
+    for _ in 0..TIMES {
+        drop(comes);
+        comes = come();
+        assert!(futures_util::poll!(&mut comes).is_pending());
+        // What it has sent, if anything, is done.
+        client.zookeeper().await.unwrap().check_stat("/").await.unwrap();
+    }
+    let made = changes().await - before;
+    // On a busy machine, the moment for which a place is kept may pass in between at times.
+    assert!(made < TIMES / 2, "{made} creates and deletes for {TIMES} who came and went");
+    drop(comes);
+    queue_of(&bystander, "/locks/a", 2).await;
+    stays.abort();
+    queue_of(&bystander, "/locks/a", 1).await;
+    held.release().await.unwrap();
+    lock.try_acquire().await.unwrap().expect("nobody else wants it").release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::{join, join_all};
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockOptions, LockState,
     LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Semaphore,
@@ -171,6 +171,24 @@ async fn a_hold_of_no_time_is_refused() {
     let multi = MultiLock::of([Kind::Mutex.unlimited(&client)]).unwrap();
     let error = multi.with_options(LockOptions::new()).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { argument: "options", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn every_release_of_a_lost_hold_says_so() {
+    let server = MemoryServer::start().unwrap();
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    let options = LockOptions::new().max_hold(Duration::from_millis(50));
+    let mutex = mutex(&client).with_options(options).unwrap();
+    let (outer, inner, sound) = {
+        let outer = mutex.acquire().await.unwrap();
+        (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap(), outer)
+    };
+    outer.extend(BOUND).unwrap();
+    sound.release().await.unwrap();
+    outer.extend(Duration::from_millis(1)).unwrap();
+    assert_eq!(outer.lost().await, LossReason::Deadline);
+    assert_lost(&inner.release().await.unwrap_err(), LossReason::Deadline);
+    assert_lost(&outer.release().await.unwrap_err(), LossReason::Deadline);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod by_key;
 mod cancel;
 mod cohort;
 mod cohort_in_trouble;
+mod cost;
 mod deadlocks;
 mod every_lock;
 mod giving_up;

@@ -11,10 +11,10 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, TestingServer, Traffic, kill_session};
 use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, Result, RetryPolicy, Semaphore,
-    SemaphoreMutex,
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, ReadWriteLock,
+    Result, RetryPolicy, Semaphore, SemaphoreMutex,
 };
 use zookeeper_client as zk;
 
@@ -964,7 +964,8 @@ async fn two_round_trips_for_any_number_of_permits() {
         client.zookeeper().await.unwrap().sync("/").await.unwrap();
         proxy.take_requests();
     };
-    let new = [Request::Create, Request::GetChildren, Request::GetChildren];
+    // The last list is that of the path, by the first acquire only: whether another kind of lock is there.
+    let new = [Request::Create, Request::GetChildren, Request::GetChildren, Request::GetChildren];
     let again =
         [Request::Exists, Request::Create, Request::GetChildren, Request::GetChildren, Request::GetData];
     for (semaphore, wanted, first) in [(&fixed, 3, &new[..]), (&shared, 2, &again)] {
@@ -1271,6 +1272,51 @@ async fn a_mutex_among_the_leases_is_an_error() {
     assert!(matches!(within(mutex.acquire()).await, Err(Error::KindConflict { found: "semaphore", .. })));
     drop(within(semaphore.acquire()).await.unwrap());
     permit.release().await.unwrap();
+}
+
+/// A semaphore and another kind of lock, of two clients, whichever comes first.
+#[tokio::test]
+async fn beside_another_kind_of_lock_of_another_client_it_is_an_error() {
+    let server = MemoryServer::start().unwrap();
+    let connect = async || Client::connect(&server.connect_string()).await.unwrap();
+    let (one, two) = (connect().await, connect().await);
+    type Make = fn(&Client, &str) -> Arc<dyn InterProcessLock>;
+    let kinds: [(&str, Make); 3] = [
+        ("mutex", |client, path| Arc::new(InterProcessMutex::new(client, path).unwrap())),
+        ("read/write lock", |client, path| {
+            Arc::new(ReadWriteLock::new(client, path).unwrap().write().clone())
+        }),
+        ("read/write lock", |client, path| {
+            Arc::new(ReadWriteLock::new(client, path).unwrap().read().clone())
+        }),
+    ];
+    for (index, (kind, other)) in kinds.into_iter().enumerate() {
+        for semaphore_first in [true, false] {
+            // So that the path is new, and so that it is not.
+            for is_used in [false, true] {
+                let path = format!("/mixed/{index}-{semaphore_first}-{is_used}");
+                let semaphore = Semaphore::new(&one, &path, 2).unwrap();
+                let other = other(&two, &path);
+                let (first, second): (Arc<dyn InterProcessLock>, Arc<dyn InterProcessLock>) =
+                    if semaphore_first { (Arc::new(semaphore), other) } else { (other, Arc::new(semaphore)) };
+                if is_used {
+                    within(first.acquire()).await.unwrap().release().await.unwrap();
+                }
+                let held = within(first.acquire()).await.unwrap();
+                let error = within(second.acquire()).await.unwrap_err();
+                let Error::KindConflict { path: at, node, expected, found } = &error else {
+                    panic!("{path}: {error}")
+                };
+                assert_eq!((at, node.as_deref()), (&path, Some(held.node_path())), "{path}");
+                let names = if semaphore_first { (kind, "semaphore") } else { ("semaphore", kind) };
+                assert_eq!((*expected, *found), names, "{path}");
+                assert!(matches!(second.try_acquire().await, Err(Error::KindConflict { .. })), "{path}");
+                held.release().await.unwrap();
+                // Nothing of it is in the way.
+                within(first.acquire()).await.unwrap().release().await.unwrap();
+            }
+        }
+    }
 }
 
 /// All permits are free; the servers are silent while they are taken.

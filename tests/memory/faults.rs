@@ -232,3 +232,18 @@ fn words_are_answered_on_the_port_and_to_the_test() {
     assert_eq!(block_on(server.packets_received()).unwrap(), packets + 1);
     assert_eq!(block_on(server.four_letter_word("nope")).unwrap_err().kind(), ErrorKind::UnexpectedEof);
 }
+
+#[test]
+fn it_forgets_sessions_if_told_to() {
+    let server = quick().forget_sessions(true).start().unwrap();
+    let (mut old, welcome) = connect(&server, 60_000);
+    assert_eq!(create(&mut old, CREATE, "/ephemeral", EPHEMERAL, None), 0);
+    let again = || Wire::connect(&server.connect_string(), 60_000, welcome.session, &welcome.password, 0);
+    let (mut new, other) = again().expect("a session");
+    assert_ne!(other.session, welcome.session);
+    assert_eq!(watch(&mut new, "/ephemeral"), 0);
+
+    // The old one is there until somebody ends it.
+    block_on(server.kill_session(welcome.session)).unwrap();
+    wait_for_deletion(&mut new, "/ephemeral");
+}

@@ -2,9 +2,10 @@
 
 use zk_recipes::atomic::DistributedAtomicLong;
 use zk_recipes::cache::{Cache, CacheOptions};
+use zk_recipes::job::{JobOptions, JobState, ScheduledJob};
 use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
 use zk_recipes::shared::SharedValue;
-use zk_recipes::testing::FaultProxy;
+use zk_recipes::testing::{FaultProxy, ManualClock, MemoryServer};
 
 use crate::metered::{measured, measured_at, value};
 use crate::support::*;
@@ -78,4 +79,21 @@ async fn kept_nodes_by_their_state() {
         (kept("present") == 0.0 && kept("closed") == 0.0).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn jobs_that_a_wrong_clock_stops() {
+    let server = MemoryServer::start().unwrap();
+    let client = measured_at(&server.connect_string()).await;
+    let path = "/metrics/job";
+    let refused = || value("zk_recipes_wrong_clocks_total", &[("path", path)]);
+    let hour = std::time::Duration::from_secs(3600);
+    let clock = ManualClock::new(std::time::SystemTime::UNIX_EPOCH);
+    let options = JobOptions::new().clock_tolerance(hour).clock(&clock);
+    let job = ScheduledJob::every(&client, path, hour, options, |_| async { Ok::<(), std::io::Error>(()) });
+    let job = job.unwrap();
+    assert_eq!(refused(), 0.0);
+    let mut state = job.watch_state();
+    within(state.wait_for(|state| matches!(state, JobState::WrongClock(_)))).await.unwrap();
+    assert!(refused() >= 1.0);
 }

@@ -14,10 +14,14 @@ use tracing::{Event, Instrument, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
+use zk_recipes::cache::{Cache, CacheOptions, CacheState};
+use zk_recipes::testing::MemoryServer;
 use zk_recipes::{
-    CloseMode, Error, InterProcessLock, InterProcessMutex, LeaderLatch, LeaderOptions, LeaderSelector,
-    LockOptions, MultiLock, ReadWriteLock, Semaphore, blocking,
+    Client, CloseMode, ConnectionState, Error, InterProcessLock, InterProcessMutex, LeaderLatch,
+    LeaderOptions, LeaderSelector, LockOptions, MultiLock, ReadWriteLock, Semaphore, blocking,
 };
+
+use zookeeper_client as zk;
 
 use crate::support::alone::is_alone;
 use crate::support::*;
@@ -117,6 +121,44 @@ fn recorder() -> &'static Recorder {
         recorder
     });
     &RECORDER
+}
+
+/// Whoever may delete children of a path can take the locks there, whatever the ACL of their nodes.
+#[tokio::test]
+async fn a_path_that_a_stranger_made_is_warned_of_once() {
+    const MESSAGE: &str = "everyone can take away";
+    let recorder = recorder();
+    let server = MemoryServer::start().unwrap();
+    let stranger = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let owner = || Client::builder().auth("digest", "owner:secret").creator_only();
+    let alice = owner().connect(&server.connect_string()).await.unwrap();
+    let acls = [
+        ("/open", zk::Acls::anyone_all().to_vec()),
+        ("/readable", [zk::Acls::anyone_read().to_vec(), zk::Acls::creator_all().to_vec()].concat()),
+        ("/also-open", zk::Acls::anyone_all().to_vec()),
+    ];
+    let zookeeper = alice.zookeeper().await.unwrap();
+    for (path, acl) in &acls {
+        let create = zk::CreateMode::Persistent.with_acls(zk::Acls::new(acl));
+        zookeeper.create(path, b"", &create).await.unwrap();
+    }
+    let hold =
+        async |client: &Client, path| InterProcessMutex::new(client, path).unwrap().acquire().await.unwrap();
+    // The last one shows that the others were looked at, in this order.
+    for path in ["/open", "/open", "/own", "/own", "/readable", "/also-open"] {
+        drop(hold(&alice, path).await);
+    }
+    let guard = hold(&alice, "/open").await;
+    let warned = |path: &'static str| async move { recorder.events(Level::WARN, MESSAGE, path).pop() };
+    let warning = eventually("a warning", || warned("/also-open")).await;
+    assert_eq!(warning.fields["everyone"], "CREATE|DELETE|ADMIN", "{warning:?}");
+    for (path, count) in [("/open", 1), ("/own", 0), ("/readable", 0)] {
+        let warnings = recorder.events(Level::WARN, MESSAGE, path);
+        assert_eq!(warnings.iter().filter(|warning| warning.fields["path"] == path).count(), count, "{path}");
+    }
+    // It is true.
+    stranger.delete(guard.node_path(), None).await.unwrap();
+    within(guard.lost()).await;
 }
 
 #[tokio::test]
@@ -342,6 +384,33 @@ async fn a_wait_is_warned_of_though_no_server_says_who_holds() {
     eventually("a warning", warned).await;
     waiting.abort();
     server.resume().unwrap();
+}
+
+/// Also if the client has a second session, for a cache.
+#[tokio::test]
+async fn a_lost_session_is_warned_of_once_with_servers_and_causes() {
+    let recorder = recorder();
+    let mut server = MemoryServer::builder().tick_time(Duration::from_millis(100)).start().unwrap();
+    let servers = server.connect_string();
+    let builder =
+        Client::builder().session_timeout(Duration::from_secs(2)).connection_timeout(Duration::from_secs(1));
+    let client = within(builder.connect(&servers)).await.unwrap();
+    let session = format!("{:#x}", within(client.zookeeper()).await.unwrap().session_id().0);
+    let cache = Cache::new(&client, "/traces/cached", CacheOptions::tree()).unwrap();
+    let mut loaded = cache.watch_state();
+    within(loaded.wait_for(|state| matches!(state, CacheState::Current))).await.unwrap();
+    server.stop().await.unwrap();
+    let mut state = client.watch_connection();
+    within(state.wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
+    let warnings = recorder.events(Level::WARN, "", &servers);
+    let [warning] = &*warnings else { panic!("{warnings:?}") };
+    assert_eq!(warning.fields["now"], "Lost");
+    assert_eq!(warning.fields["session"], session);
+    assert_eq!(warning.fields["causes"], format!("{servers} (connection refused)"));
+    // The cache's lines are at the level DEBUG.
+    let told = recorder.events(Level::INFO, "connection state changed", &servers);
+    let told: Vec<_> = told.iter().map(|event| &*event.fields["now"]).collect();
+    assert_eq!(told, ["Connected", "Suspended"]);
 }
 
 #[tokio::test]

@@ -220,7 +220,7 @@ async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
     let new = FaultProxy::start(&cluster.servers()[(leader + 2) % 3]).await.unwrap();
     new.refuse_connections(true).unwrap();
     let client = Client::builder()
-        .session_timeout(Duration::from_secs(4))
+        .session_timeout(Duration::from_secs(10))
         .connect(&[old.connect_string(), new.connect_string()].join(","))
         .await
         .unwrap();

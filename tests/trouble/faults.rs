@@ -170,7 +170,7 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
 /// session up meanwhile finds its own old node in the queue.
 #[tokio::test]
 async fn the_node_of_an_old_session_is_never_granted() {
-    let mut server = empty_server().await;
+    let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let short = Client::builder().session_timeout(Duration::from_secs(2));
     let client = short.connect(&proxy.connect_string()).await.unwrap();
@@ -178,17 +178,23 @@ async fn the_node_of_an_old_session_is_never_granted() {
     let owner = Owner::new();
     let old = lock.owned_by(&owner).acquire().await.unwrap();
     let waiting = lock.enqueue().await.unwrap();
-    server.kill().await.unwrap();
+    let session = client.zookeeper().await.unwrap().session().clone();
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    // The servers keep the old session, which the client gives up, for as long as this connection lasts.
+    let connector =
+        zk::Client::connector().with_session(session).with_session_timeout(Duration::from_secs(30));
+    let keeping = connector.connect(&server.connect_string()).await.unwrap();
     state_is(&client, ConnectionState::Lost).await;
-    // The client would end its old session, if it could.
-    let ending = proxy.intercept(Request::Other(-11), Fate::LoseRequest);
-    server.restart().await.unwrap();
+    // The client would end it, if it could.
+    let _ending: Vec<_> = (0..9).map(|_| proxy.intercept(Request::Other(-11), Fate::LoseRequest)).collect();
+    proxy.refuse_connections(false).unwrap();
     // The waiter enters again, behind its own old node and that of the old hold.
     let zookeeper = bystander(&server).await;
     let waiter = tokio::spawn(waiting.acquired());
-    within(ending.happened()).await;
     queue_of(&zookeeper, LOCK, 3).await;
     assert!(!waiter.is_finished());
+    drop(keeping);
     let guard = within(waiter).await.unwrap().unwrap();
     let left = children(&zookeeper, LOCK).await;
     assert_eq!(left, [guard.node_path().rsplit_once('/').unwrap().1], "the old nodes are gone at the grant");
@@ -716,7 +722,7 @@ async fn close_wakes_everybody() {
     assert_eq!(shared.enqueue().await.unwrap_err(), Error::Closed);
     assert_eq!(shared.participants().await.unwrap_err(), Error::Closed);
     assert_eq!(client.zookeeper().await.unwrap_err(), Error::Closed);
-    assert_eq!(*client.watch_connection().borrow(), ConnectionState::Closed);
+    state_is(&client, ConnectionState::Closed).await; // another thread tells it
     drop(held);
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }

@@ -9,7 +9,8 @@ use crate::support::alone::is_alone;
 use crate::support::room::Room;
 use crate::support::*;
 use futures_util::future::{join_all, join4};
-use zk_recipes::testing::{FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::nodes::{Group, Members};
+use zk_recipes::testing::{FaultProxy, MemoryServer, Request, TestingServer, Traffic};
 use zk_recipes::{Client, Error, InterProcessMutex, LockGuard, MultiLock, Owner, Semaphore};
 use zookeeper_client as zk;
 
@@ -370,4 +371,44 @@ async fn given_up(acquire: impl AsyncFn() -> zk_recipes::Result<LockGuard>) -> E
             return error;
         }
     }
+}
+
+/// Some hundred bytes each, of which gzip makes a thousand times as much.
+#[tokio::test]
+async fn compressed_data_take_no_more_than_a_share_of_memory() {
+    const PLAIN: usize = 1 << 20;
+    const FIT: usize = 64;
+    let server = MemoryServer::start().unwrap();
+    let compressing = || Client::builder().enable_compression();
+    let client = compressing().connect(&server.connect_string()).await.unwrap();
+    let other = compressing().connect(&server.connect_string()).await.unwrap();
+    let group = Group::new(&client, "/group").unwrap();
+    let first = Group::new(&other, "/group").unwrap().join("m-0000000000", vec![b'x'; PLAIN]).await.unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let (bomb, _) = zookeeper.get_data("/group/m-0000000000").await.unwrap();
+    assert!(bomb.len() < 2000, "{} bytes", bomb.len());
+    let open = zk::Acls::anyone_all();
+    zookeeper.create("/locks", b"", &zk::CreateMode::Persistent.with_acls(open)).await.unwrap();
+    for number in 1..=2 * FIT {
+        for node in [format!("/group/m-{number:010}"), format!("/locks/x-lock-{number:010}")] {
+            zookeeper.create(&node, &bomb, &zk::CreateMode::Ephemeral.with_acls(open)).await.unwrap();
+        }
+    }
+
+    let participants = InterProcessMutex::new(&client, "/locks").unwrap().participants().await.unwrap();
+    let lengths: Vec<_> = participants.iter().map(|one| one.identity().unwrap().len()).collect();
+    assert_eq!(lengths, [[PLAIN; FIT], [bomb.len(); FIT]].concat());
+
+    let fitting = |members: &Members| {
+        let payloads = members.iter().filter_map(|(_, member)| member.payload());
+        payloads.inspect(|payload| assert_eq!(payload.len(), PLAIN)).count()
+    };
+    let members = group.members().await.unwrap();
+    assert_eq!((members.len(), fitting(&members)), (2 * FIT + 1, FIT));
+    let mut watched = group.watch_members();
+    let shown = |members: &Members, count| members.len() == count && fitting(members) == FIT;
+    within(watched.wait_for(|members| shown(members, 2 * FIT + 1))).await.unwrap();
+    // The room of those that leave is that of others.
+    first.leave().await.unwrap();
+    within(watched.wait_for(|members| shown(members, 2 * FIT))).await.unwrap();
 }

@@ -5,5 +5,7 @@ mod support;
 
 mod curator_defects;
 mod faults;
+mod grants;
 mod hostile;
 mod outages;
+mod unanswered;

@@ -19,7 +19,7 @@ Examples:
   zklock show /locks/backup                         who holds it, and who waits
   zklock ls /locks                                  all locks below a path
   zklock ls --all /app                              groups, services, counters and others as well
-  zklock watch /locks/backup                        the same, live
+  zklock watch /locks/backup                        what `show` prints, live
   zklock top /locks                                 the longest waits and holds, live
   zklock deadlocks /locks                           sessions that wait for one another
   zklock doctor /locks                              whether the servers are fit for locks
@@ -68,7 +68,8 @@ pub(crate) struct Connection {
     pub(crate) connect_timeout: Duration,
 }
 
-// Each is described where its arguments are: a description here would replace it.
+// Each is described where its arguments are: a description here would replace it. Those with arguments that are required
+// have their usage written out: that of an error would show `--connect` as required, too, once it is given.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Run),
@@ -87,7 +88,7 @@ pub(crate) enum Command {
 /// Runs a command under a lock
 ///
 /// Exits with the status of the command. The command finds its fencing token in ZKLOCK_TOKEN and the path of the
-/// lock in ZKLOCK_PATH. It is run without a shell. All signals that can be caught are forwarded to it; while zklock waits for the lock, SIGHUP, SIGINT,
+/// lock in ZKLOCK_PATH. A lock that an outer zklock holds, by ZKLOCK_HELD, is refused. It is run without a shell. All signals that can be caught are forwarded to it; while zklock waits for the lock, SIGHUP, SIGINT,
 /// SIGQUIT and SIGTERM end the wait, and others are ignored.
 ///
 /// Without a controlling terminal, the command has a process group of its own, and signals are sent to the whole
@@ -97,7 +98,7 @@ pub(crate) enum Command {
 /// If the lock is lost, the command gets SIGTERM, and SIGKILL after --grace. The next holder may be at work by then:
 /// have what the lock protects refuse old tokens.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = TABLE, override_usage = "zklock run [OPTIONS] <PATH> -- <COMMAND>...")]
 pub(crate) struct Run {
     /// How long to wait for the lock, such as 5s or 500ms; 0 tries once. Without it, waits without end
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -133,7 +134,7 @@ pub(crate) struct Supervised {
 /// again. When the command ends by itself, zklock resigns and ends with its exit status. Signals and the environment of
 /// the command are those of `zklock run`.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(after_help = TABLE, override_usage = "zklock elect [OPTIONS] <PATH> -- <COMMAND>...")]
 pub(crate) struct Elect {
     #[command(flatten)]
     pub(crate) supervised: Supervised,
@@ -144,6 +145,7 @@ pub(crate) struct Elect {
 /// They are in the order of the queue.
 /// A path that does not exist is an error. Servers remove the path of a lock that has been unused for a while.
 #[derive(Debug, Args)]
+#[command(override_usage = "zklock show [OPTIONS] <PATH>")]
 pub(crate) struct Show {
     /// Prints JSON
     #[arg(long)]
@@ -175,6 +177,7 @@ pub(crate) struct Ls {
 ///
 /// Press q, Esc or Ctrl-C to end.
 #[derive(Debug, Args)]
+#[command(override_usage = "zklock watch [OPTIONS] <PATH>")]
 pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) live: Live,
@@ -213,7 +216,8 @@ pub(crate) struct Live {
 /// Reads the locks and semaphores below the paths twice, and prints each cycle that it finds both times, with its
 /// holders and waiters. A session counts as one task, since nodes do not tell which task created them; in a
 /// program with independent tasks, a cycle may be no deadlock. Leader latches are left out, as candidates wait in
-/// several elections at once; leader selectors cannot be told from mutexes. Exits with 119 if there is a cycle.
+/// several elections at once; leader selectors cannot be told from mutexes. Runs below one another have a session each,
+/// so their deadlocks are not seen. Exits with 119 if there is a cycle.
 #[derive(Debug, Args)]
 pub(crate) struct Deadlocks {
     /// Prints JSON
@@ -247,6 +251,7 @@ pub(crate) struct Doctor {
 ///
 /// For example: zklock completions bash > ~/.local/share/bash-completion/completions/zklock
 #[derive(Debug, Args)]
+#[command(override_usage = "zklock completions [OPTIONS] <SHELL>")]
 pub(crate) struct Completions {
     /// Which one
     pub(crate) shell: Shell,
@@ -264,6 +269,7 @@ pub(crate) enum Shell {
 ///
 /// They decide: leaders resign, others must have been written for it.
 #[derive(Debug, Args)]
+#[command(override_usage = "zklock ask [OPTIONS] <PATH>")]
 pub(crate) struct Ask {
     /// The path of a lock, semaphore or election
     pub(crate) path: String,
@@ -273,6 +279,7 @@ pub(crate) struct Ask {
 ///
 /// Deletes the node. A holder that still works may not notice at once, while the next one begins. Without a terminal, --yes is needed.
 #[derive(Debug, Args)]
+#[command(override_usage = "zklock kick [OPTIONS] <PATH>")]
 pub(crate) struct Kick {
     /// Only this one, a holder or a waiter: the name of its node, as `zklock show` prints it
     #[arg(long, value_name = "NODE")]

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::connect::AUTH;
 use crate::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, say};
+use crate::nested::HELD;
 use crate::signals::{Received, Signals, code_of};
 
 /// How often to look whether a process group is empty.
@@ -24,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Held<'a> {
     pub(crate) path: &'a str,
     pub(crate) token: i64,
+    /// The nodes by which it and those around it are held.
+    pub(crate) nodes: String,
 }
 
 /// A running command.
@@ -50,6 +53,7 @@ impl Running {
         let has_own_group = !has_terminal();
         let mut command = Command::new(program);
         command.args(arguments).env("ZKLOCK_PATH", held.path).env("ZKLOCK_TOKEN", held.token.to_string());
+        command.env(HELD, &held.nodes);
         // It is this program's.
         command.env_remove(AUTH);
         if has_own_group {

@@ -2,18 +2,24 @@
 
 #[cfg(feature = "tls")]
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
-use zk_recipes::{Client, ClientBuilder, zookeeper_client as zk};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use zk_recipes::{Client, ClientBuilder, ConnectionState, zookeeper_client as zk};
 
 use crate::args::Connection;
-use crate::exit::{Failure, OTHER, UNREACHABLE};
+use crate::exit::{Failure, OTHER, UNREACHABLE, say};
 
 /// The variable with `user:password`.
 pub(crate) const AUTH: &str = "ZKLOCK_AUTH";
 
 /// How often a read is tried whose connection breaks.
 const TRIES: u32 = 4;
+
+/// An outage that is over by then is not worth a word.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// A node that was read.
 #[derive(Debug)]
@@ -24,14 +30,36 @@ pub(crate) struct Node {
 }
 
 impl Connection {
-    /// Connects, within the time of one attempt.
+    /// Connects, within the time of one attempt. Says when there is no connection any more.
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        let client = self.connect_quietly().await?;
+        tokio::spawn(say_outages(client.watch_connection()));
+        Ok(client)
+    }
+
+    /// The same for what shows by itself how old it is.
+    pub(crate) async fn connect_quietly(&self) -> Result<Client, Failure> {
         Ok(self.builder()?.connect(self.servers()?).await?)
     }
 
-    /// Connects in the background: for calls that have a time limit of their own.
+    /// Connects in the background: for calls that have a time limit of their own. Says when there is no connection.
     pub(crate) fn connect_lazily(&self) -> Result<Client, Failure> {
-        Ok(self.builder()?.connect_lazily(self.servers()?)?)
+        let client = self.builder()?.connect_lazily(self.servers()?)?;
+        tokio::spawn(say_outages(client.watch_connection()));
+        Ok(client)
+    }
+
+    /// Says it if others may use the nodes that are about to be created, although this client authenticates.
+    ///
+    /// # Errors
+    /// The credentials cannot be read.
+    pub(crate) fn say_if_open(&self) -> Result<(), Failure> {
+        if !self.creator_only && self.credentials()?.is_some() {
+            say(
+                "the nodes are open to everyone, who may take the lock away: the password reserves them only with --creator-only",
+            );
+        }
+        Ok(())
     }
 
     /// How long a wait goes on while no server can be reached: its session, and then the attempts of the default policy.
@@ -93,9 +121,7 @@ impl Connection {
 
     #[cfg(not(feature = "tls"))]
     fn encrypted(&self, _: ClientBuilder) -> Result<ClientBuilder, Failure> {
-        Err(Failure::usage(
-            "this zklock cannot encrypt: install it with `cargo install zk-recipes --features cli,tls`",
-        ))
+        Err(Failure::usage("this zklock cannot encrypt: build it with `--features cli,tls`"))
     }
 
     /// From a file or the environment only: everyone can read the command lines of others.
@@ -120,6 +146,32 @@ impl Connection {
             )));
         }
         Ok(Some(credentials.to_owned()))
+    }
+}
+
+/// Says when there is no connection, and when there is one again: who waits knows nothing meanwhile.
+async fn say_outages(mut connection: watch::Receiver<ConnectionState>) {
+    use ConnectionState::Closed;
+
+    while connection.wait_for(|state| !state.is_connected()).await.is_ok() {
+        let mut again = pin!(async {
+            let state = connection.wait_for(|state| state.is_connected() || *state == Closed).await;
+            state.is_ok_and(|state| *state != Closed)
+        });
+        let is_connected = match timeout(SHORT, &mut again).await {
+            Ok(is_connected) => is_connected,
+            Err(_) => {
+                say("not connected to any server, so nothing new is known; tries to connect again");
+                let is_connected = again.await;
+                if is_connected {
+                    say("connected again");
+                }
+                is_connected
+            }
+        };
+        if !is_connected {
+            return;
+        }
     }
 }
 

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use zk_recipes::{Client, LeaderLatch, LeaderOptions, Leadership, LossReason};
+use zk_recipes::{Client, LeaderLatch, LeaderObserver, LeaderOptions, Leadership, LossReason};
 
 use crate::args::{Connection, Elect};
 use crate::child::{self, Ended, Held, Running};
 use crate::exit::{Failure, LOST, say};
+use crate::nested::Outer;
 use crate::signals::Signals;
 
 /// What the leadership waits for beyond the grace of the command, which then gets killed.
@@ -18,6 +19,7 @@ pub(crate) async fn elect(connection: &Connection, args: &Elect) -> Result<ExitC
     // First of all, so that no signal can end this process while it has a node.
     let mut signals = Signals::listen()?;
     let what = format!("the leadership {}", args.supervised.path);
+    connection.say_if_open()?;
     let client = signals.unless_told_to_end(&what, connection.connect()).await??;
     let done = lead(&client, args, &mut signals).await;
     client.close().await;
@@ -28,11 +30,24 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
     let path = &args.supervised.path;
     // The node stays until the command has ended; it is killed before this grace is over.
     let options = LeaderOptions::new().grace(args.supervised.grace.saturating_add(MARGIN));
+    let outer = Outer::read();
+    if !outer.is_none() {
+        let observer = LeaderObserver::new(client, path)?;
+        let what = format!("the leadership {path}");
+        let participants = signals.unless_told_to_end(&what, observer.participants()).await??;
+        outer.ensure_free(path, &participants, 1)?;
+    }
     let latch = LeaderLatch::start(client, path, options)?;
     loop {
         let what = format!("the leadership {path}");
-        let leadership = signals.unless_told_to_end(&what, latch.await_leadership()).await??;
-        let ended = term(args, &leadership, signals).await?;
+        let leading = async {
+            tokio::select! {
+                leadership = latch.await_leadership() => leadership,
+                never = outer.warn(path) => match never {},
+            }
+        };
+        let leadership = signals.unless_told_to_end(&what, leading).await??;
+        let ended = term(args, &leadership, &outer, signals).await?;
         if ended.stopped.is_some() {
             say(&format!("the command was stopped ({}); stands for election again", ended.status));
             continue;
@@ -52,10 +67,16 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
 }
 
 /// Runs the command for as long as the leadership lasts.
-async fn term(args: &Elect, leadership: &Leadership, signals: &mut Signals) -> Result<Ended<()>, Failure> {
+async fn term(
+    args: &Elect,
+    leadership: &Leadership,
+    outer: &Outer,
+    signals: &mut Signals,
+) -> Result<Ended<()>, Failure> {
     let path = &args.supervised.path;
-    let running =
-        Running::start(&args.supervised.command, &Held { path, token: leadership.fencing_token() })?;
+    let nodes = outer.and(leadership.node_path());
+    let held = Held { path, token: leadership.fencing_token(), nodes };
+    let running = Running::start(&args.supervised.command, &held)?;
     let (running_until, ends) = oneshot::channel::<()>();
     // While this runs, a resignation waits. It is not the command itself, which must not be dropped but stopped.
     let work = leadership.run(ends);

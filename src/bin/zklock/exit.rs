@@ -5,7 +5,10 @@ use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use zk_recipes::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use zk_recipes::{Error, report};
+
+use crate::queue::printable;
 
 /// `doctor` found a problem.
 pub(crate) const UNHEALTHY: u8 = 118;
@@ -89,14 +92,15 @@ impl From<Error> for Failure {
             Error::NoSuchPath { .. } => ABSENT,
             _ => OTHER,
         };
-        Self::new(code, error.to_string())
+        Self::new(code, report(&error).to_string())
     }
 }
 
-/// Writes a line to the standard error, which the command under the lock shares: so it says from whom it is.
+/// Writes a line to the standard error, which the command under the lock shares: so it says from whom it is. The message
+/// may have text of servers and other clients in it.
 pub(crate) fn say(message: &str) {
     // Not `eprintln`, which panics where the other end is gone.
-    let _ = writeln!(std::io::stderr(), "zklock: {message}");
+    let _ = writeln!(std::io::stderr(), "zklock: {}", printable(message));
 }
 
 /// Writes to the standard output.
@@ -115,4 +119,14 @@ pub(crate) fn print_while_read(text: &str) -> Result<ControlFlow<()>, Failure> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
         Err(error) => Err(Failure::other(format!("cannot write to the standard output: {error}"))),
     }
+}
+
+/// Whether the reader of the standard output is gone, which a pipe or a socket shows without a write.
+pub(crate) fn is_unread() -> bool {
+    let output = std::io::stdout();
+    // Errors and hang-ups are always reported.
+    let mut output = [PollFd::new(&output, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut output, Some(&at_once)).is_ok()
+        && output[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }

@@ -17,6 +17,7 @@ mod json;
 mod kick;
 mod live;
 mod ls;
+mod nested;
 mod queue;
 mod recipe;
 mod run;

@@ -7,6 +7,7 @@ use zk_recipes::{Client, InterProcessMutex, LeaderObserver, Participant, ReadWri
 use crate::connect::{catch_up, children};
 use crate::exit::{ABSENT, Failure};
 use crate::recipe::{self, Recipe, Role};
+use crate::table::cut;
 
 /// Who takes part at a path.
 #[derive(Debug)]
@@ -69,12 +70,15 @@ pub(crate) async fn recipe_of(
     Ok(leases.iter().any(is_lease).then_some(Recipe::Semaphore))
 }
 
+/// The most characters of an identity that are shown. Those of this library have fewer, with names as they mostly are.
+const LONGEST_IDENTITY: usize = 300;
+
 /// How a participant is called. Who asks for a lock overwrites the name of the holder.
 pub(crate) fn identity(participant: &Participant) -> String {
     match &*participant.id() {
         "__REVOKE__" => "(asked to give it back)".into(),
         "" => "-".into(),
-        id => printable(id),
+        id => printable(&cut(id, LONGEST_IDENTITY)),
     }
 }
 

@@ -12,12 +12,14 @@ use zk_recipes::{
 use crate::args::{Connection, Run};
 use crate::child::{self, Held, Running};
 use crate::exit::{BUSY, Failure, LOST, UNREACHABLE, say};
+use crate::nested::Outer;
 use crate::signals::Signals;
 
 pub(crate) async fn run(connection: &Connection, args: &Run) -> Result<ExitCode, Failure> {
     // First of all, so that no signal can end this process while it has a node.
     let mut signals = Signals::listen()?;
     let path = &args.supervised.path;
+    connection.say_if_open()?;
     let client = match args.timeout {
         // One limit for all: it counts from now.
         Some(limit) if !limit.is_zero() => connection.connect_lazily()?,
@@ -37,10 +39,18 @@ async fn under_lock(
 ) -> Result<ExitCode, Failure> {
     let path = &args.supervised.path;
     let lock = lock(client, args)?;
+    let outer = Outer::read();
     let acquiring = async {
+        // A wait with a limit ends by itself.
+        if args.timeout.is_none() && !outer.is_none() {
+            // Other readers share the lock.
+            let permits = if args.shared { usize::MAX } else { args.permits.unwrap_or(1) as usize };
+            outer.ensure_free(path, &lock.participants().await?, permits)?;
+        }
         tokio::select! {
             biased;
             acquired = acquire(&*lock, args.timeout) => Ok(acquired?),
+            never = outer.warn(path), if args.timeout.is_none() => match never {},
             // Where there is no limit of the user's.
             () = unreachable_for(client, patience), if args.timeout.is_none() => Err(Failure::new(
                 UNREACHABLE,
@@ -56,14 +66,16 @@ async fn under_lock(
             Duration::ZERO => String::new(),
             limit => format!(" within {limit:?}"),
         };
+        let outer = outer.held().map(|held| format!(" (an outer zklock holds {held})")).unwrap_or_default();
         return Err(Failure::new(
             BUSY,
             format!(
-                "cannot acquire {path}{within}: others are before us; see who with `zklock show {path}`, or give a longer --timeout"
+                "cannot acquire {path}{within}: others are before us; see who with `zklock show {path}`, or give a longer --timeout{outer}"
             ),
         ));
     };
-    let running = Running::start(&args.supervised.command, &Held { path, token: guard.fencing_token() });
+    let held = Held { path, token: guard.fencing_token(), nodes: outer.and(guard.node_path()) };
+    let running = Running::start(&args.supervised.command, &held);
     let running = match running {
         Ok(running) => running,
         Err(failure) => {
@@ -91,7 +103,9 @@ async fn under_lock(
                 ),
             ));
         }
-        Err(Released::Unconfirmed(error)) => say(&format!("the command has ended, but: {error}")),
+        Err(Released::Unconfirmed(error)) => {
+            say(&format!("the command has ended, but: {}", zk_recipes::report(&error)))
+        }
     }
     Ok(code.into())
 }

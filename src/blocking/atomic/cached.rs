@@ -16,11 +16,13 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "it does nothing by itself"]
 pub struct CachedAtomicLong {
     inner: crate::atomic::CachedAtomicLong,
 }
+
+debug_as_inner!(CachedAtomicLong);
 
 impl CachedAtomicLong {
     /// Creates a source of numbers. Does not block. See [`CachedAtomicLong::new`](crate::atomic::CachedAtomicLong::new).

@@ -17,11 +17,13 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "it does nothing by itself"]
 pub struct DistributedAtomicLong {
     pub(super) inner: crate::atomic::DistributedAtomicLong,
 }
+
+debug_as_inner!(DistributedAtomicLong);
 
 impl DistributedAtomicLong {
     /// Creates a handle. Does not block. See [`DistributedAtomicLong::new`](crate::atomic::DistributedAtomicLong::new).

@@ -17,11 +17,13 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "it does nothing by itself"]
 pub struct DistributedAtomicValue {
     inner: crate::atomic::DistributedAtomicValue,
 }
+
+debug_as_inner!(DistributedAtomicValue);
 
 impl DistributedAtomicValue {
     /// Creates a handle. Does not block. See [`DistributedAtomicValue::new`](crate::atomic::DistributedAtomicValue::new).

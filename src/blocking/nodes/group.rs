@@ -23,18 +23,21 @@ use crate::nodes::{Members, NodeState};
 /// member.leave()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a group does nothing until it is joined or watched"]
 pub struct Group {
     inner: crate::nodes::Group,
 }
 
+debug_as_inner!(Group);
+
 /// A membership in a [`Group`]. The blocking twin of [`nodes::GroupMember`](crate::nodes::GroupMember).
-#[derive(Debug)]
 #[must_use = "if unused, the group is left at once"]
 pub struct GroupMember {
     inner: crate::nodes::GroupMember,
 }
+
+debug_as_inner!(GroupMember);
 
 impl Group {
     /// Creates a handle on the group at `path`. Does not block. See [`Group::new`](crate::nodes::Group::new).

@@ -25,11 +25,12 @@ use crate::nodes::{NodeState, PersistentNodeOptions};
 /// node.close()
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "if unused, the node is deleted at once"]
 pub struct PersistentNode {
     inner: crate::nodes::PersistentNode,
 }
+
+debug_as_inner!(PersistentNode);
 
 impl PersistentNode {
     /// Starts to keep a node at `path`. Does not block. See

@@ -27,11 +27,12 @@ use crate::nodes::{NodeState, PersistentTtlNodeOptions};
 /// node.close() // the servers remove it in ten minutes
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "if unused, the node is kept no longer than its time to live"]
 pub struct PersistentTtlNode {
     inner: crate::nodes::PersistentTtlNode,
 }
+
+debug_as_inner!(PersistentTtlNode);
 
 impl PersistentTtlNode {
     /// Starts to keep a node at `path`. Does not block. See

@@ -20,10 +20,12 @@ use crate::shared::{CompareAndSet, SharedState, Versioned};
 /// limit.set(12)
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedCount {
     inner: crate::shared::SharedCount,
 }
+
+debug_as_inner!(SharedCount);
 
 impl SharedCount {
     /// Creates a shared count. Does not block. See [`SharedCount::new`](crate::shared::SharedCount::new).

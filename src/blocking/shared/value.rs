@@ -21,10 +21,12 @@ use crate::shared::{CompareAndSet, SharedState, Versioned};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedValue {
     inner: crate::shared::SharedValue,
 }
+
+debug_as_inner!(SharedValue);
 
 impl SharedValue {
     /// Creates a shared value. Does not block. See [`SharedValue::new`](crate::shared::SharedValue::new).

@@ -518,7 +518,7 @@ impl Core {
         is_readable: bool,
     ) -> Result<(), Failed> {
         let Some(reading) = self.finish_reading(path) else { return Ok(()) };
-        if reading.deleted >= stat.czxid || !self.is_followed(path)? {
+        if reading.deleted >= Some(stat.czxid) || !self.is_followed(path)? {
             self.settle(path);
             return Ok(());
         }

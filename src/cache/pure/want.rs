@@ -36,8 +36,8 @@ pub(super) struct Reading {
     pub(super) checks_children: bool,
     /// Whether there was an event since.
     pub(super) is_overtaken: bool,
-    /// The creation of the latest node that is known to be deleted since.
-    pub(super) deleted: i64,
+    /// The creation of the latest node that is known to be deleted since. That of `/` is 0.
+    pub(super) deleted: Option<i64>,
     /// The latest deletion since.
     pub(super) deletion: Option<Deletion>,
 }
@@ -66,7 +66,7 @@ pub(super) struct Listed {
 
 impl Reading {
     pub(super) fn of(what: What) -> Self {
-        Self { what, checks_children: false, is_overtaken: false, deleted: 0, deletion: None }
+        Self { what, checks_children: false, is_overtaken: false, deleted: None, deletion: None }
     }
 
     /// Whether the node that was found, which this transaction has created, may be gone since.
@@ -101,7 +101,7 @@ impl Want {
     pub(super) fn overtake_by_deletion(&mut self, created: Option<i64>, zxid: Option<i64>) {
         self.overtake();
         if let Some(reading) = &mut self.under_way {
-            reading.deleted = reading.deleted.max(created.unwrap_or_default());
+            reading.deleted = reading.deleted.max(created);
             reading.deletion = reading.deletion.max(Some(zxid.map_or(Deletion::Unknown, Deletion::By)));
         }
     }

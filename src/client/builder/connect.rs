@@ -53,18 +53,19 @@ impl ClientBuilder {
         let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
         let session_timeout = self.session_timeout;
         let home = self.runtime.clone().map_or_else(Home::shared, |runtime| Ok(Home::of(runtime)))?;
-        self.start(
-            origin,
-            home,
-            Source::Own { dialer: Box::new(Dialer::new(connector, hosts)), session_timeout },
-            Some(settings),
-        )
+        let dialer = Box::new(Dialer::new(connector, hosts, self.uses_sasl));
+        self.start(origin, home, Source::Own { dialer, session_timeout }, Some(settings))
     }
 
     /// Creates a client on a session that you own. The client does not replace the session when it expires, and
     /// [`Client::close`] does not end it. The settings of the session itself (timeout, authentication, encryption)
     /// are those that you gave it; they are ignored here. Call this on the runtime that the session was created on:
     /// the client runs there, too.
+    ///
+    /// Servers other than ZooKeeper, and proxies that change session ids, may give your client another session when it
+    /// reconnects, which `zookeeper-client` does not tell. This client finds out before it trusts the connection, and its
+    /// session is over then, as after an expiry; your client goes on with its new session, but shows the id of the first
+    /// one, so no other client can adopt it. Servers before 3.6 do not let it find out while it holds anything.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] or [`Error::InvalidPath`] if a setting is invalid, or if called outside of a
@@ -86,6 +87,7 @@ impl ClientBuilder {
         if let Origin::Own { connect_string: hosts, .. } = &origin
             && self.is_authenticated
             && self.acls.is_open_by_default()
+            && !self.is_for_watches
         {
             tracing::warn!(
                 hosts,
@@ -106,6 +108,7 @@ impl ClientBuilder {
             terms: self.terms,
             compresses: self.compresses,
             labels: self.labels,
+            is_for_watches: self.is_for_watches,
         };
         Ok(Core::start(config, home, self.identity, source, Watching::new(own)))
     }

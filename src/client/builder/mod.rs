@@ -2,7 +2,6 @@
 
 mod connect;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,10 +52,19 @@ pub struct ClientBuilder {
     retry: RetryPolicy,
     /// Whether credentials were given.
     is_authenticated: bool,
+    uses_sasl: bool,
     /// Whether TLS options were given.
     is_encrypted: bool,
     labels: Labels,
+    /// Whether it makes the second session of a client.
+    pub(super) is_for_watches: bool,
 }
+
+debug_by!(ClientBuilder, |it|
+    namespace: it.namespace, identity: it.identity.as_deref().map(String::from_utf8_lossy),
+    session_timeout: it.session_timeout, connection_timeout: it.connection_timeout,
+    keep_alive: it.terms.keep_alive, compresses: it.compresses
+);
 
 impl ClientBuilder {
     pub(super) fn new() -> Self {
@@ -73,8 +81,10 @@ impl ClientBuilder {
             acls: AclProvider::default(),
             retry: RetryPolicy::default(),
             is_authenticated: false,
+            uses_sasl: false,
             is_encrypted: false,
             labels: Labels::default(),
+            is_for_watches: false,
         }
     }
 
@@ -227,7 +237,9 @@ impl ClientBuilder {
     /// Everyone who takes part in a lock or an election must authenticate as the same user. Others cannot list the
     /// path, enter the queue or delete anything in it; their calls fail with an error that says that they lack a
     /// permission. With Curator, give the `CuratorFramework` the same credentials and an `ACLProvider` that returns
-    /// `ZooDefs.Ids.CREATOR_ALL_ACL`. Nodes that already exist keep their ACL.
+    /// `ZooDefs.Ids.CREATOR_ALL_ACL`. Nodes that already exist keep their ACL: if somebody else has created the path of a
+    /// lock, whoever may delete children there can take the lock away. This is warned of once for each path that everyone
+    /// may create, delete or administer in; see [security](crate::guide::operations#security).
     ///
     /// This is [`acl`](Self::acl) with ZooKeeper's `CREATOR_ALL_ACL`, and replaces an ACL given there.
     ///
@@ -298,24 +310,7 @@ impl ClientBuilder {
     pub fn sasl(mut self, options: impl Into<zk::SaslOptions>) -> Self {
         self.connector = self.connector.with_sasl(options);
         self.is_authenticated = true;
+        self.uses_sasl = true;
         self
-    }
-}
-
-impl fmt::Debug for ClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The connector is left out: it would print passwords.
-        f.debug_struct("ClientBuilder")
-            .field("session_timeout", &self.session_timeout)
-            .field("connection_timeout", &self.connection_timeout)
-            .field("drop_timeout", &self.drop_timeout)
-            .field("validity_margin", &self.terms.margin)
-            .field("keep_alive", &self.terms.keep_alive)
-            .field("namespace", &self.namespace)
-            .field("compresses", &self.compresses)
-            .field("identity", &self.identity.as_deref().map(String::from_utf8_lossy))
-            .field("acls", &self.acls)
-            .field("retry", &self.retry)
-            .finish_non_exhaustive()
     }
 }

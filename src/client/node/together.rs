@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use zookeeper_client as zk;
 
 use super::super::deletes::{DeletedTogether, Deletes};
@@ -134,9 +134,8 @@ impl EphemeralNode {
         let parents: HashSet<_> = lost().map(|node| &*node.parent).collect();
         let is_wanted =
             |path: &str| path.rsplit('/').next().and_then(id_of).is_some_and(|id| ids.contains(id));
-        let found =
-            try_join_all(parents.into_iter().map(|parent| session.own_nodes(parent, is_wanted))).await?;
-        let found = found.concat();
+        let found = join_all(parents.into_iter().map(|parent| session.own_nodes(parent, is_wanted))).await;
+        let found = found.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
         let found: HashMap<_, _> =
             found.iter().filter_map(|path| Some((id_of(path.rsplit('/').next()?)?, &**path))).collect();
         for node in nodes.iter_mut().filter(|node| matches!(node.state, State::Unknown)) {

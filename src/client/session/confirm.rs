@@ -1,7 +1,7 @@
 //! The requests that prove that a session is alive, and bring its server up to date.
 
 use futures_util::future::join;
-use tokio::time::sleep;
+use tokio::time::sleep_until;
 use zookeeper_client as zk;
 
 use super::super::clock::Moment;
@@ -33,7 +33,7 @@ impl Session {
         self.requests.count(Request::Sync);
         let sent = Moment::now();
         zookeeper.sync(path).await.map_err(lost)?;
-        self.validity.answered(Probe::Sync.sign(self.validity.keep_alive()), sent);
+        self.answered(Probe::Sync.sign(self.validity.keep_alive()), sent);
         Ok(())
     }
 
@@ -65,19 +65,28 @@ impl Session {
         }
     }
 
-    /// [Confirms](Self::confirm) the session until it is valid. After a silence of more than two thirds of its
-    /// timeout, that takes a second confirmation, a quarter of the timeout later.
+    /// Whether a lock can be handed out on the session right now. If not, it can after
+    /// [`become_worth_granting`](Self::become_worth_granting).
+    pub(crate) fn is_worth_granting(&self) -> bool {
+        self.is_connected() && self.validity.confirm_at(0).is_none()
+    }
+
+    /// [Confirms](Self::confirm) the session until a lock can be handed out on it: mostly once, and after a silence a
+    /// second time, a quarter of the timeout later.
     ///
     /// # Errors
     /// Nothing is proven.
-    pub(crate) async fn become_valid(&self) -> Result<(), zk::Error> {
-        loop {
-            self.confirm().await?;
-            if self.validity.is_valid() {
-                return Ok(());
+    pub(crate) async fn become_worth_granting(&self) -> Result<(), zk::Error> {
+        let mut confirmations = 0;
+        while let Some(at) = self.validity.confirm_at(confirmations) {
+            // The first poll sends: callers rely on the order of what they send along.
+            if confirmations > 0 {
+                sleep_until(at.instant()).await;
             }
-            sleep(self.validity.confirm_again_after()).await;
+            self.confirm().await?;
+            confirmations += 1;
         }
+        Ok(())
     }
 
     /// Makes a read, so that a server hears from the session, and records its reply. Needs no permission, and the
@@ -94,7 +103,7 @@ impl Session {
             Ok(_) | Err(zk::Error::NoAuth) => {}
             Err(error) => return Err(lost(error)),
         }
-        self.validity.answered(Probe::Read.sign(self.validity.keep_alive()), sent);
+        self.answered(Probe::Read.sign(self.validity.keep_alive()), sent);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! One ZooKeeper session, and the requests that recipes make on it.
 
+mod adoption;
 mod confirm;
 mod connectivity;
 mod reads;
@@ -16,13 +17,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use zookeeper_client as zk;
 
+use self::adoption::Adoption;
 pub(super) use self::connectivity::Connectivity;
 pub(crate) use self::reads::Read;
 pub(crate) use self::tree_watch::TreeWatch;
 use self::tree_watch::TreeWatches;
 pub(crate) use self::watcher::Watcher;
 pub(crate) use self::writes::NewNode;
+use super::clock::Moment;
 use super::connection::Connection;
+use super::signs::Sign;
 use super::validity::{Health, Validity};
 use crate::meters::{Request, Requests};
 
@@ -53,6 +57,8 @@ pub(crate) struct Session {
     turns: Semaphore,
     tree_watches: TreeWatches,
     requests: Requests,
+    /// `Some` if it is adopted.
+    adoption: Option<Adoption>,
 }
 
 /// The connection right before a request is made.
@@ -73,6 +79,7 @@ impl Session {
             turns: Semaphore::new(AT_ONCE),
             tree_watches: TreeWatches::default(),
             requests: Requests::default(),
+            adoption: None,
         }
     }
 
@@ -171,6 +178,13 @@ impl Session {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.validity.timeout()
+    }
+
+    /// Records that a request sent at that time has been answered now, unless by another session.
+    fn answered(&self, sign: Sign, sent: Moment) {
+        if self.is_verified() {
+            self.validity.answered(sign, sent);
+        }
     }
 
     pub(crate) fn validity(&self) -> &Arc<Validity> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::{join, try_join_all};
+use futures_util::future::{join, join_all, try_join_all};
 use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 use zookeeper_client as zk;
@@ -35,11 +35,33 @@ impl Session {
         parent: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<String>, zk::Error> {
+        let seen_on = self.connection();
         let Some(mut own) = self.own_paths(parent).await? else {
             return self.own_children(parent, is_wanted).await;
         };
         own.retain(|path| path.rsplit_once('/').is_some_and(|(above, _)| above == parent) && is_wanted(path));
+        // All of them: of a session that was replaced, each is deleted.
+        let recognised = join_all(own.iter().map(|path| self.recognise(path, seen_on))).await;
+        recognised.into_iter().collect::<Result<(), _>>()?;
         Ok(own)
+    }
+
+    /// Notes a node that the server has listed among those of the session, on this [connection](Self::connection).
+    ///
+    /// # Errors
+    /// As every request, and [`SessionExpired`](zk::Error::SessionExpired) if an adopted session was replaced, by which the
+    /// node is deleted.
+    pub(crate) async fn recognise(&self, path: &str, seen_on: u64) -> Result<(), zk::Error> {
+        if !self.is_adopted() {
+            return Ok(());
+        }
+        let zookeeper = self.zookeeper()?;
+        match self.stat(path).await {
+            Ok(Some(stat)) => self.own(&zookeeper, path, &stat, seen_on),
+            // It does not say whose it is.
+            Err(zk::Error::NoAuth) => self.note(path, seen_on),
+            other => other.map(drop),
+        }
     }
 
     /// Returns the paths that begin with `prefix` of all ephemeral nodes of this session. Sees everything that was
@@ -89,6 +111,11 @@ impl Session {
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
         self.connected_for(Request::Exists)?.zookeeper().check_stat(path).await.map_err(lost)
+    }
+
+    pub(crate) async fn acl(&self, path: &str) -> Result<Vec<zk::Acl>, zk::Error> {
+        let (acl, _) = self.connected_for(Request::Exists)?.zookeeper().get_acl(path).await.map_err(lost)?;
+        Ok(acl)
     }
 
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat), zk::Error> {

@@ -1,10 +1,13 @@
 //! A persistent watch on a node and everything below it.
 
+use std::mem::{forget, take};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::RwLock;
 use zookeeper_client::{self as zk, EventType};
@@ -22,27 +25,69 @@ use crate::meters::Request;
 /// a connection (ZOOKEEPER-4466): a watch of one kind may end one of the other, and no event tells of it.
 #[derive(Debug)]
 pub(crate) struct TreeWatch {
-    /// `None` when it is being dropped.
-    watcher: Option<zk::PersistentWatcher>,
+    watcher: OrForgotten<zk::PersistentWatcher>,
     /// Not the connection: holding it would keep the session from ending.
     server: Server,
-    being_set: BeingSet,
-    runtime: Option<Handle>,
+    watches: Arc<Shared>,
+    runtime: Handle,
 }
-
-/// Held for reading while a watch is being set. Dropping the last watch on a path removes it at the server, and would
-/// remove one that is just being set on the same path.
-type BeingSet = Arc<RwLock<()>>;
 
 /// The persistent watches of a session.
 #[derive(Debug, Default)]
-pub(super) struct TreeWatches(BeingSet);
+pub(super) struct TreeWatches(Arc<Shared>);
+
+/// Forgets its value when it is dropped: with the tasks of a runtime that is shut down, in any order.
+#[derive(Debug)]
+struct OrForgotten<T>(Option<T>);
+
+/// No watch is set while another is removed, up to the server's answer. Until then events of the removed watch arrive,
+/// and `zookeeper-client` answers each by another removal. Two removals that wait there for a watch that is being set
+/// are a use of freed memory ("A dangling key" in `docs/upstream.md`). Removing the last watch on a path would also remove
+/// one that is just being set on the same path.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Held for reading while a watch is being set, and for writing while watches are being removed.
+    being_set: Arc<RwLock<()>>,
+    /// The watches to remove.
+    dropped: Mutex<Vec<OrForgotten<zk::PersistentWatcher>>>,
+}
+
+impl Shared {
+    /// Removes the watches that have been dropped, all in one round trip.
+    async fn remove_dropped(self: Arc<Self>) {
+        let none_is_being_set = OrForgotten::new(self.being_set.clone().write_owned().await);
+        let dropped = take(&mut *self.dropped.lock());
+        // A drop would not wait for the answer.
+        #[allow(deprecated)]
+        let removed =
+            join_all(dropped.into_iter().filter_map(OrForgotten::into_inner).map(|watcher| watcher.remove()));
+        // It fails if there is no such watch any more, or no such connection.
+        removed.await;
+        drop(none_is_being_set.into_inner());
+    }
+}
+
+impl<T> OrForgotten<T> {
+    fn new(value: T) -> Self {
+        Self(Some(value))
+    }
+
+    fn into_inner(mut self) -> Option<T> {
+        self.0.take()
+    }
+}
+
+impl<T> Drop for OrForgotten<T> {
+    fn drop(&mut self) {
+        forget(self.0.take());
+    }
+}
 
 impl TreeWatch {
     /// Polls for the next event; `None` if the connection has ended. In the order of the server, and never later than a
     /// reply that came after it.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<zk::WatchedEvent>> {
-        let Some(watcher) = &mut self.watcher else { return Poll::Ready(None) };
+        let Some(watcher) = &mut self.watcher.0 else { return Poll::Ready(None) };
         let next = || catch_unwind(AssertUnwindSafe(|| pin!(watcher.changed()).poll(cx)));
         match self.server.while_it_lasts(next) {
             Some(Ok(Poll::Ready(event))) if event.event_type != EventType::Session => {
@@ -56,15 +101,11 @@ impl TreeWatch {
 
 impl Drop for TreeWatch {
     fn drop(&mut self) {
-        let Some(watcher) = self.watcher.take() else { return };
-        if let Ok(_none_is_being_set) = self.being_set.clone().try_write() {
-            drop(watcher);
-        } else if let Some(runtime) = &self.runtime {
-            let being_set = self.being_set.clone();
-            runtime.spawn(async move {
-                let _none_is_being_set = being_set.write().await;
-                drop(watcher);
-            });
+        let mut dropped = self.watches.dropped.lock();
+        dropped.push(OrForgotten(self.watcher.0.take()));
+        // A task that has been spawned takes those that come until it begins.
+        if dropped.len() == 1 {
+            self.runtime.spawn(self.watches.clone().remove_dropped());
         }
     }
 }
@@ -76,15 +117,20 @@ impl Session {
     /// [`Unimplemented`](zk::Error::Unimplemented) from servers before 3.6, and as every request.
     ///
     /// # Cancel safety
-    /// Run it to its end: a watch that is given up is removed when its reply arrives, and may take others on the same
-    /// path with it.
+    /// Run it to its end, in a task on the runtime of the session. Given up half-way, it leaks its request, and no watch
+    /// of the session is removed any more.
     pub(crate) async fn watch_tree(&self, path: &str) -> Result<TreeWatch, zk::Error> {
-        let being_set = self.tree_watches.0.clone();
-        let _setting = being_set.read().await;
+        let watches = self.tree_watches.0.clone();
+        let being_set = watches.being_set.clone().read_owned().await;
         let connection = self.connected_for(Request::Watch)?;
+        let (server, path) = (connection.server().clone(), path.to_owned());
         let mode = zk::AddWatchMode::PersistentRecursive;
-        let watcher = connection.zookeeper().watch(path, mode).await.map_err(lost)?;
-        let (server, being_set) = (connection.server().clone(), being_set.clone());
-        Ok(TreeWatch { watcher: Some(watcher), server, being_set, runtime: Handle::try_current().ok() })
+        let setting = Box::pin(async move { connection.zookeeper().watch(&path, mode).await });
+        let mut setting = OrForgotten::new((setting, being_set));
+        let Some((watcher, _)) = &mut setting.0 else { return Err(zk::Error::ConnectionLoss) };
+        let watcher = watcher.await.map_err(lost);
+        drop(setting.into_inner());
+        let watcher = OrForgotten::new(watcher?);
+        Ok(TreeWatch { watcher, server, watches, runtime: Handle::current() })
     }
 }

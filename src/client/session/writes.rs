@@ -51,6 +51,7 @@ impl NewNode<'_> {
 impl Session {
     /// Creates an ephemeral node.
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
+        let seen_on = self.connection();
         let connection = self.connected_for(Request::Create)?;
         let zookeeper = connection.zookeeper();
         let sent = Moment::now();
@@ -58,6 +59,7 @@ impl Session {
         let (stat, sequence) =
             self.written(sent, zookeeper.create(&node.path, &node.data, &options).await)?;
         let path = if node.numbered { format!("{}{sequence}", node.path) } else { node.path.clone() };
+        self.own(zookeeper, &path, &stat, seen_on)?;
         Ok(Created { path, czxid: Some(stat.czxid) })
     }
 
@@ -136,6 +138,7 @@ impl Session {
         zookeeper: &zk::Client,
         writes: &[Write<'_>],
     ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
+        let seen_on = self.connection();
         let mut writer = zookeeper.new_multi_writer();
         for (index, write) in writes.iter().enumerate() {
             let added = write.add_to(&mut writer);
@@ -158,9 +161,22 @@ impl Session {
         // A rejected transaction is committed as well, as one that does nothing. The leader decides that, since the
         // result of each operation depends on those before.
         if matches!(results, Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. })) {
-            self.validity.answered(Sign::Confirmed, sent);
+            self.answered(Sign::Confirmed, sent);
         }
-        results
+        let results = results?;
+        let mut owned = Ok(());
+        for (write, result) in writes.iter().zip(&results) {
+            match (write, result) {
+                (
+                    Write::Create { mode: CreateMode::Ephemeral | CreateMode::EphemeralSequential, .. },
+                    zk::MultiWriteResult::Create { path, stat },
+                ) => owned = owned.and(self.own(zookeeper, path, stat, seen_on)),
+                (Write::Delete { path, .. }, _) => self.disown(path),
+                _ => {}
+            }
+        }
+        // After each of them: of a session that was replaced, all are deleted.
+        owned.map(|()| results).map_err(|source| zk::MultiWriteError::RequestFailed { source })
     }
 
     /// Creates a persistent node.
@@ -201,6 +217,7 @@ impl Session {
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
         let connection = self.connected_for(Request::Delete)?;
+        self.disown(path);
         let sent = Moment::now();
         self.written(sent, connection.zookeeper().delete(path, None).await)
     }
@@ -209,7 +226,8 @@ impl Session {
     pub(crate) async fn delete_version(&self, path: &str, version: i32) -> Result<(), zk::Error> {
         let connection = self.connected_for(Request::Delete)?;
         let sent = Moment::now();
-        self.written(sent, connection.zookeeper().delete(path, Some(version)).await)
+        let deleted = self.written(sent, connection.zookeeper().delete(path, Some(version)).await);
+        deleted.inspect(|()| self.disown(path))
     }
 
     /// Sends a delete before it returns, or as soon as there is a connection. The future yields the reply.
@@ -225,6 +243,7 @@ impl Session {
                 session.delete(&path).await
             });
         };
+        self.disown(path);
         self.requests.count(Request::Delete);
         let sent = Moment::now();
         let deleting = connection.zookeeper().delete(path, None);
@@ -254,7 +273,7 @@ impl Session {
     /// Records the reply to a write as a sign of life, if it is one.
     fn written<T>(&self, sent: Moment, answer: Result<T, zk::Error>) -> Result<T, zk::Error> {
         if is_committed(&answer) {
-            self.validity.answered(Sign::Confirmed, sent);
+            self.answered(Sign::Confirmed, sent);
         }
         answer.map_err(lost)
     }

@@ -9,18 +9,18 @@ use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::look::{ASKING, Look};
 use super::observed::Observed;
 use super::wait::Wait;
 use crate::client::{Client, sleep_until};
-use crate::error::Result;
-use crate::lock::deadline::{from_now, until};
+use crate::error::{Error, LossReason, Result, report};
 use crate::lock::holding::claims::{Awaited, Claim};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
 use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
 use crate::meters::WaitMeter;
-use crate::queue::Caller;
+use crate::queue::{Caller, Losses};
 
 /// What can be acquired, by queueing for it.
 pub(crate) trait Acquirable: Clone + Debug + Send + Sync + 'static {
@@ -51,6 +51,7 @@ pub(crate) trait Acquirable: Clone + Debug + Send + Sync + 'static {
     /// holds.
     ///
     /// # Errors
+    /// - [`KindConflict`](crate::Error::KindConflict): the owner holds this path through another kind of recipe.
     /// - [`WouldDeadlock`](crate::Error::WouldDeadlock): the owner holds this path through another lock object.
     fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()>;
 
@@ -150,8 +151,10 @@ pub(crate) async fn try_acquire<L: Acquirable>(
         if let Some(guard) = lock.take_lingering(owner) {
             // A task that acquires again and again must let others run at times. Not before: whoever comes first is first.
             consume_budget().await;
-            guard.begin_span();
-            return Ok(Some(guard));
+            if guard.ensure_held().is_ok() {
+                guard.begin_span();
+                return Ok(Some(guard));
+            }
         }
         if matches!(wait, Wait::No) && lock.is_taken_here() {
             return Ok(None);
@@ -173,9 +176,6 @@ pub(crate) async fn try_acquire<L: Acquirable>(
     acquired
 }
 
-/// How long a warning waits to learn who holds the lock.
-const ASKING: Duration = Duration::from_secs(1);
-
 /// Runs an acquire, and warns of it if it takes long.
 async fn warn_of_wait<L: Acquirable, T>(
     lock: &L,
@@ -183,18 +183,20 @@ async fn warn_of_wait<L: Acquirable, T>(
     mut patience: Duration,
 ) -> T {
     let start = Instant::now();
+    let mut look = None;
     loop {
         tokio::select! {
             biased;
             acquired = &mut acquiring => return acquired,
             () = sleep_until(start + patience) => {}
         }
+        let look =
+            look.get_or_insert_with(|| Look::at(lock.client(), format!("{} {}", lock.recipe(), lock.name())));
         let warning = async {
             let waited = start.elapsed();
-            // A silent server must not keep the warning back.
-            let (holder, error) = match until(from_now(ASKING), pin!(lock.first())).await {
+            let (holder, error) = match look.seen(lock.first()).await {
                 Some(Ok(holder)) => (holder, None),
-                Some(Err(error)) => (None, Some(error.to_string())),
+                Some(Err(error)) => (None, Some(report(&error).to_string())),
                 None => (None, Some(format!("no server has said within {ASKING:?} who is first"))),
             };
             let node = holder.as_ref().map(Participant::node_path);
@@ -210,6 +212,31 @@ async fn warn_of_wait<L: Acquirable, T>(
 }
 
 async fn queue_up<L: Acquirable>(
+    lock: &L,
+    owner: &Owner,
+    wait: Wait,
+    observed: &mut Observed,
+) -> Result<Option<LockGuard>> {
+    let mut losses = Losses::default();
+    loop {
+        let guard = queue_up_once(lock, owner, wait, observed).await?;
+        match guard.as_ref().map(LockGuard::ensure_held) {
+            // Someone has deleted its node, or its session has ended, as it was granted.
+            Some(Err(Error::LockLost {
+                reason: LossReason::Deleted | LossReason::Expired | LossReason::Suspect,
+                ..
+            })) => drop(guard),
+            Some(Err(error)) => return Err(error),
+            Some(Ok(())) | None => return Ok(guard),
+        }
+        match wait.bound(Box::pin(losses.pause(&lock.name().to_string()))).await {
+            Some(paused) => paused?,
+            None => return Ok(None),
+        }
+    }
+}
+
+async fn queue_up_once<L: Acquirable>(
     lock: &L,
     owner: &Owner,
     wait: Wait,

@@ -278,13 +278,18 @@ impl ByMajority {
             }
             pass.misses(member);
         }
-        self.look(wait, held).await;
+        let confirmed = self.look(wait, held).await;
         // The first may have been granted long ago. What is not valid now is not part of the grant, nor is its token.
         for lost in held.extract_if(.., |held| !held.guard.is_valid()) {
             missed.lost(lost, &mut pass);
         }
-        let is_valid = |member| held.iter().any(|held| held.member == member);
-        Ok(if pass.is_granted(is_valid) { None } else { Some(missed) })
+        let is_held = |member| held.iter().any(|held| held.member == member);
+        if pass.is_granted(|member| is_held(member) && confirmed.contains(&member)) {
+            return Ok(None);
+        }
+        let unconfirmed = held.iter().map(|held| held.member).filter(|member| !confirmed.contains(member));
+        missed.silent.extend(unconfirmed);
+        Ok(Some(missed))
     }
 
     /// Takes one member.
@@ -353,12 +358,21 @@ impl ByMajority {
         }
     }
 
-    /// Asks the servers whether the members that were taken a while ago are still held. Those that do not answer may
+    /// Asks the servers whether the members that were taken a while ago are still held, and has their sessions confirmed
+    /// where a lock is not to be handed out without it. Returns the members of which enough is known for that. Others may
     /// be valid nevertheless.
-    async fn look(&self, wait: Wait, held: &[Held]) {
-        let old = held.iter().filter(|held| held.since.elapsed() > BRIEF_WAIT);
-        let looks = join_all(old.flat_map(|held| held.guard.nodes()).map(HeldNode::look));
-        wait.finish(Box::pin(self.within_response_timeout(looks))).await;
+    async fn look(&self, wait: Wait, held: &[Held]) -> Vec<usize> {
+        let is_confirmed = |held: &Held| held.guard.nodes().all(|node| node.session().is_worth_granting());
+        let look = async |held: &Held| {
+            if held.since.elapsed() <= BRIEF_WAIT && is_confirmed(held) {
+                return true;
+            }
+            let looks = self.within_response_timeout(join_all(held.guard.nodes().map(HeldNode::look)));
+            let answers = wait.finish(Box::pin(looks)).await.flatten();
+            answers.is_some_and(|answers| !answers.contains(&false)) || is_confirmed(held)
+        };
+        let known = join_all(held.iter().map(look)).await;
+        held.iter().zip(known).filter(|(_, is_known)| *is_known).map(|(held, _)| held.member).collect()
     }
 
     async fn within_response_timeout<T>(&self, step: impl Future<Output = T>) -> Option<T> {

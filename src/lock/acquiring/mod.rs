@@ -2,6 +2,7 @@
 
 pub(super) mod attempt;
 pub(super) mod by_majority;
+mod look;
 mod observed;
 pub(super) mod one_by_one;
 pub(super) mod permits;

@@ -4,7 +4,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::attempt::Acquirable;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, report};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::owner::Owner;
 use crate::meters::{Outcome, WaitMeter};
@@ -58,7 +58,7 @@ impl Observed {
     }
 
     pub(super) fn failed(self, error: &Error) {
-        tracing::debug!(parent: &self.span, %error, "cannot acquire");
+        tracing::debug!(parent: &self.span, error = %report(error), "cannot acquire");
         self.end_as(Outcome::Failed);
     }
 

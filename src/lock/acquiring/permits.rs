@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::attempt::{Acquirable, Contending, Entry};
-use crate::client::Client;
+use crate::client::{Client, Room};
 use crate::error::{Error, Result};
 use crate::lock::holding::claims::{self, Awaited};
 use crate::lock::holding::guard::LockGuard;
@@ -101,8 +101,11 @@ impl Permits {
         let participants = async {
             // The gate is listed first, so that a contender that passes it in between is not missed.
             let waiting = self.leases.gate().contenders().await?;
-            let mut participants = participant::of(self.leases.leases(), None).await?;
-            let waiting = participant::read(self.leases.gate(), waiting, None).await?;
+            let mut room = Room::default();
+            let leases = self.leases.leases();
+            let mut participants =
+                participant::read(leases, leases.contenders().await?, None, &mut room).await?;
+            let waiting = participant::read(self.leases.gate(), waiting, None, &mut room).await?;
             participants.extend(waiting.into_iter().map(Participant::waiting));
             Ok(participants)
         };

@@ -20,7 +20,7 @@ use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::hold::{Downgrading, Share};
 use crate::lock::holding::line;
-use crate::lock::holding::lingering::{InLine, Lingering, Taken};
+use crate::lock::holding::lingering::{InLine, Keeper, Lingering, Taken};
 use crate::lock::holding::owners::{Owners, Waiting};
 use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
@@ -50,7 +50,7 @@ pub(crate) struct Reentrant {
 struct Settings {
     options: LockOptions,
     /// `None` if the lock neither lingers nor has a cohort.
-    lingering: Option<Arc<Lingering>>,
+    lingering: Option<Keeper>,
 }
 
 /// An owner's place in the queue.
@@ -156,7 +156,7 @@ impl Reentrant {
         Ok(self.with_settings(options, lingering))
     }
 
-    fn with_settings(&self, options: LockOptions, lingering: Option<Arc<Lingering>>) -> Self {
+    fn with_settings(&self, options: LockOptions, lingering: Option<Keeper>) -> Self {
         Self { settings: Arc::new(Settings { options, lingering }), ..self.clone() }
     }
 
@@ -254,9 +254,13 @@ impl Reentrant {
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
             // Keeps the token of the writer, which is smaller than that of every later writer.
             Downgrade::Reads(node, slot) => {
+                let grant = Grant { slot: Some(Slot::Queue(slot)), node, czxid: writing.token() };
+                if !writer.session().is_worth_granting() {
+                    // Otherwise, both are as valid as the create has shown.
+                    let _ = writer.session().become_worth_granting().await;
+                }
                 // No one else was let in. But the owner must not continue on a lost hold.
                 writer.ensure_held()?;
-                let grant = Grant { slot: Some(Slot::Queue(slot)), node, czxid: writing.token() };
                 Ok(Some(self.hold_share(grant, owner, None)))
             }
             // It stays a writer for as long as it reads.
@@ -305,9 +309,9 @@ impl Reentrant {
     fn hold_share(&self, grant: Grant, owner: &Owner, turn_in_line: Option<line::Turn>) -> Share {
         let token = grant.czxid;
         let Settings { options, lingering } = &*self.settings;
-        let node = HeldNode::new(self.client(), grant, options, &self.meters, lingering.as_ref());
+        let node = HeldNode::new(self.client(), grant, options, &self.meters, lingering.as_deref());
         let path = node.path().clone();
-        let lingering = lingering.as_ref().map(|lingering| (lingering, node.clone()));
+        let lingering = lingering.as_deref().map(|lingering| (lingering, node.clone()));
         let share = self.owners.enter(owner, self.kind, token, node, self.detects_deadlocks());
         if let Some((lingering, node)) = lingering.filter(|(_, node)| std::ptr::eq(share.node(), &**node)) {
             lingering.begin(node, token, turn_in_line);
@@ -459,7 +463,12 @@ impl Acquirable for Reentrant {
 
     fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()> {
         let keeps_out = |_, held| held == Kind::Exclusive || self.kind == Kind::Exclusive;
-        if self.owners.holds_elsewhere(owner, keeps_out) { Err(self.would_deadlock()) } else { Ok(()) }
+        if !self.owners.holds_elsewhere(owner, keeps_out) {
+            return Ok(());
+        }
+        // To release what another kind of recipe holds here would not help.
+        self.internals.ensure_recipe()?;
+        Err(self.would_deadlock())
     }
 
     fn lingers(&self) -> bool {
@@ -468,12 +477,12 @@ impl Acquirable for Reentrant {
 
     fn take_lingering(&self, owner: &Owner) -> Option<LockGuard> {
         let lingering = self.settings.lingering.as_ref()?;
-        match lingering.take(&mut lingering.try_turn()) {
+        match lingering.take(&mut lingering.try_turn(), false) {
             Taken::Granted(node, token) => {
                 self.meters.granted_at_once();
                 Some(self.hold_again(&node, token, owner))
             }
-            Taken::Await | Taken::Queue => None,
+            Taken::Await | Taken::Confirm(_) | Taken::Queue => None,
         }
     }
 

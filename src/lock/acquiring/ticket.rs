@@ -32,7 +32,6 @@ use crate::queue::Caller;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "if unused, the place in the queue is given up at once"]
 pub struct Ticket {
     lock: Reentrant,
@@ -42,13 +41,22 @@ pub struct Ticket {
     observed: Option<Box<Observed>>,
 }
 
+debug_by!(Ticket, |it| path: it.lock.path());
+
 impl Ticket {
     pub(crate) async fn enter(lock: &Reentrant, owner: &Owner) -> Result<Self> {
         let (entry, mut observed) = match lock.enter_again(owner)? {
             Some(again) => (Entry::Granted(again), None),
             None => {
                 let observed = Box::new(Observed::begin(lock, owner));
-                let entering = lock.enter(owner, Caller::asking()).instrument(observed.span().clone());
+                let entering = async {
+                    let mut entry = lock.enter(owner, Caller::asking()).await?;
+                    if let Entry::Queued(turn) = &mut entry {
+                        turn.seat_mut().locate().await?;
+                    }
+                    Ok(entry)
+                };
+                let entering = entering.instrument(observed.span().clone());
                 match lock.client().unless_closed(entering).await {
                     Ok(entry) => (entry, Some(observed)),
                     Err(error) => {
@@ -152,7 +160,9 @@ impl Ticket {
             }
             // The place may have been lost while the ticket was not awaited.
             turn.seat_mut().look().await?;
-            attempt::granted(&mut turn, Some(&mut claim)).await
+            let guard = attempt::granted(&mut turn, Some(&mut claim)).await?;
+            guard.ensure_held()?;
+            Ok(guard)
         };
         let acquired = lock.client().unless_closed(acquire.instrument(span)).await;
         if let Some(observed) = observed {

@@ -1,6 +1,5 @@
 //! The guard of a held lock.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -31,6 +30,11 @@ pub struct LockGuard {
     /// Declared after `held`, so that the lock is given back first.
     _presence: Option<Arc<Presence>>,
 }
+
+debug_by!(LockGuard, |it|
+    node_path: it.node_path(), fencing_token: it.fencing_token(), hold_count: it.hold_count(),
+    members: it.members().len()
+);
 
 enum Held {
     One(Share),
@@ -461,19 +465,5 @@ impl Drop for Members {
         let mut parts = Parts::default();
         self.take_apart_into(&mut parts);
         Share::drop_all(std::mem::take(&mut parts.shares));
-    }
-}
-
-impl fmt::Debug for LockGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.held {
-            Held::One(_) => f
-                .debug_struct("LockGuard")
-                .field("node_path", &self.node_path())
-                .field("fencing_token", &self.fencing_token())
-                .field("hold_count", &self.hold_count())
-                .finish_non_exhaustive(),
-            Held::All(members) | Held::Permits(members) => f.debug_list().entries(&members.0).finish(),
-        }
     }
 }

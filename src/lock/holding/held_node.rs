@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::{OptionFuture, join};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Span;
 use zookeeper_client::EventType;
 
@@ -68,6 +70,8 @@ struct Held {
     turn_in_line: Option<Turn>,
     /// `None` while it stays and no one holds by it.
     meter: Option<HoldMeter>,
+    /// Calls the warning off when the hold ends.
+    warning: Option<DropGuard>,
     /// Of the hold. Disabled unless it is traced.
     span: Span,
     _dependant: Dependant,
@@ -91,6 +95,7 @@ impl HeldNode {
             transactions: Transactions::default(),
             turn_in_line: None,
             meter,
+            warning: None,
             span: Span::none(),
             _dependant,
         };
@@ -116,9 +121,7 @@ impl HeldNode {
         if held.until.is_some() || held.suspect_policy == SuspectPolicy::GiveUp {
             held.keep();
         }
-        if let Some(patience) = held.patience {
-            held.warn_after(patience);
-        }
+        held.warn_if_long();
         Minder::mind(client, &held);
         held
     }
@@ -406,14 +409,19 @@ impl HeldNode {
         self.client.unless_closed(asked).await
     }
 
-    /// Asks the server whether the node still exists. Returns whether there was an answer.
+    /// Asks the server whether the node still exists and, where a lock is not to be handed out without it, has the
+    /// session confirmed. Returns whether there was an answer.
     pub(crate) async fn look(&self) -> bool {
-        self.client.at_home(self.client.ready(&self.session)).await;
-        let stat = self.session.stat(&self.path).await;
+        let session = &self.session;
+        self.client.at_home(self.client.ready(session)).await;
+        let confirming = (!session.is_worth_granting()).then(|| session.become_worth_granting());
+        let confirming = self.client.at_home(OptionFuture::from(confirming));
+        // Polled, and so sent, in this order.
+        let (confirmed, stat) = join(confirming, session.stat(&self.path)).await;
         if let Ok(None) = stat {
             self.lose(LossReason::Deleted);
         }
-        stat.is_ok()
+        stat.is_ok() && confirmed.is_none_or(|confirmed| confirmed.is_ok())
     }
 
     /// Marks the hold as lost, for good; the first reason counts. The node, if it still exists, is removed. The
@@ -473,9 +481,7 @@ impl HeldNode {
             lingers.turn.fetch_add(1, Ordering::Relaxed);
             self.measure(Some(lingers.meters.hold()));
         }
-        if let Some(patience) = self.patience {
-            self.warn_after(patience);
-        }
+        self.warn_if_long();
         if let (Some(until), Some(max_hold)) = (&self.until, max_hold) {
             until.send_replace(from_now(max_hold));
         }
@@ -505,8 +511,12 @@ impl HeldNode {
     fn measure(&self, meter: Option<HoldMeter>) {
         // What was measured is dropped, and tells others, after the lock is released.
         let _ended = match &mut *self.grant.lock() {
-            Some(held) => (mem::replace(&mut held.meter, meter), mem::replace(&mut held.span, Span::none())),
-            None => (meter, Span::none()),
+            Some(held) => (
+                mem::replace(&mut held.meter, meter),
+                mem::replace(&mut held.span, Span::none()),
+                held.warning.take(),
+            ),
+            None => (meter, Span::none(), None),
         };
     }
 
@@ -532,11 +542,15 @@ impl HeldNode {
         self.grant.lock().as_ref().map_or_else(Span::none, |held| held.span.clone())
     }
 
-    /// Warns when a hold has lasted for that long.
-    fn warn_after(&self, patience: Duration) {
-        let (this, turn) = (self.this.clone(), self.turn());
+    /// Warns when a hold has lasted longer than its patience, unless the hold has ended by then.
+    fn warn_if_long(&self) {
+        let Some(patience) = self.patience else { return };
+        let (this, turn, over) = (self.this.clone(), self.turn(), CancellationToken::new());
+        drop(self.replaced(Some(over.clone().drop_guard()), |held| &mut held.warning));
         self.client.spawn(async move {
-            sleep(patience).await;
+            if over.run_until_cancelled(sleep(patience)).await.is_none() {
+                return;
+            }
             let Some(held) = this.upgrade().filter(|held| held.turn() == turn) else { return };
             let span = held.grant.lock().as_ref().filter(|held| held.meter.is_some()).map(|held| held.span.clone());
             if let Some(span) = span {

@@ -49,7 +49,7 @@ pub(crate) struct Downgrading {
 
 /// A share that is being returned.
 enum Returning {
-    Done,
+    Done(Result<()>),
     /// It waits for a downgrade.
     Waiting(Share),
     Last(Last),
@@ -149,7 +149,7 @@ impl Share {
     /// The share is returned, and the last one's node deleted, in any case.
     pub(crate) async fn release(self) -> Result<()> {
         match self.give_back() {
-            Returning::Done => Ok(()),
+            Returning::Done(done) => done,
             // Boxed, so that it does not burden the release of a guard that is not the last one.
             returning => Box::pin(returning.finish(&Deletes::default())).await,
         }
@@ -171,13 +171,13 @@ impl Share {
             Left::Wait => Returning::Waiting(self),
             Left::Nothing => {
                 self.is_returned = true;
-                Returning::Done
+                Returning::Done(self.hold.node.ensure_held())
             }
             Left::Release => {
                 self.is_returned = true;
                 self.hold.registration.end();
                 if self.hold.node.stays() {
-                    return Returning::Done;
+                    return Returning::Done(Ok(()));
                 }
                 let begun = self.hold.node.begin_release().map(|grant| grant.map(Box::new));
                 Returning::Last(Last { hold: self.hold.clone(), begun })
@@ -226,7 +226,7 @@ impl Returning {
     fn grant(&self) -> Option<&Grant> {
         match self {
             Self::Last(Last { begun: Ok(grant), .. }) => grant.as_deref(),
-            Self::Last(_) | Self::Done | Self::Waiting(_) => None,
+            Self::Last(_) | Self::Done(_) | Self::Waiting(_) => None,
         }
     }
 
@@ -235,7 +235,12 @@ impl Returning {
             Self::Waiting(share) => share.outwait().await?,
             returning => returning,
         };
-        let Self::Last(Last { hold, begun }) = returning else { return Ok(()) };
+        let Last { hold, begun } = match returning {
+            Self::Last(last) => last,
+            Self::Done(done) => return done,
+            // `outwait` returns when it no longer waits.
+            Self::Waiting(_) => return Ok(()),
+        };
         let released = match begun {
             Ok(Some(grant)) => {
                 let transaction = deletes.of(&grant.node);

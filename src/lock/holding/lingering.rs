@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -21,7 +22,7 @@ use super::held_node::HeldNode;
 use super::line::{Line, Place, Turn};
 use super::monitor::NodeWatch;
 use super::state::LockState;
-use crate::client::{Client, Watcher};
+use crate::client::{Client, Session, Watcher};
 use crate::lock::deadline::from_now;
 use crate::lock::options::LockOptions;
 use crate::queue::{
@@ -31,7 +32,7 @@ use crate::queue::{
 /// What the lock objects of one mutex with the same options share: the node by which the lock was granted last.
 /// [`Linger`] decides whether it stays and who may hold by it.
 ///
-/// Only lock objects keep this alive. With the last of them it is dropped, and a node that no one holds with it.
+/// Tasks have a reference for a moment at times. So what the lock objects keep is counted explicitly, as [`Keeper`]s.
 #[derive(Debug)]
 pub(crate) struct Lingering {
     queue: Arc<LockInternals>,
@@ -42,7 +43,13 @@ pub(crate) struct Lingering {
     /// Notifies those who await the list of the queue that it may have come.
     looked: Notify,
     registry: Arc<Registry>,
+    keepers: Mutex<usize>,
 }
+
+/// What a lock object has of it. With the last one goes a node that no one holds; one that is held is deleted by the
+/// release.
+#[derive(Debug)]
+pub(crate) struct Keeper(Arc<Lingering>);
 
 /// The node of the latest grant, until it is deleted. While it is held, the guards keep it as well.
 struct Node {
@@ -78,6 +85,8 @@ pub(crate) enum Taken {
     Granted(Arc<HeldNode>, i64),
     /// The queue has to be listed first.
     Await,
+    /// The session has to be confirmed first.
+    Confirm(Arc<Session>),
     /// There is no node, or none to hold by. The caller enters the queue.
     Queue,
 }
@@ -93,7 +102,7 @@ pub(crate) struct InLine<'a> {
 
 impl Lingering {
     /// Returns what the lock objects of that queue with these options share; `None` if no node is to stay.
-    pub(crate) fn of(queue: &Arc<LockInternals>, options: &LockOptions) -> Option<Arc<Self>> {
+    pub(crate) fn of(queue: &Arc<LockInternals>, options: &LockOptions) -> Option<Keeper> {
         if options.linger_time().is_none() && options.cohort_terms().is_none() {
             return None;
         }
@@ -102,7 +111,7 @@ impl Lingering {
         let here = known.entry(queue.path().clone()).or_default();
         let same = here.iter().find(|(of, _)| of == options);
         if let Some(same) = same.and_then(|(_, lingering)| lingering.upgrade()) {
-            return Some(same);
+            return Some(Keeper::of(same));
         }
         let lingering = Arc::new(Self {
             queue: queue.clone(),
@@ -111,10 +120,11 @@ impl Lingering {
             node: Mutex::default(),
             looked: Notify::new(),
             registry: registry.clone(),
+            keepers: Mutex::default(),
         });
         here.retain(|(of, _)| of != options);
         here.push((options.clone(), Arc::downgrade(&lingering)));
-        Some(lingering)
+        Some(Keeper::of(lingering))
     }
 
     /// Returns the full paths of the nodes of this queue that no one holds.
@@ -230,15 +240,20 @@ impl Lingering {
     }
 
     /// Takes the node, if the lock can be held by it right now. With a cohort, only with the turn, which goes to the hold.
-    /// Makes no request.
-    pub(crate) fn take(&self, turn: &mut Option<Turn>) -> Taken {
+    /// Makes no request. `is_confirmed` says that the session was confirmed for that.
+    pub(crate) fn take(&self, turn: &mut Option<Turn>, is_confirmed: bool) -> Taken {
         if self.line.is_some() && turn.is_none() {
             return Taken::Queue;
         }
         let mut state = self.node.lock();
         let Some(node) = &mut *state else { return Taken::Queue };
+        let session = node.held.session();
+        let is_held = node.held.state() == LockState::Held;
+        if is_held && node.linger.is_idle() && !is_confirmed && !session.is_worth_granting() {
+            return Taken::Confirm(session.clone());
+        }
         let now = Circumstances {
-            is_sound: node.held.state() == LockState::Held && !node.held.node_watch().may_be_gone(),
+            is_sound: is_held && !node.held.node_watch().may_be_gone(),
             is_in_time: Instant::now() < node.until,
             is_in_cohort_time: node.is_in_cohort_time(),
             is_watched: node.held.node_watch().is_set(),
@@ -273,7 +288,7 @@ impl Lingering {
     /// # Cancel safety
     /// The caller no longer waits.
     pub(crate) async fn taken(&self) -> Option<(Arc<HeldNode>, i64)> {
-        self.taken_by(|| self.take(&mut self.try_turn())).await
+        self.taken_by(|is_confirmed| self.take(&mut self.try_turn(), is_confirmed)).await
     }
 
     /// The same for the next in line.
@@ -281,16 +296,22 @@ impl Lingering {
     /// # Cancel safety
     /// The caller no longer waits.
     pub(crate) async fn taken_in_turn(&self, turn: &mut Option<Turn>) -> Option<(Arc<HeldNode>, i64)> {
-        self.taken_by(|| self.take(turn)).await
+        self.taken_by(|is_confirmed| self.take(turn, is_confirmed)).await
     }
 
-    async fn taken_by(&self, mut take: impl FnMut() -> Taken) -> Option<(Arc<HeldNode>, i64)> {
+    async fn taken_by(&self, mut take: impl FnMut(bool) -> Taken) -> Option<(Arc<HeldNode>, i64)> {
+        let mut is_confirmed = false;
         loop {
             // Registered before the check, so that no notification is missed.
             let looked = self.looked.notified();
-            match take() {
+            match take(std::mem::take(&mut is_confirmed)) {
                 Taken::Granted(held, token) => return Some((held, token)),
                 Taken::Await => looked.await,
+                // Without a reply, the caller enters the queue. Boxed, because it is rare.
+                Taken::Confirm(session) => {
+                    Box::pin(session.become_worth_granting()).await.ok()?;
+                    is_confirmed = true;
+                }
                 Taken::Queue => return None,
             }
         }
@@ -332,6 +353,32 @@ impl Lingering {
         drop(state);
         drop(node);
         false
+    }
+}
+
+impl Keeper {
+    fn of(lingering: Arc<Lingering>) -> Self {
+        *lingering.keepers.lock() += 1;
+        Self(lingering)
+    }
+}
+
+impl Deref for Keeper {
+    type Target = Arc<Lingering>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let mut keepers = self.keepers.lock();
+        *keepers -= 1;
+        // Whoever becomes the first keeper meanwhile waits, so that a later node is not taken.
+        let node = if *keepers == 0 { self.node.lock().take() } else { None };
+        drop(keepers);
+        node.into_iter().for_each(Node::let_go);
     }
 }
 
@@ -407,6 +454,13 @@ impl Node {
         // Unconstrained: a task that acquires again and again has used up its budget at times.
         let changed = pin!(unconstrained(poll_fn(|cx| watch.poll(cx))));
         changed.poll(&mut Context::from_waker(waker)).is_ready()
+    }
+
+    /// Deletes the node if no one holds it. Otherwise the release will.
+    fn let_go(self) {
+        if self.linger.is_idle() {
+            self.delete();
+        }
     }
 
     /// Deletes the node, which no one holds, in the background.
@@ -556,5 +610,28 @@ impl Drop for Attendant {
     /// The runtime may have ended before the node.
     fn drop(&mut self) {
         self.on(|_| LingerEvent::Asked);
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::InterProcessMutex;
+    use crate::testing::MemoryServer;
+
+    #[tokio::test]
+    async fn the_last_guard_releases_though_a_task_has_a_reference_for_a_moment() {
+        let server = MemoryServer::start().unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let options = LockOptions::new().linger(Duration::from_secs(600));
+        let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap().with_options(options).unwrap();
+        let registry: Arc<Registry> = client.extension();
+        let reference = registry.0.lock()["/locks/a"][0].1.upgrade().unwrap();
+        let guard = mutex.acquire().await.unwrap();
+        drop(mutex);
+        guard.release().await.unwrap();
+        let zookeeper = client.zookeeper().await.unwrap();
+        assert_eq!(zookeeper.list_children("/locks/a").await.unwrap(), Vec::<String>::new());
+        drop(reference);
     }
 }

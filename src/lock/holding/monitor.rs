@@ -16,7 +16,7 @@ use zookeeper_client::{self as zk, EventType};
 
 use super::held_node::HeldNode;
 use crate::client::{OwnWatch, Session, Watcher, is_revoke_request};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, report};
 use crate::failure::Failure;
 
 /// Monitors a hold until it is released or lost, without keeping it from being dropped.
@@ -211,7 +211,7 @@ async fn gone(
                     // The version keeps this from overwriting a later request. If the connection is lost, the
                     // watch fires, and the data is read again.
                     if let Err(error) = session.set_data(path, &data, Some(version)).await {
-                        tracing::debug!(node = path, %error, "the node goes on showing the request");
+                        tracing::debug!(node = path, error = %report(&error), "the node goes on showing the request");
                     }
                 }
                 if node_watch.tells(watcher).await == EventType::NodeDeleted && is_released() {

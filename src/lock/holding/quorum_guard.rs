@@ -1,6 +1,5 @@
 //! The guard of a lock that is held on a majority of ensembles.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +41,8 @@ pub struct QuorumGuard {
     /// Ends the tasks that give up the rest.
     _until_dropped: DropGuard,
 }
+
+debug_by!(QuorumGuard, |it| node_paths: it.members().map(|(_, guard)| guard.node_path()).collect::<Vec<_>>());
 
 impl QuorumGuard {
     pub(crate) fn new(
@@ -259,10 +260,4 @@ fn state_of(quorum: Quorum, members: &[LockState]) -> LockState {
         return LockState::Suspect;
     }
     members.iter().copied().find(|state| state.is_lost()).unwrap_or(LockState::Suspect)
-}
-
-impl fmt::Debug for QuorumGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.members()).finish()
-    }
 }

@@ -42,13 +42,14 @@ use crate::failure::Failure;
 /// ```
 ///
 /// See also ZooKeeper's `multi`, and CURATOR-689, which asks Curator for this.
-#[derive(Debug)]
 #[must_use = "a transaction does nothing before `commit`"]
 pub struct Transaction<'a> {
     guard: &'a LockGuard,
     /// With the paths as they were given.
     operations: Vec<(String, Operation)>,
 }
+
+debug_by!(Transaction<'_>, |it| node_path: it.guard.node_path(), operations: it.operations.len());
 
 #[derive(Debug)]
 enum Operation {

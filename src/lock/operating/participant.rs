@@ -1,14 +1,13 @@
 //! The contenders of a queue, as others see them.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
 use zookeeper_client as zk;
 
-use crate::client::{Process, decompressed};
+use crate::client::{Process, Room, is_gzip};
 use crate::error::Result;
 use crate::lock::holding::lingering::Lingering;
 use crate::queue::{Kind, LockInternals, Queued, Verdict, verdict};
@@ -28,6 +27,11 @@ pub struct Participant {
     process: Process,
 }
 
+debug_by!(Participant, |it|
+    node_path: it.node_path, is_holder: it.is_holder, identity: it.identity().map(String::from_utf8_lossy),
+    session_id: format_args!("{:#x}", it.session_id), fencing_token: it.fencing_token
+);
+
 impl Participant {
     /// Returns the full path of the contender's node, including the namespace.
     pub fn node_path(&self) -> &str {
@@ -39,7 +43,8 @@ impl Participant {
     /// Curator. `None` if this client has no permission to read the data but the server reveals the rest.
     ///
     /// Data that was compressed with gzip, as Curator does after `enableCompression()`, is returned decompressed,
-    /// if that yields at most 1 MiB.
+    /// if that yields at most 1 MiB, and 64 MiB for all contenders that were read together. Otherwise it is returned as it
+    /// is.
     ///
     /// A revocation request overwrites this data. A holder of this library restores it immediately if it has held
     /// the lock for a second or awaits [`revoke_requested`](crate::LockGuard::revoke_requested); see
@@ -137,9 +142,15 @@ impl Participant {
     }
 
     /// Creates a waiter from what its node shows.
-    pub(crate) fn of_node(node_path: String, data: Option<Vec<u8>>, stat: &zk::Stat) -> Self {
-        let plain = data.as_deref().and_then(decompressed);
-        let is_compressed = plain.is_some();
+    pub(crate) fn of_node(
+        node_path: String,
+        data: Option<Vec<u8>>,
+        stat: &zk::Stat,
+        room: &mut Room,
+    ) -> Self {
+        let plain = data.as_deref().and_then(|data| room.decompressed(data));
+        // Without room for it, it counts as what it looks like.
+        let is_compressed = plain.is_some() || room.is_short() && data.as_deref().is_some_and(is_gzip);
         let identity = plain.or(data);
         Self {
             is_compressed,
@@ -166,31 +177,16 @@ impl Participant {
     }
 }
 
-impl fmt::Debug for Participant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Participant")
-            .field("node_path", &self.node_path)
-            .field("identity", &self.identity().map(String::from_utf8_lossy))
-            .field("session_id", &format_args!("{:#x}", self.session_id))
-            .field("since", &self.since)
-            .field("fencing_token", &self.fencing_token)
-            .field("is_holder", &self.is_holder)
-            .field("is_lingering", &self.is_lingering)
-            .field("is_revoke_requested", &self.is_revoke_requested)
-            .finish()
-    }
-}
-
 /// Returns the contenders of a queue in order; all, or those of one kind.
 pub(crate) async fn of(internals: &LockInternals, kind: Option<Kind>) -> Result<Vec<Participant>> {
-    read(internals, internals.contenders().await?, kind).await
+    read(internals, internals.contenders().await?, kind, &mut Room::default()).await
 }
 
 /// Returns the first of a queue, which holds, or is about to.
 pub(crate) async fn first(internals: &LockInternals) -> Result<Option<Participant>> {
     let mut queue = internals.contenders().await?;
     queue.truncate(1);
-    Ok(read(internals, queue, None).await?.pop())
+    Ok(read(internals, queue, None, &mut Room::default()).await?.pop())
 }
 
 /// Returns those of these contenders that still exist; all, or those of one kind.
@@ -198,15 +194,16 @@ pub(crate) async fn read(
     internals: &LockInternals,
     queue: Vec<Queued>,
     kind: Option<Kind>,
+    room: &mut Room,
 ) -> Result<Vec<Participant>> {
     let nodes = join_all(queue.iter().map(|queued| node(internals, queued))).await;
     let mut present = Vec::with_capacity(queue.len());
     let mut participants = Vec::with_capacity(queue.len());
     for (queued, node) in queue.into_iter().zip(nodes) {
         // A contender may have left since the queue was listed; then the next one takes its position.
-        let Some(participant) = node? else { continue };
+        let Some(node) = node? else { continue };
         present.push(queued);
-        participants.push(participant);
+        participants.push(node.participant(internals, room));
     }
     for (place, participant) in participants.iter_mut().enumerate() {
         participant.is_holder = verdict(&present, place) == Verdict::Granted;
@@ -230,7 +227,7 @@ pub(crate) async fn holder(internals: &LockInternals, kind: Kind) -> Result<Opti
         };
         // A contender that has left since the queue was listed has made way for another; list again.
         if let Some(holder) = node(internals, holder).await? {
-            return Ok(Some(holder.holding()));
+            return Ok(Some(holder.participant(internals, &mut Room::default()).holding()));
         }
     }
 }
@@ -241,8 +238,24 @@ pub(crate) async fn is_held(internals: &LockInternals, kind: Kind) -> Result<boo
     Ok((0..queue.len()).any(|place| queue[place].kind == kind && verdict(&queue, place) == Verdict::Granted))
 }
 
+/// The node of a contender, as it was read.
+struct Node {
+    path: String,
+    data: Option<Vec<u8>>,
+    stat: zk::Stat,
+}
+
+impl Node {
+    fn participant(self, internals: &LockInternals, room: &mut Room) -> Participant {
+        let Self { path, data, stat } = self;
+        let idle = Lingering::idle_nodes(internals.client(), internals.path());
+        let is_lingering = idle.iter().any(|idle| **idle == *path);
+        Participant { is_lingering, ..Participant::of_node(path, data, &stat, room) }
+    }
+}
+
 /// Reads one contender, if it still exists.
-async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Participant>> {
+async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Node>> {
     let node_path = internals.child(&queued.name);
     let path = &*node_path;
     let node: Option<(Option<Vec<u8>>, zk::Stat)> = internals
@@ -255,8 +268,5 @@ async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Parti
             }
         })
         .await?;
-    let Some((identity, stat)) = node else { return Ok(None) };
-    let idle = Lingering::idle_nodes(internals.client(), internals.path());
-    let is_lingering = idle.iter().any(|idle| **idle == *node_path);
-    Ok(Some(Participant { is_lingering, ..Participant::of_node(node_path, identity, &stat) }))
+    Ok(node.map(|(data, stat)| Node { path: node_path, data, stat }))
 }

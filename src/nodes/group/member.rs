@@ -13,13 +13,14 @@ use crate::error::Result;
 /// session has taken its id meanwhile, it is [no member](NodeState::Blocked) until that one has left.
 ///
 /// Sources: Curator's `GroupMember`.
-#[derive(Debug)]
 #[must_use = "if unused, the group is left at once"]
 pub struct GroupMember {
     group: Group,
     id: String,
     node: PersistentNode,
 }
+
+debug_by!(GroupMember, |it| group: it.group.path(), id: it.id, state: it.state());
 
 impl GroupMember {
     pub(super) fn new(group: Group, id: &str, node: PersistentNode) -> Self {

@@ -6,19 +6,25 @@ use std::sync::Arc;
 /// The members of a [`Group`](super::Group), by id.
 ///
 /// Cheap to clone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Members {
     is_current: bool,
     members: Arc<BTreeMap<String, Member>>,
 }
 
+debug_by!(Members, |it| is_current: it.is_current, ids: it.members.keys());
+
 /// A member of a [`Group`](super::Group).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Member {
     pub(super) payload: Option<Arc<[u8]>>,
     pub(super) czxid: i64,
     pub(super) session: i64,
 }
+
+debug_by!(Member, |it|
+    czxid: it.czxid, session_id: it.session, payload_length: it.payload.as_ref().map(|payload| payload.len())
+);
 
 /// A difference between two looks at the members of a group. From [`Members::changes_since`].
 #[non_exhaustive]
@@ -111,7 +117,9 @@ impl Members {
 }
 
 impl Member {
-    /// Returns the payload; `None` if this client may not read it.
+    /// Returns the payload; `None` if this client may not read it, or if it is compressed and there is no room for it: a
+    /// client that [compresses](crate::ClientBuilder::enable_compression) has 64 MiB for all payloads of a group, before
+    /// compression.
     pub fn payload(&self) -> Option<&[u8]> {
         self.payload.as_deref()
     }

@@ -19,6 +19,7 @@ use super::options::{OnStranger, PersistentNodeOptions};
 use super::persistent_node::PersistentNode;
 use super::state::NodeState;
 use crate::client::{Board, Client};
+use crate::cut::cut;
 use crate::error::{Error, Result};
 
 /// A group of processes: each member has an ephemeral node with its id and a payload, and everyone can see who is a member.
@@ -63,7 +64,7 @@ use crate::error::{Error, Result};
 ///
 /// Sources: Curator's `GroupMember`, with the same nodes, which also lists itself while it is no member, does not say when
 /// what it shows is out of date, and lets two members of one id overwrite each other.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a group does nothing until it is joined or watched"]
 pub struct Group {
     client: Client,
@@ -71,6 +72,8 @@ pub struct Group {
     given_path: Arc<str>,
     path: Arc<str>,
 }
+
+debug_by!(Group, |it| path: it.path());
 
 impl Group {
     /// Creates a handle on the group at `path`, below the client's namespace. Makes no request.
@@ -145,7 +148,7 @@ impl Group {
 
     fn start(&self, id: &str, payload: Vec<u8>, on_stranger: OnStranger) -> Result<PersistentNode> {
         if id.is_empty() || id.contains('/') {
-            let reason = format!("{id:?} must be the name of a node: not empty, and without `/`");
+            let reason = format!("{:?} must be the name of a node: not empty, and without `/`", cut(id));
             return Err(Error::InvalidArgument { argument: "id", reason });
         }
         let options = PersistentNodeOptions::new().on_stranger(on_stranger);

@@ -10,7 +10,7 @@ use zookeeper_client::{self as zk, EventType};
 use super::super::keeping::OwnSessions;
 use super::members::{Member, Members};
 use super::view::View;
-use crate::client::{Board, Client, Failures, RetryPolicy, Session, Watcher};
+use crate::client::{Board, Client, Failures, RetryPolicy, Room, Session, Watcher};
 use crate::error::Error;
 
 /// How many members are read at a time.
@@ -129,13 +129,12 @@ async fn read_and_watch(
     events: &mut Events,
 ) -> Result<(), zk::Error> {
     for names in names.chunks(AT_ONCE) {
+        let mut room = view.room();
         let reading = names.iter().map(|name| {
             let path = format!("{path}/{name}");
             async move {
                 match session.watch_data(&path).await {
-                    Ok((data, stat, watcher)) => {
-                        Ok(Some((Member::read(client.user_data(data), &stat), Some(watcher))))
-                    }
+                    Ok((data, stat, watcher)) => Ok(Some((Member::hidden(&stat), Some((data, watcher))))),
                     Err(zk::Error::NoNode) => Ok(None),
                     // Its events would not be seen either. It is read again with each list.
                     Err(zk::Error::NoAuth) => Ok(hidden(session, &path).await?.map(|member| (member, None))),
@@ -144,8 +143,11 @@ async fn read_and_watch(
             }
         });
         for (name, read) in names.iter().zip(join_all(reading).await) {
-            let member = read?.map(|(member, watcher)| {
-                if let Some(mut watcher) = watcher {
+            let member = read?.map(|(hidden, seen)| {
+                let Some((data, mut watcher)) = seen else { return hidden };
+                let member = hidden.with_data(client, &mut room, data);
+                // Without a payload, it is read again with each list.
+                if member.payload.is_some() {
                     let of = name.clone();
                     events.push(async move { (of, watcher.changed().await) }.boxed());
                 }
@@ -165,20 +167,25 @@ pub(super) async fn read_all(
     names: Vec<String>,
 ) -> Result<Vec<(String, Option<Member>)>, zk::Error> {
     let mut members = Vec::new();
+    let mut room = Room::default();
     for names in names.chunks(AT_ONCE) {
         let reading = names.iter().map(|name| {
             let path = format!("{path}/{name}");
             async move {
                 match session.data(&path).await {
-                    Ok((data, stat)) => Ok(Some(Member::read(client.user_data(data), &stat))),
+                    Ok((data, stat)) => Ok(Some((Member::hidden(&stat), Some(data)))),
                     Err(zk::Error::NoNode) => Ok(None),
-                    Err(zk::Error::NoAuth) => hidden(session, &path).await,
+                    Err(zk::Error::NoAuth) => Ok(hidden(session, &path).await?.map(|member| (member, None))),
                     Err(error) => Err(error),
                 }
             }
         });
         for (name, read) in names.iter().zip(join_all(reading).await) {
-            members.push((name.clone(), read?));
+            let member = read?.map(|(hidden, data)| match data {
+                Some(data) => hidden.with_data(client, &mut room, data),
+                None => hidden,
+            });
+            members.push((name.clone(), member));
         }
     }
     Ok(members)
@@ -196,8 +203,9 @@ impl Member {
     /// One of which the servers tell nothing but the name.
     const UNSEEN: Self = Self { payload: None, czxid: 0, session: 0 };
 
-    fn read(payload: Vec<u8>, stat: &zk::Stat) -> Self {
-        Self { payload: Some(payload.into()), ..Self::hidden(stat) }
+    /// The same member with what its node has, if there is room for it.
+    fn with_data(self, client: &Client, room: &mut Room, data: Vec<u8>) -> Self {
+        Self { payload: client.user_data_in(room, data).map(Into::into), ..self }
     }
 
     /// One that may not be read.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::members::Member;
+use crate::client::Room;
 
 /// The members that are watched on one connection.
 #[derive(Debug, Default)]
@@ -18,6 +19,12 @@ impl View {
         self.members.retain(|name, _| listed.contains(&**name));
         let is_known = |name: &String| self.members.get(name).is_some_and(|member| member.payload.is_some());
         names.iter().filter(|name| !is_known(name)).cloned().collect()
+    }
+
+    /// The room that the payloads leave for others.
+    pub(super) fn room(&self) -> Room {
+        let payloads = self.members.values().filter_map(|member| member.payload.as_deref());
+        Room::beside(payloads.map(<[u8]>::len).sum())
     }
 
     /// Takes a member that was read; `None` if it has left since it was listed. The next list shows whether it is back.

@@ -21,7 +21,7 @@ use super::requests::{Found, Trouble};
 use super::sessions::OwnSessions;
 use super::touch::Touch;
 use crate::client::{Board, Client, EphemeralNode, Failures, RetryPolicy, Session, Watcher, parent};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, report};
 
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -65,6 +65,8 @@ pub(in crate::nodes) struct Keeper {
     pub(super) may_exist: bool,
     /// The creates with an unknown outcome; for [`Lifetime::Session`], those in this session.
     pub(super) doubt: Doubt,
+    /// The latest node that was created here, or was kept before this was to be closed.
+    pub(super) held: Option<i64>,
     /// Whether someone else's node was there at the latest look.
     pub(super) is_taken: bool,
     /// The node of an earlier session that the latest look has shown.
@@ -131,6 +133,7 @@ impl Keeper {
             unnamed: None,
             may_exist: false,
             doubt: Doubt::default(),
+            held: None,
             is_taken: false,
             left_over: None,
             readable: None,
@@ -270,6 +273,12 @@ impl Keeper {
             let step = next.unwrap_or_else(|| {
                 decision::first(self.known, self.is_taken, is_to_be_read, self.is_to_be_touched())
             });
+            if matches!(step, Step::Compare | Step::Write { .. })
+                && self.comes_too_late_for(self.known.map(|known| known.czxid))
+            {
+                self.known = None;
+                return Ok(Rest::Watched);
+            }
             let found = self.perform(session, step, &wanted).await.inspect_err(|trouble| {
                 if let Trouble::Refused(error) = trouble {
                     self.fails(wanted.generation, error.clone());
@@ -281,7 +290,12 @@ impl Keeper {
                     next = Some(Step::Touch);
                 }
                 Found::Next(step) => next = Some(step),
+                Found::Own { czxid, .. } if self.comes_too_late_for(Some(czxid)) => {
+                    self.known = None;
+                    return Ok(Rest::Watched);
+                }
                 Found::Own { path, czxid } => {
+                    self.held = Some(czxid);
                     self.publisher.is_kept(&path, czxid, wanted.generation);
                     return Ok(Rest::Watched);
                 }
@@ -293,6 +307,13 @@ impl Keeper {
             }
         }
         Ok(Rest::Restless)
+    }
+
+    /// Whether this persistent node is not to be taken over any more, since the value ends. Otherwise it would depend on
+    /// chance whether a value that ends at once deletes what someone else has made.
+    fn comes_too_late_for(&self, czxid: Option<i64>) -> bool {
+        let takes_over = self.lifetime == Lifetime::Value && self.is_same.is_none();
+        takes_over && self.closing.is_cancelled() && (czxid.is_none() || czxid != self.held)
     }
 
     fn is_to_be_touched(&self) -> bool {
@@ -350,9 +371,9 @@ impl Keeper {
             _ => NodeState::Blocked(error.clone()),
         };
         if self.publisher.show(state) {
-            tracing::warn!(path = &*self.given_path, %error, "cannot keep a node");
+            tracing::warn!(path = &*self.given_path, error = %report(&error), "cannot keep a node");
         } else {
-            tracing::debug!(path = &*self.given_path, %error, "still cannot keep a node");
+            tracing::debug!(path = &*self.given_path, error = %report(&error), "still cannot keep a node");
         }
     }
 

@@ -178,7 +178,9 @@ impl Keeper {
     }
 
     async fn look(&self, session: &Session, path: &str) -> Result<Sight, zk::Error> {
+        let seen_on = session.connection();
         let sight = Sight::of(self.client.attempt_one(session, session.stat(path)).await)?;
+        self.note(session, path, sight, seen_on).await?;
         if self.is_to_be_asked_for(sight) {
             return Ok(Sight::Hidden { is_own: is_own(&self.client, session, path).await? });
         }

@@ -73,6 +73,7 @@ impl Keeper {
         wanted: &Wanted,
     ) -> Result<Found, Trouble> {
         let Some(path) = self.path.clone() else { return self.number(session, wanted).await };
+        let seen_on = session.connection();
         let looking = session.watch_stat(&path);
         let looked = match step {
             // Not steps to be made: they are what the last one has found.
@@ -85,6 +86,7 @@ impl Keeper {
                 match created {
                     Ok(made) => {
                         (self.known, self.is_write_lost) = (made, false);
+                        self.held = made.map(|made| made.czxid);
                         if let Some(touch) = &mut self.touch {
                             touch.touched(sent);
                         }
@@ -210,7 +212,31 @@ impl Keeper {
             let is_own = is_own(&self.client, session, &path).await;
             sight = Sight::Hidden { is_own: is_own.map_err(|error| self.trouble("look for", error))? };
         }
+        self.note(session, &path, sight, seen_on).await.map_err(|error| self.trouble("look for", error))?;
         Ok(self.decide(session, path, sight, wanted))
+    }
+
+    /// Notes the own node of an adopted session. If a create with an unknown outcome has made the node, for another session
+    /// that has replaced it, this ends the session.
+    pub(super) async fn note(
+        &self,
+        session: &Session,
+        path: &str,
+        sight: Sight,
+        seen_on: u64,
+    ) -> Result<(), zk::Error> {
+        match sight {
+            _ if self.lifetime != Lifetime::Session || !session.is_adopted() => {}
+            Sight::Hidden { is_own: true } => return session.note(path, seen_on),
+            Sight::Node(seen) if seen.owner == session.id() => return session.note(path, seen_on),
+            Sight::Node(_)
+                if self.doubt.lasts(Instant::now()) && is_own(&self.client, session, path).await? =>
+            {
+                return session.recognise(path, seen_on).await;
+            }
+            Sight::Node(_) | Sight::Nothing | Sight::Hidden { .. } => {}
+        }
+        Ok(())
     }
 
     /// Whether only the list of the nodes of the session shows whose a node is.

@@ -3,7 +3,6 @@
 use super::super::pure::contender::{Action, Event};
 use super::super::pure::permits::Passage;
 use super::{PAUSE, Place};
-use crate::client::Health;
 use crate::error::{Error, Result};
 
 impl Place {
@@ -29,7 +28,10 @@ impl Place {
                 Action::WatchAndList(next) => self.watch_and_list(next).await,
                 Action::Date(undated) => self.date(undated).await,
                 Action::Watch { own, blocker } => self.watch(*own, blocker.as_deref()).await,
-                Action::Await => Ok(self.woken().await),
+                Action::Await => {
+                    is_confirmed = false;
+                    Ok(self.woken().await)
+                }
                 // Nothing of an old session may be trusted, neither a grant nor a place.
                 Action::Report if self.session().is_none_or(|session| session.is_over()) => {
                     Ok(Event::SessionOver)
@@ -43,8 +45,8 @@ impl Place {
                 }
                 // Dropping this place removes the node.
                 Action::Refuse { child, found } => return Err(self.internals.kind_conflict(child, found)),
-                // Do not trust a grant of a session that may have expired meanwhile. If it is in doubt only because
-                // nothing was requested during the wait, the lock would be suspect, or lost, right after the grant.
+                // Do not trust a grant of a session that may have expired meanwhile. And if nothing was requested during
+                // the wait, or after an outage, the lock would be suspect, or lost, soon after the grant.
                 Action::Report if self.is_granted() && !self.is_to_be_believed(is_confirmed) => {
                     let listed = self.list(true).await;
                     is_confirmed |= listed.is_ok();
@@ -105,11 +107,10 @@ impl Place {
         }
     }
 
-    /// Whether a grant can be handed out. A session in doubt is confirmed only once: over a slow connection it may
-    /// be in doubt again when the reply arrives.
+    /// Whether a grant can be handed out. What was done for that is not done again as long as the session is valid: over
+    /// a slow connection it may be in doubt again when the reply arrives.
     fn is_to_be_believed(&self, is_confirmed: bool) -> bool {
-        let health = self.session().map_or(Health::Over, |session| session.health());
-        health == Health::Sound || is_confirmed && health == Health::Suspect
+        self.session().is_some_and(|session| session.is_worth_granting()) || is_confirmed && self.is_valid()
     }
 
     /// Whether the session of our node is known to be alive.

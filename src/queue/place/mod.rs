@@ -102,6 +102,9 @@ impl Place {
         at: Moment,
     ) -> Result<Self> {
         let mut place = Self::new(internals, form, false, node);
+        if let (Some(session), Some(children)) = (place.session(), &children) {
+            internals.ensure_no_semaphore(session, children).await?;
+        }
         let event = place.created(children, at);
         let action = place.on(event);
         place.drive(action).await?;

@@ -39,7 +39,7 @@ impl Place {
             return self.create_with_queue(forecast).await;
         }
         let Some(node) = &mut self.node else { return Ok(Event::Start) };
-        let along = Prefetching::of(internals.path(), &self.local);
+        let along = Prefetching::of(internals, &self.local);
         self.entry.sent(along.vacancy());
         // `join3` polls in this order, and the first poll sends: the list already shows our node.
         let create = async {
@@ -66,6 +66,7 @@ impl Place {
             CreateOutcome::Created => {
                 self.learn(forecast, false);
                 let (children, at) = along.learn(watched, listed);
+                internals.ensure_no_semaphore(&session, children.as_deref().unwrap_or_default()).await?;
                 Ok(self.created(children, at))
             }
         }
@@ -120,7 +121,7 @@ impl Place {
         Ok(Event::Settled(self.arrive(None)))
     }
 
-    /// Lists the queue and, if `confirm` is set, has the session confirmed.
+    /// Lists the queue and, if `confirm` is set, has the session confirmed until a lock can be handed out on it.
     pub(super) async fn list(&self, confirm: bool) -> Result<Event> {
         self.ready().await;
         let session = self.own_session()?;
@@ -130,11 +131,12 @@ impl Place {
             list.await
         } else {
             // Sent together, this costs no extra time.
-            let (confirmed, listed) = join(session.become_valid(), list).await;
+            let (confirmed, listed) = join(session.become_worth_granting(), list).await;
             confirmed.and(listed)
         };
-        let event = listed.map(|children| Event::Listed { children, at });
-        event.map_err(|source| self.internals.error("list the children of", source))
+        let children = listed.map_err(|source| self.internals.error("list the children of", source))?;
+        self.internals.ensure_no_semaphore(session, &children).await?;
+        Ok(Event::Listed { children, at })
     }
 
     /// Watches the contender that is probably waited for next, and lists the queue.

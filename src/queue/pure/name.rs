@@ -28,6 +28,15 @@ const RECIPES: [&Names; 4] = [&MUTEX, &READ_WRITE, &LATCH, &LEASES];
 /// The child of a semaphore's path that has one node for each permit in use.
 pub(crate) const LEASES_CHILD: &str = "leases";
 
+/// The child of a semaphore's path that is the queue of those who want permits.
+pub(crate) const GATE_CHILD: &str = "locks";
+
+/// Whether the children of a path include those of a semaphore. It need not be in use, and other locks may have paths
+/// of these names.
+pub(crate) fn may_be_semaphore(children: &[String]) -> bool {
+    [GATE_CHILD, LEASES_CHILD].iter().all(|own| children.iter().any(|child| child == own))
+}
+
 /// `InterProcessMutex`: `_c_<uuid>-lock-<sequence>` of Curator and go-zookeeper (whose uuid has no dashes),
 /// and kazoo's `<uuid>__lock__<sequence>`.
 pub(crate) const MUTEX: Names =

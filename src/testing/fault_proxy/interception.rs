@@ -24,12 +24,13 @@ pub enum Fate {
 /// A pending or completed interception of a request. See [`FaultProxy::intercept`](super::FaultProxy::intercept).
 ///
 /// Dropping this cancels the interception if it has not happened yet, and releases what it holds back.
-#[derive(Debug)]
 #[must_use = "an interception is called off when this is dropped"]
 pub struct Intercepted {
     interception: Arc<Interception>,
     _over: DropGuard,
 }
+
+debug_by!(Intercepted, |it| which: it.interception.which, fate: it.interception.fate);
 
 /// The state of an interception that the proxy uses.
 #[derive(Debug)]

@@ -15,14 +15,20 @@ const REAP_INTERVAL: Duration = Duration::from_secs(60);
 const LONGEST_REQUEST: usize = 0xf_ffff;
 
 /// Configures and starts a [`MemoryServer`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder starts nothing before `start`"]
 pub struct MemoryServerBuilder {
     settings: Settings,
     has_ttl_nodes: bool,
     reap_interval: Duration,
     longest_request: usize,
+    forgets_sessions: bool,
 }
+
+debug_by!(MemoryServerBuilder, |it|
+    has_ttl_nodes: it.has_ttl_nodes, forgets_sessions: it.forgets_sessions, reap_interval: it.reap_interval,
+    longest_request: it.longest_request, settings: it.settings
+);
 
 impl Default for MemoryServerBuilder {
     fn default() -> Self {
@@ -31,6 +37,7 @@ impl Default for MemoryServerBuilder {
             has_ttl_nodes: false,
             reap_interval: REAP_INTERVAL,
             longest_request: LONGEST_REQUEST,
+            forgets_sessions: false,
         }
     }
 }
@@ -73,6 +80,16 @@ impl MemoryServerBuilder {
         self
     }
 
+    /// Sets whether each connection gets a new session, even if it is made for another one. False by default.
+    ///
+    /// ZooKeeper never does this, but ClickHouse Keeper does, and so does a proxy that changes the session id in what it
+    /// passes on. The earlier session stays, with its ephemeral nodes, until its timeout: nobody can resume it or end
+    /// it, except [`MemoryServer::kill_session`].
+    pub fn forget_sessions(mut self, enabled: bool) -> Self {
+        self.forgets_sessions = enabled;
+        self
+    }
+
     /// Starts the server. Clients can connect as soon as this returns, which takes less than a millisecond.
     ///
     /// # Errors
@@ -90,6 +107,7 @@ impl MemoryServerBuilder {
             longest_timeout,
             tick: self.settings.tick_time,
             has_ttl_nodes: self.has_ttl_nodes,
+            forgets_sessions: self.forgets_sessions,
         };
         let database = Database::new(limits, first_session());
         MemoryServer::start_with(Arc::new(Shared::new(database, self.reap_interval, self.longest_request)))

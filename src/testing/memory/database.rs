@@ -37,6 +37,8 @@ pub(super) struct Limits {
     pub(super) longest_timeout: Duration,
     pub(super) tick: Duration,
     pub(super) has_ttl_nodes: bool,
+    /// Whether no connection continues a session.
+    pub(super) forgets_sessions: bool,
 }
 
 /// Whether a connection stays open after a message.
@@ -119,7 +121,7 @@ impl Database {
         let Limits { shortest_timeout, longest_timeout, .. } = self.limits;
         let timeout = Duration::from_millis(connect.timeout.max(0).unsigned_abs().into());
         let timeout = timeout.clamp(shortest_timeout, longest_timeout);
-        let session = if connect.session == 0 {
+        let session = if connect.session == 0 || self.limits.forgets_sessions {
             self.zxid += 1;
             Some(self.sessions.open(timeout, now.elapsed))
         } else {

@@ -54,6 +54,7 @@ async fn who_gives_up_does_not_count() {
     let [one, two] = connect_many(&server).await;
     let zookeeper = bystander(&server).await;
     assert!(within(double_barrier(&one, 2).enter_within(BRIEF)).await.unwrap().is_none());
+    nothing_left(&server, &zookeeper).await;
     let dropped = enter_in_task(&one, 2);
     queue_of(&zookeeper, PATH, 1).await;
     dropped.abort();

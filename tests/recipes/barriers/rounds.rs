@@ -1,6 +1,6 @@
 //! The rounds of a `DoubleBarrier`: nobody is let in by members that have left.
 
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, TestingServer, Traffic, kill_session};
 use zookeeper_client as zk;
 
 use super::*;
@@ -10,6 +10,8 @@ async fn assert_next_round_waits(server: &TestingServer) {
     let [one, other] = connect_many(server).await;
     let alone = within(double_barrier(&one, 2).enter_within(BRIEF)).await.unwrap();
     assert!(alone.is_none(), "a single member was let into a barrier for two");
+    // Its node counts as long as it is there.
+    no_members(&bystander(server).await, PATH).await;
     within(async { tokio::join!(leave_after_entering(&one), leave_after_entering(&other)) }).await;
 }
 
@@ -74,6 +76,28 @@ async fn a_leave_that_is_dropped_tidies_up() {
         let entered = within(barrier.enter()).await.unwrap();
         let _left = poll_times(entered.leave(), polls).await;
         queue_of(&zookeeper, &path, 0).await;
+    }
+}
+
+/// Members that leave do not delete `ready` while they see anyone in the barrier, also if that one waits for the next round.
+#[tokio::test]
+async fn the_last_one_that_waits_for_the_next_round_and_gives_up_tidies_up() {
+    let server = MemoryServer::start().unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    for waiters in [1, 5] {
+        let waiting: Vec<_> = (0..waiters).map(|_| enter_in_task(&client, 9)).collect();
+        queue_of(&zookeeper, PATH, waiters).await;
+        waiting.iter().for_each(JoinHandle::abort);
+        queue_of(&zookeeper, PATH, 0).await;
+
+        // What they left behind.
+        let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+        zookeeper.create(&format!("{PATH}/ready"), b"", &persistent).await.unwrap();
+        let waiting: Vec<_> = (0..waiters).map(|_| enter_in_task(&client, 9)).collect();
+        queue_of(&zookeeper, PATH, 1 + waiters).await;
+        waiting.iter().for_each(JoinHandle::abort);
+        queue_of(&zookeeper, PATH, 0).await;
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, CacheState};
-use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
 use zk_recipes::{Client, Error};
 
 use super::create;
@@ -74,6 +74,28 @@ async fn a_cache_ends_with_the_runtime_of_its_client() {
         broken.push("the state is Current for ever, with old data");
     }
     assert!(broken.is_empty(), "{broken:?}");
+}
+
+/// Until a watch is removed at the server, its events arrive and each makes `zookeeper-client` remove it again. Beside a
+/// watch on its way, that is a use of freed memory.
+#[tokio::test]
+async fn no_watch_is_set_while_another_one_is_removed() {
+    let server = MemoryServer::start().unwrap();
+    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let new_cache = || Cache::new(&client, "/r", CacheOptions::node()).unwrap();
+    let first = new_cache();
+    within(first.wait_current()).await.unwrap();
+    let removal = proxy.intercept(Request::RemoveWatches, Fate::HoldReply);
+    drop(first);
+    within(removal.happened()).await;
+    let second = new_cache();
+    let setting = proxy.intercept(ADD_WATCH, Fate::HoldReply);
+    let is_early = timeout(Duration::from_millis(50), setting.happened()).await.is_ok();
+    assert!(!is_early, "the server had not removed the first watch yet");
+    drop(setting);
+    removal.release();
+    within(second.wait_current()).await.unwrap();
 }
 
 /// A cache that is dropped while its watch is being set, or a client that is closed meanwhile.

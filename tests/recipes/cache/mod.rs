@@ -11,6 +11,7 @@ mod one_shots;
 pub(crate) mod reader;
 mod replies;
 mod restored;
+mod root;
 mod servers;
 mod threads;
 

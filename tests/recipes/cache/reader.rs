@@ -30,7 +30,8 @@ impl Reader {
             }
             CacheEvent::Change(Change::Created(node)) => {
                 self.told.push(format!("+{}", node.path()));
-                let parent = node.path().rsplit_once('/').map_or("", |(parent, _)| parent);
+                let parent = node.path().rsplit_once('/').map(|(parent, _)| parent);
+                let parent = parent.filter(|parent| !parent.is_empty()).unwrap_or("/");
                 assert!(self.nodes.is_empty() || self.nodes.contains_key(parent), "{:?}", self.told);
                 let before = self.nodes.insert(node.path().to_owned(), node);
                 assert_eq!(before, None, "it was there already");
@@ -43,9 +44,9 @@ impl Reader {
             }
             CacheEvent::Change(Change::Deleted(node)) => {
                 self.told.push(format!("-{}", node.path()));
-                let below = format!("{}/", node.path());
+                assert_eq!(self.nodes.remove(node.path()).as_ref(), Some(&node));
+                let below = format!("{}/", node.path().trim_end_matches('/'));
                 assert!(!self.nodes.keys().any(|path| path.starts_with(&below)), "{:?}", self.told);
-                assert_eq!(self.nodes.remove(node.path()), Some(node));
             }
             other => panic!("{other:?}"),
         }

@@ -25,6 +25,8 @@ fn a_thread_follows_a_cache() {
     assert_eq!(snapshot.len(), 1);
     let change = changes.next().unwrap();
     assert!(matches!(change, Some(CacheEvent::Change(Change::Changed { .. }))), "{change:?}");
+    let root = Cache::new(&client, "/", CacheOptions::children()).unwrap();
+    assert!(root.wait_current().unwrap().children("/").any(|node| node.path() == "/count"));
     client.close().unwrap();
     assert!(changes.next().unwrap().is_none());
     assert_eq!(cache.wait_until(|snapshot| snapshot.len() == 7).unwrap_err(), Error::Closed);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use zk_recipes::Error;
 use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance, ServiceType, UriSpec};
-use zk_recipes::testing::kill_session;
+use zk_recipes::testing::{MemoryServer, kill_session};
+use zk_recipes::{Client, Error};
 
 use super::{ids, json, orders, services};
 use crate::support::*;
@@ -38,6 +38,24 @@ async fn an_instance_is_found_while_it_is_registered() {
     assert_eq!(ids(&others).await, ["b"]);
     drop(second);
     eventually("it is unregistered", || async { ids(&others).await.is_empty().then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn the_base_may_be_the_root_of_a_namespace() {
+    let server = MemoryServer::start().unwrap();
+    let client = Client::builder().namespace("services").connect(&server.connect_string()).await.unwrap();
+    let whole = Client::connect(&server.connect_string()).await.unwrap();
+    let services = ServiceDiscovery::<()>::new(&client, "/").unwrap();
+    assert_eq!(within(services.names()).await.unwrap(), Vec::<String>::new());
+    let cache = services.cache("orders").unwrap();
+    let registration = within(services.register(ServiceInstance::new("orders").id("a"))).await.unwrap();
+    assert_eq!(within(services.names()).await.unwrap(), ["orders"]);
+    within(cache.wait_until(|instances| instances.len() == 1)).await.unwrap();
+    let same = ServiceDiscovery::<()>::new(&whole, "/services").unwrap();
+    assert_eq!(within(same.instances("orders")).await.unwrap().len(), 1);
+    let root = ServiceDiscovery::<()>::new(&whole, "/").unwrap();
+    assert!(within(root.names()).await.unwrap().contains(&"services".to_owned()));
+    within(registration.unregister()).await.unwrap();
 }
 
 #[tokio::test]

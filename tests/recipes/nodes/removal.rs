@@ -170,8 +170,11 @@ async fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
     let third = proxy.intercept(Request::Exists, Fate::LoseReply);
     second.release();
     within(third.happened()).await;
-    let stat = zookeeper.check_stat(PATH).await.unwrap().unwrap();
-    assert_ne!(stat.ephemeral_owner, old, "it was replaced");
+    eventually("it was replaced", async || {
+        let stat = zookeeper.check_stat(PATH).await.unwrap()?;
+        (stat.ephemeral_owner != old).then_some(())
+    })
+    .await;
     within(node.close()).await.unwrap();
     within(client.zookeeper()).await.unwrap();
     let session = session_id(&client).await;

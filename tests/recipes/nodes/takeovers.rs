@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zk_recipes::nodes::{Group, NodeMode, NodeState};
-use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::nodes::{Group, NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
 use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
@@ -124,4 +124,30 @@ async fn a_replacement_leaves_a_strangers_node_alone() {
     within(node.watch_state().wait_for(settled)).await.unwrap();
     assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"), "{:?}", node.state());
     drop(keeper);
+}
+
+/// A value that ends before it was present has not taken over what was there, however far it has come.
+#[tokio::test]
+async fn a_value_that_ends_at_once_leaves_the_persistent_node_of_a_stranger() {
+    let server = MemoryServer::start().unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let client = connect_through(&proxy).await;
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    for (path, request, has) in [
+        ("/early", Request::Create, "theirs"),
+        ("/later", Request::GetData, "theirs"),
+        ("/late", Request::SetData, "ours"),
+    ] {
+        zookeeper.create(path, b"theirs", &persistent).await.unwrap();
+        let held = proxy.intercept(request, Fate::HoldReply);
+        let options = PersistentNodeOptions::new().mode(NodeMode::Persistent);
+        let node = PersistentNode::start(&client, path, "ours", options).unwrap();
+        within(held.happened()).await;
+        let mut closing = Box::pin(node.close());
+        assert!(poll_once(&mut closing).is_pending());
+        held.release();
+        within(closing).await.unwrap();
+        assert_eq!(data(&zookeeper, path).await.as_deref(), Some(has), "{path}");
+    }
 }

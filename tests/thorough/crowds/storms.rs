@@ -10,7 +10,7 @@ use crate::support::kinds::{KINDS, Kind};
 use crate::support::*;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::TestingServer;
+use zk_recipes::testing::{MemoryServer, TestingServer};
 use zk_recipes::{Client, CloseMode, LeaderLatch, LeaderOptions};
 use zookeeper_client as zk;
 
@@ -156,6 +156,47 @@ async fn a_lock_whose_callers_give_up_too_soon_is_given_out_all_the_same() {
         assert!(created <= 4 * served, "{kind:?}: {created} nodes made for {had} that had it");
         assert!(most <= CALLERS + UNDER_WAY + 1, "{kind:?}: {most} nodes of {CALLERS} callers");
         assert_nothing_left(&server, &bystander, &kind.queue()).await;
+    }
+}
+
+/// How often callers that give up soon have a free lock for a moment, those of each client together, and how many nodes that
+/// takes.
+async fn share(clients: usize, callers: usize, patience: Duration) -> (Vec<u64>, i32) {
+    let server = MemoryServer::start().unwrap();
+    let connect = async || Client::connect(&server.connect_string()).await.unwrap();
+    let mut storms = Vec::new();
+    for _ in 0..clients {
+        let lock = mutex(&connect().await);
+        storms.push(storm(callers, patience, move || {
+            let lock = lock.clone();
+            async move {
+                let held = lock.acquire().await.unwrap();
+                // It is held as long as its holder wants.
+                tokio::task::unconstrained(sleep(Duration::from_millis(1))).await;
+                drop(held);
+            }
+        }));
+    }
+    let had = futures_util::future::join_all(storms).await.into_iter().map(|(_, had)| had).collect();
+    let zookeeper = connect().await.zookeeper().await.unwrap();
+    let made = zookeeper.check_stat("/locks/a").await.unwrap().unwrap().cversion / 2;
+    (had, made)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_few_callers_of_a_few_clients_that_give_up_soon_have_a_free_lock() {
+    let _machine = crate::MACHINE.lock().await;
+    // Long enough for one cycle, and too short for the queue, however slow the machine is.
+    let (alone, _) = share(1, 1, BOUND).await;
+    let patience = Duration::from_millis(5).max(STORM * 4 / alone[0].max(1) as u32);
+    for (clients, callers) in [(1, 2), (2, 2), (3, 5), (3, 7), (8, 3)] {
+        let (had, made) = share(clients, callers, patience).await;
+        let all: u64 = had.iter().sum();
+        // The machine may have become slower meanwhile.
+        let alone = alone[0].min(share(1, 1, BOUND).await.0[0]);
+        println!("{clients} x {callers}, {patience:?}: {all}, {had:?}, with {made} nodes; alone {alone}");
+        assert!(all * 3 >= alone, "{clients} x {callers}: {all} times, {alone} times alone");
+        assert!(had.iter().all(|had| *had > 0), "{clients} x {callers}: {had:?}");
     }
 }
 

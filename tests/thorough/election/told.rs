@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::history::{Deed, Event, History, Library};
 use crate::report::Report;
 use crate::verdict::{Case, Downtime, Verdict};
-use crate::witness::{Node, Seen};
+use crate::witness::{Life, Node, Seen};
 use crate::{LONGEST_GAP, SESSION_TIMEOUT};
 
 /// One of ours and then another one lead, all in seconds.
@@ -19,6 +19,8 @@ struct Told {
     killed: Option<f64>,
     /// Whether its node was there when the second one led.
     is_beside: bool,
+    /// What is known of the node of the first one if it is Curator's, and nobody could look at it.
+    unseen: Option<Life>,
     down: Option<(f64, f64)>,
 }
 
@@ -30,11 +32,21 @@ pub(crate) fn judge_knows_right_from_wrong() {
         gone: [2.05, 9.1],
         killed: None,
         is_beside: false,
+        unseen: None,
         down: None,
     };
     let late = Told { terms: [(1.0, 2.0, 1), (2.1 + GAP, 9.0, 2)], ..well };
     let beside = Told { terms: [(1.0, 2.2, 1), (2.1, 9.0, 2)], ..well };
+    let unseen = |born, ended, ended_at: Option<f64>| Told {
+        unseen: Some(Life { born, ended, ended_at: ended_at.map(nanos) }),
+        // The transaction that created the node of the second one.
+        terms: [(1.0, 2.2, 3), (2.1, 9.0, 7)],
+        ..well
+    };
     let wrong = [
+        ("Curator's leads by a node that was deleted later", unseen(Some(3), Some(8), Some(2.3))),
+        ("Curator's leads, and nothing is known of the end of its node", unseen(Some(3), None, None)),
+        ("Curator's leads, and nothing is known of its node", unseen(None, None, None)),
         ("two lead", Told { gone: [2.3, 9.1], ..beside }),
         ("one leads without a node", Told { gone: [1.9, 9.1], ..well }),
         ("an older one follows", Told { terms: [(1.0, 2.0, 2), (2.1, 9.0, 1)], ..well }),
@@ -54,6 +66,8 @@ pub(crate) fn judge_knows_right_from_wrong() {
     let right = [
         ("all is well", well),
         ("nobody can lead without a server", Told { down: Some((2.5, 3.0)), ..late }),
+        ("Curator's believes to lead, but its node was gone before", unseen(Some(3), Some(6), Some(2.3))),
+        ("Curator's believes to lead, but the end of its node was told", unseen(None, None, Some(2.15))),
         ("one cannot know that its session was killed", Told { killed: Some(2.0), ..beside }),
     ];
     for (what, told) in right {
@@ -68,10 +82,16 @@ impl Told {
             let node = name(index);
             let candidate: Arc<str> = node.clone().into();
             let gone_at = Some(nanos(self.gone[index]));
-            seen.nodes.insert(node.clone(), Node { token, session: token, gone_at });
+            let unseen = self.unseen.filter(|_| index == 0);
+            match unseen {
+                Some(life) => drop(seen.lives.insert(node.clone(), life)),
+                None => drop(seen.nodes.insert(node.clone(), Node { token, session: token, gone_at })),
+            }
+            let (library, token) =
+                if unseen.is_some() { (Library::Curator, 0) } else { (Library::Ours, token) };
             let leads = Report::Leads { term: 1, at: nanos(from), node, token };
-            history.record(&candidate, Library::Ours, leads);
-            history.record(&candidate, Library::Ours, Report::Looks { term: 1, at: nanos(until) });
+            history.record(&candidate, library, leads);
+            history.record(&candidate, library, Report::Looks { term: 1, at: nanos(until) });
         }
         if self.is_beside {
             seen.beside.insert(name(1), [name(0)].into());

@@ -4,6 +4,9 @@
 //! Except if the server was told to end its session, of which nobody can know in advance; and then not for longer than
 //! a session can last without a sign of the server. A candidate of Curator's believes to lead for as long as nobody
 //! tells it otherwise: that is no fault of the others if its node was gone.
+//!
+//! That must be proved: by the time at which its end was told, or by the transactions, of which that of its end comes before
+//! that of the other's node. What is not proved is a fault.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use std::time::Duration;
 use crate::SESSION_TIMEOUT;
 use crate::clock::seconds;
 use crate::history::{Deed, Event, Library, Story, Term};
-use crate::witness::{Node, Seen};
+use crate::witness::{Life, Node, Seen};
 
 /// The server was not there.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +36,7 @@ pub(crate) struct Case<'a> {
 pub(crate) struct Fault {
     what: &'static str,
     /// With the time at which the node of each was known to be gone.
-    terms: Vec<(Term, Option<u64>)>,
+    terms: Vec<(Term, Option<u64>, Option<Life>)>,
     /// What was done before its end.
     deeds: Vec<Event>,
 }
@@ -77,20 +80,24 @@ pub(crate) struct Verdict {
 
 impl Fault {
     pub(crate) fn involves(&self, candidate: &str) -> bool {
-        self.terms.iter().any(|(term, _)| *term.candidate == *candidate)
+        self.terms.iter().any(|(term, ..)| *term.candidate == *candidate)
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.what)?;
-        for (index, (term, gone_at)) in self.terms.iter().enumerate() {
+        for (index, (term, gone_at, life)) in self.terms.iter().enumerate() {
             let Term { candidate, from, until, node, .. } = term;
             let (from, until, separator) =
                 (seconds(*from), seconds(*until), if index > 0 { " and " } else { "" });
             write!(f, "{separator}{candidate} from {from:.6} to {until:.6} by {node}")?;
             if let Some(gone_at) = gone_at {
                 write!(f, ", gone at {:.6}", seconds(*gone_at))?;
+            }
+            match life {
+                Some(Life { born, ended, .. }) => write!(f, ", transactions {born:?} to {ended:?}")?,
+                None => write!(f, ", never seen")?,
             }
         }
         for Event { deed, at, node } in &self.deeds {
@@ -103,7 +110,7 @@ impl fmt::Display for Fault {
 impl Case<'_> {
     pub(crate) fn judge(&self) -> Verdict {
         let mut terms: Vec<&Term> = self.story.terms.iter().collect();
-        let seen = terms.iter().filter(|term| self.node(term).is_some()).count();
+        let seen = terms.iter().filter(|term| self.node(term).is_some() || self.life(term).is_some()).count();
         let mut verdict = Verdict { terms: terms.len(), seen, ..Verdict::default() };
         terms.sort_by_key(|term| term.from);
         self.judge_overlaps(&terms, &mut verdict);
@@ -137,6 +144,7 @@ impl Case<'_> {
         let is_gone = |term: &Term, other: &Term| {
             is_killed(term)
                 || self.gone_at(term).is_some_and(|gone_at| gone_at <= until)
+                || self.ended_before(term, other)
                 || self.was_gone_before(term, other)
         };
         if [(one, next), (next, one)].into_iter().any(|(one, other)| !is_ours(one) && is_gone(one, other)) {
@@ -147,6 +155,13 @@ impl Case<'_> {
         } else {
             self.fault(verdict, "two lead", &[one, next]);
         }
+    }
+
+    /// Whether its node was deleted before that of the other was created.
+    fn ended_before(&self, term: &Term, other: &Term) -> bool {
+        let ended = self.life(term).and_then(|life| life.ended);
+        let born = other.token.or_else(|| self.life(other)?.born);
+        ended.zip(born).is_some_and(|(ended, born)| ended < born)
     }
 
     /// Whether its node was there before that of the other, and gone when the other was looked at. The word that it is
@@ -235,7 +250,16 @@ impl Case<'_> {
     }
 
     fn gone_at(&self, term: &Term) -> Option<u64> {
-        self.node(term)?.gone_at
+        let seen_gone_at = self.node(term).and_then(|node| node.gone_at);
+        let ended_at = self.life(term).and_then(|life| life.ended_at);
+        seen_gone_at.into_iter().chain(ended_at).min()
+    }
+
+    /// By its node; or by its token, if only its work was seen.
+    fn life(&self, term: &Term) -> Option<&Life> {
+        let lives = &self.seen.lives;
+        let by_token = || lives.values().find(|life| life.born.is_some() && life.born == term.token);
+        lives.get(&term.node).or_else(by_token)
     }
 
     fn node(&self, term: &Term) -> Option<&Node> {
@@ -246,7 +270,8 @@ impl Case<'_> {
         let until = terms.iter().map(|term| term.until.max(term.from)).max().unwrap_or_default();
         let mut deeds: Vec<_> = self.story.events.iter().filter(|event| event.at <= until).cloned().collect();
         deeds.drain(..deeds.len().saturating_sub(DEEDS));
-        let terms = terms.iter().map(|&term| (term.clone(), self.gone_at(term))).collect();
+        let told = |term: &Term| (term.clone(), self.gone_at(term), self.life(term).copied());
+        let terms = terms.iter().map(|&term| told(term)).collect();
         verdict.faults.push(Fault { what, terms, deeds });
     }
 

@@ -20,10 +20,23 @@ pub(crate) struct Node {
     pub(crate) gone_at: Option<u64>,
 }
 
+/// From when until when a node was there, by the events that the server sends in the order of its transactions. So it is also
+/// known of a node that was gone before anyone could look at it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Life {
+    /// The transaction that created it; `None` if the server did not tell, as servers before 3.9 do not.
+    pub(crate) born: Option<i64>,
+    /// The same of its deletion.
+    pub(crate) ended: Option<i64>,
+    /// When its end was told.
+    pub(crate) ended_at: Option<u64>,
+}
+
 /// All that was seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) nodes: HashMap<String, Node>,
+    pub(crate) lives: HashMap<String, Life>,
     /// By the node of each term, all nodes that were there after it had begun.
     pub(crate) beside: HashMap<String, HashSet<String>>,
 }
@@ -40,6 +53,7 @@ impl Witness {
         let seen = Arc::default();
         let mut watching = JoinSet::new();
         watching.spawn(watch(client.clone(), path.to_owned(), Arc::clone(&seen)));
+        watching.spawn(follow(client.clone(), path.to_owned(), Arc::clone(&seen)));
         watching.spawn(list(client.clone(), path.to_owned(), history.clone(), Arc::clone(&seen)));
         Self { seen, _watching: watching }
     }
@@ -73,6 +87,49 @@ async fn watch(client: zk::Client, path: String, seen: Arc<Mutex<Seen>>) {
             tokio::select! {
                 _ = &mut changed => break,
                 Some(()) = watched.next() => {}
+            }
+        }
+    }
+}
+
+/// Follows all nodes by one watch.
+async fn follow(client: zk::Client, path: String, seen: Arc<Mutex<Seen>>) {
+    let pause = || tokio::time::sleep(Duration::from_millis(5));
+    loop {
+        let Ok(mut watcher) = client.watch(&path, zk::AddWatchMode::PersistentRecursive).await else {
+            // The server is down.
+            pause().await;
+            continue;
+        };
+        // Nothing is told of what happened without a connection.
+        let children = match client.list_children(&path).await {
+            Ok(children) => children,
+            Err(zk::Error::NoNode) => Vec::new(),
+            Err(_) => {
+                pause().await;
+                continue;
+            }
+        };
+        let there: HashSet<String> = children.iter().map(|child| format!("{path}/{child}")).collect();
+        for (node, life) in &mut seen.lock().unwrap().lives {
+            if !there.contains(node) {
+                life.ended_at.get_or_insert_with(clock::now);
+            }
+        }
+        loop {
+            let event = watcher.changed().await;
+            let zxid = Some(event.zxid).filter(|zxid| *zxid > 0);
+            let lives = &mut seen.lock().unwrap().lives;
+            match event.event_type {
+                zk::EventType::Session if event.session_state.is_terminated() => return,
+                zk::EventType::Session => break,
+                zk::EventType::NodeCreated => lives.entry(event.path).or_default().born = zxid,
+                zk::EventType::NodeDeleted => {
+                    let life = lives.entry(event.path).or_default();
+                    life.ended = zxid;
+                    life.ended_at.get_or_insert_with(clock::now);
+                }
+                _ => {}
             }
         }
     }

@@ -4,7 +4,8 @@ use super::client::{Answer, Client, Message, What};
 use super::idle::{GIVEN_UP, Minder};
 use super::queue::contender::{Action, Event, Standing, WatchState};
 use super::queue::local_queue::Rank;
-use super::task::{AsHash, Asking, Node, Phase};
+use super::queue::name::Kind;
+use super::task::{AsHash, Asking, Node, Phase, Task};
 use super::zookeeper::{Change, Path};
 
 /// What a step of a task has shown.
@@ -246,10 +247,21 @@ impl Client {
         if self.creates_parent && !self.tasks[task].enters {
             return vec![What::CreateWithParent { id }];
         }
-        let prefetch = self.with(epoch, |local, now| local.prefetch(now));
+        let is_being_listed = self.is_being_listed();
+        let prefetch = self.with(epoch, |local, now| local.prefetch(now, is_being_listed));
         let parent_watch = prefetch.parent_watch.then_some(What::Watch(Path::Parent));
         let list = prefetch.list.then_some(What::List);
         parent_watch.into_iter().chain([What::Create { id }]).chain(list).collect()
+    }
+
+    /// Whether a list is on its way that is sent behind a create, where all exclude each other.
+    fn is_being_listed(&self) -> bool {
+        let lists = |task: &Task| {
+            let Phase::Asking(asking) = &task.phase else { return false };
+            let asks = |wanted: fn(&What) -> bool| asking.slots.iter().any(|(what, _)| wanted(what));
+            asks(|what| matches!(what, What::Create { .. })) && asks(|what| matches!(what, What::List))
+        };
+        self.tasks.iter().all(|task| task.kind == Kind::Exclusive) && self.tasks.iter().any(lists)
     }
 
     fn watch(&mut self, task: usize, own: bool, blocker: Option<&str>) -> Vec<What> {

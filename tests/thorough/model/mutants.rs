@@ -446,6 +446,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "[[self.until = self.until.min(since + timeout - margin);]]",
         "",
     ),
+    mutant(
+        "a lock is handed out for whatever time is left",
+        SIGNS,
+        "if [[now + self.worth() <= self.until]] {",
+        "now < self.until",
+    ),
+    mutant(
+        "a lock is handed out after a confirmation, whether the session is valid or not",
+        SIGNS,
+        "} else if [[now < self.until]] && is_enough {",
+        "true",
+    ),
+    mutant(
+        "after a silence, a lock is handed out after one confirmation",
+        SIGNS,
+        "let is_enough = [[confirmations > 1 || self.until >= self.last_confirmed + self.worth()]];",
+        "true",
+    ),
     mutant("a report takes less than half a tick", SIGNS, "[[self.timeout.div_ceil(4)]]", "self.timeout / 8"),
 ];
 

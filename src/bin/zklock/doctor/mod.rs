@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
-use zk_recipes::{Client, Permission, zookeeper_client as zk};
+use zk_recipes::{Client, Permission, report, zookeeper_client as zk};
 
 use crate::args::{Connection, Doctor};
 use crate::exit::{Failure, UNHEALTHY, print};
@@ -62,7 +62,7 @@ async fn session(client: &Client, connection: &Connection, servers: &[Server]) -
     const CHECK: &str = "session";
     let granted = match client.zookeeper().await {
         Ok(zookeeper) => zookeeper.session_timeout(),
-        Err(error) => return Finding::problem(CHECK, error.to_string()),
+        Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
     };
     let wanted = connection.session_timeout;
     if granted == wanted {
@@ -83,11 +83,11 @@ async fn acl(client: &Client, path: &str) -> Finding {
     const CHECK: &str = "acl";
     let full_path = match full_path(client, path) {
         Ok(full_path) => full_path,
-        Err(error) => return Finding::problem(CHECK, error.to_string()),
+        Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
     };
     let read = match client.zookeeper().await {
         Ok(zookeeper) => zookeeper.get_acl(&full_path).await,
-        Err(error) => return Finding::problem(CHECK, error.to_string()),
+        Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
     };
     let acl = match read {
         Ok((acl, _)) => acl,
@@ -97,7 +97,7 @@ async fn acl(client: &Client, path: &str) -> Finding {
         Err(zk::Error::NoAuth) => {
             return Finding::ok(CHECK, "may be read only by others: authenticate with --auth-file to see it");
         }
-        Err(error) => return Finding::problem(CHECK, error.to_string()),
+        Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
     };
     let anyone = acl.iter().filter(|acl| acl.scheme() == "world");
     let open = anyone.fold(Permission::NONE, |open, acl| open | acl.permission());

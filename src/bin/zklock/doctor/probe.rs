@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use zk_recipes::{Acls, Client, CreateMode, Error, InterProcessMutex, zookeeper_client as zk};
+use zk_recipes::{Acls, Client, CreateMode, Error, InterProcessMutex, report, zookeeper_client as zk};
 
 use super::finding::Finding;
 use crate::args::Connection;
@@ -32,11 +32,11 @@ impl<'c> Probe<'c> {
     pub(super) async fn findings(&self) -> Vec<Finding> {
         let mutex = match InterProcessMutex::new(self.client, &self.path) {
             Ok(mutex) => mutex,
-            Err(error) => return vec![Finding::problem("lock", error.to_string())],
+            Err(error) => return vec![Finding::problem("lock", report(&error).to_string())],
         };
         let locked = match round_trips(&mutex).await {
             Ok(took) => Finding::ok("lock", took),
-            Err(error) => return vec![Finding::problem("lock", error.to_string())],
+            Err(error) => return vec![Finding::problem("lock", report(&error).to_string())],
         };
         let mut findings = vec![locked];
         let root = mutex.path();
@@ -49,11 +49,11 @@ impl<'c> Probe<'c> {
                     Ok(()) | Err(zk::Error::NoNode) => {}
                     Err(error) => findings.push(Finding::warning(
                         "lock",
-                        format!("cannot remove {root}, which the servers will do: {error}"),
+                        format!("cannot remove {root}, which the servers will do: {}", report(&error)),
                     )),
                 }
             }
-            Err(error) => findings.push(Finding::problem("lock", error.to_string())),
+            Err(error) => findings.push(Finding::problem("lock", report(&error).to_string())),
         }
         findings
     }
@@ -64,7 +64,9 @@ impl<'c> Probe<'c> {
         let options = CreateMode::Container.with_acls(self.acls);
         match try_out(zookeeper, &path, &options).await {
             Ok(()) => Finding::ok(CHECK, "supported"),
-            Err(error) => Finding::problem(CHECK, format!("{error}: the paths of locks cannot be created")),
+            Err(error) => {
+                Finding::problem(CHECK, format!("{}: the paths of locks cannot be created", report(&error)))
+            }
         }
     }
 
@@ -77,7 +79,7 @@ impl<'c> Probe<'c> {
             Err(zk::Error::Unimplemented) => {
                 Finding::ok(CHECK, "off (zookeeper.extendedTypesEnabled); locks do not need them")
             }
-            Err(error) => Finding::warning(CHECK, error.to_string()),
+            Err(error) => Finding::warning(CHECK, report(&error).to_string()),
         }
     }
 
@@ -101,7 +103,7 @@ impl<'c> Probe<'c> {
                 let before = asked.duration_since(UNIX_EPOCH).unwrap_or_default();
                 judge_clock(millis(before), took, stat.mtime)
             }
-            Err(error) => Finding::problem(CHECK, error.to_string()),
+            Err(error) => Finding::problem(CHECK, report(&error).to_string()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod ages;
 mod screen;
+mod sight;
 mod top;
 mod view;
 mod watch;
@@ -11,16 +12,20 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use zk_recipes::Client;
 
 use crate::args::{self, Connection, Live};
-use crate::exit::{Failure, print_while_read, say};
+use crate::exit::{Failure, is_unread, print_while_read, say};
 use crate::signals::{Signals, code_of};
 use crate::time::rfc3339;
 
 use self::screen::{Key, Screen};
+use self::sight::Sight;
 use self::view::View;
+
+/// How often to look whether what is shown has become old, and whether anybody still reads it.
+const MOMENT: Duration = Duration::from_millis(250);
 
 pub(crate) async fn watch(connection: &Connection, args: &args::Watch) -> Result<ExitCode, Failure> {
     live(connection, &args.live, async |client| watch::read(client, &args.path).await).await
@@ -46,7 +51,7 @@ async fn live(
     // So that a signal leaves the terminal as it was.
     let mut signals = Signals::listen()?;
     let shown = async {
-        let client = connection.connect().await?;
+        let client = connection.connect_quietly().await?;
         let shown = match args.json {
             true => print_changes(&client, args.every, read).await,
             false => show(&client, args.every, read).await,
@@ -72,21 +77,30 @@ async fn print_changes(
     mut read: impl AsyncFnMut(&Client) -> Result<View, Failure>,
 ) -> Result<(), Failure> {
     let mut last = None;
-    let mut has_failed = false;
+    // Whether it has been said that what was printed last is old.
+    let mut is_old = false;
+    let mut sight = Sight::new(client);
     loop {
-        let view = match read(client).await {
+        sight.looks();
+        let Some(looked) = while_read(read(client), &sight, &mut is_old).await else { return Ok(()) };
+        let view = match looked {
             Ok(view) => view,
             // The first look tells a path that was mistyped from one that is gone.
             Err(failure) if last.is_none() => return Err(failure),
             Err(failure) => {
-                if !std::mem::replace(&mut has_failed, true) {
+                if !std::mem::replace(&mut is_old, true) {
                     say(&failure.to_string());
                 }
-                sleep(every).await;
+                if while_read(sleep(every), &sight, &mut is_old).await.is_none() {
+                    return Ok(());
+                }
                 continue;
             }
         };
-        has_failed = false;
+        sight.has_seen();
+        if std::mem::take(&mut is_old) {
+            say("the servers answer again");
+        }
         let pause = pause(every, &view);
         if last.as_ref() != Some(&view.state) {
             let mut line = view.json;
@@ -96,7 +110,27 @@ async fn print_changes(
             }
             last = Some(view.state);
         }
-        sleep(pause).await;
+        if while_read(sleep(pause), &sight, &mut is_old).await.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Says once if what was printed is old. `None` once nobody reads it any more.
+async fn while_read<T>(until: impl Future<Output = T>, sight: &Sight, is_old: &mut bool) -> Option<T> {
+    let mut until = pin!(until);
+    loop {
+        let output = timeout(MOMENT, &mut until).await;
+        if is_unread() {
+            return None;
+        }
+        if let Ok(output) = output {
+            return Some(output);
+        }
+        if !*is_old && let Some(doubt) = sight.doubt() {
+            say(&format!("what was printed is old: {doubt}"));
+            *is_old = true;
+        }
     }
 }
 
@@ -105,16 +139,19 @@ async fn show(
     every: Duration,
     mut read: impl AsyncFnMut(&Client) -> Result<View, Failure>,
 ) -> Result<(), Failure> {
+    let mut sight = Sight::new(client);
     // What fails here is told on the terminal as it was.
     let mut view = read(client).await?;
     let mut screen = Screen::open()?;
     loop {
+        sight.has_seen();
         screen.draw(&view)?;
         let again = sleep(pause(every, &view));
-        if heed_keys_until(again, &mut screen, &view).await?.is_none() {
+        if heed_keys_until(again, &mut screen, &mut view, &sight).await?.is_none() {
             return Ok(());
         }
-        let Some(looked) = heed_keys_until(read(client), &mut screen, &view).await? else {
+        sight.looks();
+        let Some(looked) = heed_keys_until(read(client), &mut screen, &mut view, &sight).await? else {
             return Ok(());
         };
         match looked {
@@ -124,11 +161,13 @@ async fn show(
     }
 }
 
-/// Does what the keys say until `until` is ready. `None` if the user has seen enough.
+/// Does what the keys say until `until` is ready, and shows how old the view is where that is not known to be the latest.
+/// `None` if the user has seen enough.
 async fn heed_keys_until<T>(
     until: impl Future<Output = T>,
     screen: &mut Screen,
-    view: &View,
+    view: &mut View,
+    sight: &Sight,
 ) -> Result<Option<T>, Failure> {
     let mut until = pin!(until);
     loop {
@@ -140,6 +179,10 @@ async fn heed_keys_until<T>(
                 Key::Redraw => {}
             },
             output = &mut until => return Ok(Some(output)),
+            () = sleep(MOMENT) => match sight.doubt() {
+                Some(doubt) => view.failure = Some(doubt),
+                None => continue,
+            },
         }
         screen.draw(view)?;
     }

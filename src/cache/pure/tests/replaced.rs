@@ -60,6 +60,16 @@ fn a_node_that_becomes_readable_and_changes_during_its_read_is_read() {
     world.assert_is_right(9, true, true);
 }
 
+/// As `/` and `/zookeeper` are.
+#[test]
+fn a_node_that_no_transaction_has_created_is_held() {
+    let mut world = World::new(9, true, true);
+    world.write("/r", 1);
+    world.nodes.get_mut("/r").unwrap().stat.czxid = 0;
+    world.settle();
+    world.assert_is_right(9, true, true);
+}
+
 /// The servers have lost their data, or had them restored from a backup: what is there now has lower numbers.
 #[test]
 fn a_cache_shows_what_the_servers_have_after_their_numbers_began_anew() {

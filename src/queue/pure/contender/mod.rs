@@ -98,6 +98,8 @@ impl Contender {
                 self.own = Some(Own { node: own, rank, watched: None });
                 let action = match children {
                     Some(children) => self.look(children, at, local, unrecognized),
+                    // Once it waits for none of this client any more, it looks.
+                    None if local.is_blocked(rank) => return self.stand(true, local, now),
                     None if local.is_clear(rank, now) => self.stand(true, local, now),
                     None => Action::List,
                 };

@@ -80,8 +80,9 @@ fn watch(own: bool, blocker: i32) -> Action {
 fn a_known_queue_needs_no_list() {
     let (mut scene, holder) = Scene::known(7);
     scene.local.leave(holder);
-    let (next, _, action) = scene.entered(&name(8), None);
+    let (next, rank, action) = scene.entered(&name(8), None);
     assert_eq!((next.standing(), action), (Standing::Granted, Action::Report));
+    scene.local.leave(rank);
     // Another client has the number in between.
     let (_, _, action) = scene.entered(&name(10), None);
     assert_eq!(action, Action::List);
@@ -174,18 +175,28 @@ fn with_two_before_it_it_looks_again_when_the_second_is_gone() {
 fn whoever_follows_one_that_met_others_lists_at_once() {
     let (mut scene, holder) = Scene::known(7);
     scene.local.leave(holder);
-    assert!(!scene.local.prefetch(scene.now).list);
+    assert!(!scene.local.prefetch(scene.now, false).list);
     let (_, rank, action) = scene.entered(&name(9), None);
     assert_eq!(action, Action::List);
-    assert!(scene.local.prefetch(scene.now).list, "another client has the number in between");
+    assert!(scene.local.prefetch(scene.now, false).list, "another client has the number in between");
     scene.local.leave(rank);
     scene.entered(&name(11), Some(names(&[10, 11])));
-    assert!(scene.local.prefetch(scene.now).list, "it waits for another client");
+    assert!(scene.local.prefetch(scene.now, false).list, "it waits for another client");
     let (mut scene, _) = Scene::known(7);
     let (next, rank, _) = scene.entered(&name(8), None);
     assert_eq!(next.standing(), Standing::Waiting { position: 1 });
     scene.local.leave(rank);
-    assert!(!scene.local.prefetch(scene.now).list, "it has waited for its own client");
+    assert!(!scene.local.prefetch(scene.now, false).list, "it has waited for its own client");
+}
+
+#[test]
+fn whoever_waits_for_its_own_client_lists_when_that_is_gone() {
+    let mut scene = Scene::new();
+    let (_, first, _) = scene.entered(&name(3), Some(names(&[1, 3])));
+    let (mut next, _, action) = scene.entered(&name(5), None);
+    assert_eq!((action, next.standing()), (Action::Report, Standing::Waiting { position: 0 }));
+    scene.local.leave(first);
+    assert_eq!(scene.woken(&mut next, WatchState::There, WatchState::Unwatched), Action::List);
 }
 
 #[test]

@@ -59,12 +59,21 @@ impl<W> Default for LocalQueue<W> {
 }
 
 impl<W: Clone> LocalQueue<W> {
-    /// Returns the requests that make a queue known, or keep it known, when a node is created now.
-    pub(crate) fn prefetch(&self, now: Connection) -> Prefetch {
+    /// Returns the requests that make a queue known, or keep it known, when a node is created now. `is_being_listed` says
+    /// that the reply to another such list is awaited, and that the new contender will wait for the one that asked.
+    pub(crate) fn prefetch(&self, now: Connection, is_being_listed: bool) -> Prefetch {
         let is_watched = self.knowledge.is_parent_watched(now);
         // A first contender may be the only one ever, so the watch would not pay off.
         let parent_watch = !is_watched && self.arrivals > 0;
-        Prefetch { parent_watch, list: !is_watched || !self.knowledge.may_grow(now) }
+        let is_known = is_watched && self.knowledge.may_grow(now);
+        Prefetch { parent_watch, list: !is_known && !is_being_listed && !self.will_block() }
+    }
+
+    /// Whether the next contender will most likely have to wait for one of the local queue: two would have to leave before
+    /// it comes.
+    fn will_block(&self) -> bool {
+        let last = self.members.keys().rev().take(2);
+        last.filter(|rank| rank.kind == Kind::Exclusive).count() == 2
     }
 
     /// Records whether the latest create has shown others in the queue. If so, the next one lists it as well.

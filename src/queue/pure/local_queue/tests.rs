@@ -94,8 +94,18 @@ fn what_is_known_grows_with_each_number_of_ours_in_whatever_order_they_come() {
     let second = local.arrive(&node(QUEUE[1]), Some(at), NOW, 1);
     assert!(local.is_clear(second, NOW) && local.is_clear(third, NOW));
     assert!(!local.is_clear(third, LATER));
-    assert_eq!(local.prefetch(NOW), Prefetch { parent_watch: false, list: false });
-    assert_eq!(local.prefetch(LATER), Prefetch { parent_watch: true, list: true });
+    drop([ranks[0], second, third].map(|rank| local.leave(rank)));
+    assert_eq!(local.prefetch(NOW, false), Prefetch { parent_watch: false, list: false });
+    assert_eq!(local.prefetch(LATER, false), Prefetch { parent_watch: true, list: true });
+}
+
+#[test]
+fn whoever_will_wait_for_its_own_client_does_not_list() {
+    let lists = |names: &[&str], is_being_listed| local_queue(names).0.prefetch(NOW, is_being_listed).list;
+    assert!(lists(&[], false) && !lists(&[], true));
+    assert!(lists(&QUEUE[..1], false), "it may be gone before the next one comes");
+    assert!(!lists(&[QUEUE[0], QUEUE[3]], false));
+    assert!(lists(&["READ__0000000001", "READ__0000000002"], false), "the next one may be a reader");
 }
 
 #[test]
@@ -153,9 +163,14 @@ fn a_contender_of_others_ends_what_is_known() {
     let (queue, at) = (QUEUE.map(node), local.moment(NOW));
     assert_eq!(local.look(&queue[1..], 0, at), 2);
     assert!(local.is_clear(ranks[0], NOW) && !local.is_clear(ranks[1], NOW));
-    assert!(!local.prefetch(NOW).list);
+    let lists_next = |local: &LocalQueue<usize>| {
+        let mut local = local.clone();
+        local.leave(ranks[0]);
+        local.prefetch(NOW, false).list
+    };
+    assert!(!lists_next(&local));
     assert_eq!(local.look(&queue[1..], 2, at), 4);
-    assert!(local.prefetch(NOW).list);
+    assert!(lists_next(&local));
 }
 
 #[test]

@@ -8,11 +8,62 @@ use stateright::{Checker, HasDiscoveries, Model};
 use super::world::{Server, Session};
 
 const SESSIONS: &[Session] = &[
-    Session { server: Server::Leader, requests: 2, moves: false, is_shortened: false },
-    Session { server: Server::Follower, requests: 2, moves: false, is_shortened: false },
-    Session { server: Server::Follower, requests: 2, moves: true, is_shortened: false },
-    Session { server: Server::Leader, requests: 2, moves: false, is_shortened: true },
-    Session { server: Server::Follower, requests: 2, moves: false, is_shortened: true },
+    Session {
+        server: Server::Leader,
+        requests: 2,
+        moves: false,
+        is_shortened: false,
+        grants: false,
+        latest: 2,
+    },
+    Session {
+        server: Server::Follower,
+        requests: 2,
+        moves: false,
+        is_shortened: false,
+        grants: false,
+        latest: 2,
+    },
+    Session {
+        server: Server::Follower,
+        requests: 2,
+        moves: true,
+        is_shortened: false,
+        grants: false,
+        latest: 2,
+    },
+    Session {
+        server: Server::Leader,
+        requests: 2,
+        moves: false,
+        is_shortened: true,
+        grants: false,
+        latest: 2,
+    },
+    Session {
+        server: Server::Follower,
+        requests: 2,
+        moves: false,
+        is_shortened: true,
+        grants: false,
+        latest: 2,
+    },
+    Session {
+        server: Server::Leader,
+        requests: 2,
+        moves: false,
+        is_shortened: false,
+        grants: true,
+        latest: 4,
+    },
+    Session {
+        server: Server::Follower,
+        requests: 2,
+        moves: false,
+        is_shortened: false,
+        grants: true,
+        latest: 4,
+    },
 ];
 
 /// Plays all of them, and prints figures. Answers whether all is well.
@@ -29,11 +80,12 @@ pub(crate) fn until_noticed(threads: usize) -> ExitCode {
 /// Answers what is wrong.
 fn play(session: &Session, threads: usize) -> Option<&'static str> {
     let start = Instant::now();
-    let Session { server, requests, moves, is_shortened } = *session;
-    let checker = Session { server, requests, moves, is_shortened }.checker().threads(threads);
+    let Session { server, requests, moves, is_shortened, grants, latest } = *session;
+    let checker =
+        Session { server, requests, moves, is_shortened, grants, latest }.checker().threads(threads);
     let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     println!(
-        "{:>9} states, {:>8} unique, depth {:>3}, {:>5.1} s: a session at a {}, {requests} requests{}{}",
+        "{:>9} states, {:>8} unique, depth {:>3}, {:>5.1} s: a session at a {}, {requests} requests{}{}{}",
         checker.state_count(),
         checker.unique_state_count(),
         checker.max_depth(),
@@ -41,6 +93,7 @@ fn play(session: &Session, threads: usize) -> Option<&'static str> {
         if server == Server::Leader { "leader" } else { "follower" },
         if moves { ", and another server" } else { "" },
         if is_shortened { ", and a shorter timeout" } else { "" },
+        if grants { ", and a lock that is handed out" } else { "" },
     );
     for property in checker.model().properties() {
         let discovery = checker.discovery(property.name);

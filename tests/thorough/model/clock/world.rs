@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use super::KeepAlive;
-use super::signs::{Probe, Signs};
+use super::signs::{Granting, Probe, Signs};
 
 /// The unit of time is an eighth of the session timeout.
 const TIMEOUT: u64 = 8;
@@ -12,8 +12,6 @@ const MARGIN: u64 = TIMEOUT / 3;
 const SHORTER: u64 = 5;
 /// How often a follower reports which sessions it has heard from: half a tick, for a session of two ticks.
 const REPORT: u64 = TIMEOUT / 4;
-/// For how long an answer may be on its way. Later ones are lost.
-const LATEST: u64 = 2;
 const END: u64 = TIMEOUT + 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +28,10 @@ pub(crate) struct Session {
     pub(crate) moves: bool,
     /// Whether it may connect again to servers that grant a shorter timeout.
     pub(crate) is_shortened: bool,
+    /// Whether a lock is handed out on it.
+    pub(crate) grants: bool,
+    /// For how long an answer may be on its way. Later ones are lost.
+    pub(crate) latest: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +59,30 @@ pub(crate) struct World {
     /// Whether the others have a new leader.
     is_replaced: bool,
     may_move: bool,
+    /// Whether an answer was on its way for longer than it mostly is.
+    is_slow: bool,
+    lock: Lock,
+}
+
+/// A lock that is handed out on the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Lock {
+    Unwanted,
+    /// Its node is first in the queue. The session was confirmed so often before it is handed out.
+    Asked {
+        confirmations: u32,
+    },
+    Granted(Grant),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Grant {
+    /// For how long it was valid.
+    ahead: u64,
+    is_confirmed: bool,
+    /// Whether the servers are reached, and answer at once, from then on.
+    is_calm: bool,
+    is_lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +110,9 @@ pub(crate) enum Step {
     /// The servers take it in, with a shorter timeout; the answer is on its way.
     Shorten,
     Reconnected,
+    /// The lock is to be handed out.
+    Ask,
+    Grant,
 }
 
 impl World {
@@ -124,6 +153,41 @@ impl World {
         }
         // In truth up to a tick later.
         self.has_expired |= self.is_led() && self.now >= self.last_counted + self.timeout;
+        let is_valid = self.is_valid();
+        if let Lock::Granted(grant) = &mut self.lock {
+            grant.is_lost |= !is_valid;
+        }
+        self.beat();
+    }
+
+    /// Whether what the client sends is answered at once.
+    fn is_calm(&self) -> bool {
+        matches!(self.lock, Lock::Granted(Grant { is_calm: true, .. }))
+    }
+
+    /// Keeps a lock valid while the servers are reached.
+    fn beat(&mut self) {
+        if self.is_calm() && self.signs.beat_at(true) <= self.now && self.serves(Probe::Check) {
+            self.serve();
+            self.signs.answered(Probe::Check.sign(KeepAlive::Quorum), self.now, self.now);
+        }
+    }
+
+    /// Whether there is something to do at once to hand out the lock.
+    fn is_in_a_hurry(&self) -> bool {
+        let is_due = |granting| match granting {
+            Granting::Now => true,
+            Granting::Confirm(at) => at <= self.now,
+        };
+        self.request.is_none() && self.granting().is_some_and(is_due)
+    }
+
+    /// What is to be done now to hand out the lock.
+    fn granting(&self) -> Option<Granting> {
+        match self.lock {
+            Lock::Asked { confirmations } => Some(self.signs.granting(self.now, confirmations)),
+            Lock::Unwanted | Lock::Granted(_) => None,
+        }
     }
 }
 
@@ -141,6 +205,8 @@ impl Model for Session {
             server: self.server,
             last_counted: 0,
             has_expired: false,
+            is_slow: false,
+            lock: Lock::Unwanted,
             timeout: TIMEOUT,
             may_be_shortened: self.is_shortened,
             has_news: false,
@@ -154,18 +220,30 @@ impl Model for Session {
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        let is_late = world.request.is_some_and(|request| request.sent + LATEST <= world.now);
+        let is_late = world.request.is_some_and(|request| request.sent + self.latest <= world.now);
         // The answer of servers that have shortened a timeout is not lost: that cannot be known.
-        let is_due = world.connecting.is_some_and(|(since, _)| since + LATEST <= world.now);
+        let is_due = world.connecting.is_some_and(|(since, _)| since + self.latest <= world.now);
         if is_late {
             steps.push(Step::Lose);
         } else if is_due {
             // Its answer, or its end.
+        } else if world.is_in_a_hurry() {
+            // A client that is stopped may lose whatever it is given.
         } else if world.now < END {
             steps.push(Step::Tick);
         }
+        match world.lock {
+            Lock::Unwanted if self.grants && world.request.is_none() => steps.push(Step::Ask),
+            _ => {}
+        }
+        match (world.request, world.granting()) {
+            (None, Some(Granting::Now)) => steps.push(Step::Grant),
+            (None, Some(Granting::Confirm(at))) if at <= world.now => steps.push(Step::Send(Probe::Check)),
+            _ => {}
+        }
         match world.request {
             None if world.connecting.is_some() => {}
+            None if world.lock != Lock::Unwanted => {}
             None if world.requests_left > 0 => {
                 steps.extend([Probe::Read, Probe::Check].map(Step::Send));
                 // Else it tells as much as a read.
@@ -186,8 +264,8 @@ impl Model for Session {
             Some(_) if is_due => steps.push(Step::Lose),
             Some(_) => {}
         }
-        if world.has_expired {
-            // Nothing that happens now makes a difference.
+        if world.has_expired || world.is_calm() {
+            // Nothing that happens now makes a difference, or nothing happens.
         } else if !world.is_isolated {
             steps.push(Step::Isolate);
         } else if !world.is_led() {
@@ -202,7 +280,9 @@ impl Model for Session {
         match step {
             Step::Tick => world.tick(),
             Step::Send(probe) => {
-                world.requests_left -= 1;
+                if world.lock == Lock::Unwanted {
+                    world.requests_left -= 1;
+                }
                 world.request = Some(Request { probe, sent: world.now, is_served: false });
             }
             Step::Serve => {
@@ -212,8 +292,30 @@ impl Model for Session {
             Step::Answer => {
                 let Request { probe, sent, .. } = world.request.take()?;
                 world.signs.answered(probe.sign(KeepAlive::Quorum), sent, world.now);
+                world.is_slow |= self.grants && world.now > sent + 1;
+                if let Lock::Asked { confirmations } = &mut world.lock {
+                    // More make no difference.
+                    *confirmations = (*confirmations + 1).min(2);
+                }
             }
-            Step::Lose => (world.request, world.connecting) = (None, None),
+            Step::Ask => world.lock = Lock::Asked { confirmations: 0 },
+            Step::Grant => {
+                let Lock::Asked { confirmations } = world.lock else { return None };
+                world.lock = Lock::Granted(Grant {
+                    ahead: world.signs.until().saturating_sub(world.now),
+                    is_confirmed: confirmations > 0,
+                    is_calm: !world.is_isolated && !world.is_slow,
+                    is_lost: false,
+                });
+                world.beat();
+            }
+            Step::Lose => {
+                (world.request, world.connecting) = (None, None);
+                if let Lock::Asked { confirmations } = &mut world.lock {
+                    // It begins anew.
+                    *confirmations = 0;
+                }
+            }
             Step::Isolate => world.is_isolated = true,
             Step::Elect => {
                 world.is_replaced = true;
@@ -251,6 +353,32 @@ impl Model for Session {
             Property::always("no session is valid that has expired", |_, world: &World| {
                 !(world.has_expired && world.is_valid())
             }),
+            Property::always("no lock is handed out that is lost already", |_, world: &World| {
+                !matches!(world.lock, Lock::Granted(Grant { ahead: 0, .. }))
+            }),
+            Property::always(
+                "a lock is handed out with half of the timeout ahead, or after a confirmation",
+                |_, world: &World| match world.lock {
+                    Lock::Granted(grant) => grant.ahead >= TIMEOUT / 2 || grant.is_confirmed,
+                    Lock::Unwanted | Lock::Asked { .. } => true,
+                },
+            ),
+            Property::always(
+                "no lock is lost that was handed out while the servers are reached",
+                |_, world: &World| {
+                    !matches!(world.lock, Lock::Granted(Grant { is_calm: true, is_lost: true, .. }))
+                },
+            ),
+            Property::sometimes(
+                "one is handed out after a confirmation",
+                |session: &Session, world: &World| {
+                    !session.grants
+                        || matches!(
+                            world.lock,
+                            Lock::Granted(Grant { is_confirmed: true, is_calm: true, .. })
+                        )
+                },
+            ),
             Property::sometimes("a session expires", |_, world: &World| world.has_expired),
             Property::sometimes("one is valid for longer than a timeout", |_, world: &World| {
                 world.now > TIMEOUT && world.is_valid()

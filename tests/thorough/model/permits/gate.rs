@@ -9,7 +9,7 @@ use super::super::queue::permits::{self, Passage};
 use super::super::task::AsHash;
 use super::driver::Shown;
 use super::task::{
-    Answer, Asking, Client, FIRST_COUNT, FirstCount, NOBODYS, Node, Phase, Request, Watch, What,
+    Answer, Asking, Client, FIRST_COUNT, FirstCount, NOBODYS, Node, Phase, Request, Task, Watch, What,
 };
 
 impl Client {
@@ -150,7 +150,8 @@ impl Client {
     fn create(&mut self, task: usize) -> Vec<What> {
         self.leave_line(task);
         let (epoch, on) = (self.epoch, self.connection);
-        let Prefetch { list, parent_watch: watches_parent } = self.local.prefetch(on);
+        let is_being_listed = self.is_being_listed();
+        let Prefetch { list, parent_watch: watches_parent } = self.local.prefetch(on, is_being_listed);
         self.is_parent_gone &= !watches_parent;
         let of = &mut self.tasks[task];
         of.blocker = None;
@@ -160,6 +161,16 @@ impl Client {
         let id = format!("{}{task}{}-", self.id, of.creates);
         of.node = Some(Node { id: id.clone(), name: None, watch: None });
         [What::Create { id, watches_parent }].into_iter().chain(list.then_some(What::List)).collect()
+    }
+
+    /// Whether a list is on its way that is sent behind a create.
+    fn is_being_listed(&self) -> bool {
+        let lists = |task: &Task| {
+            let Phase::AtGate(asking) = &task.phase else { return false };
+            let asks = |wanted: fn(&What) -> bool| asking.slots.iter().any(|(what, _)| wanted(what));
+            asks(|what| matches!(what, What::Create { .. })) && asks(|what| matches!(what, What::List))
+        };
+        self.tasks.iter().any(lists)
     }
 
     fn watch(&mut self, task: usize, own: bool, blocker: Option<&str>) -> Vec<What> {

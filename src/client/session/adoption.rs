@@ -1,0 +1,216 @@
+//! Whether an adopted session is still the one that was adopted.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join3;
+use parking_lot::Mutex;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use zookeeper_client::{self as zk, Acls, CreateMode};
+
+use super::super::serving::Serving;
+use super::super::write::Write;
+use super::Session;
+use super::reply::lost;
+use crate::failure::Failure;
+
+/// The pause between attempts to delete a node.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is known about which session a user's client has.
+///
+/// `zookeeper-client` reconnects by itself, takes another session if a server gives one, and always shows the id of the
+/// first one. Ephemeral nodes show the session that they belong to: the reply to the create of one, and for those that
+/// are there when the client connects again, the server's list of the nodes of the session.
+#[derive(Debug)]
+pub(super) struct Adoption {
+    serving: Arc<Serving>,
+    /// The last connection that was found to be of the session, by the number of changes before it.
+    verified: AtomicU64,
+    /// Ephemeral nodes that the session has created and not deleted.
+    nodes: Mutex<BTreeSet<String>>,
+    /// Whether the servers cannot list the nodes of a session: they are older than 3.6.
+    cannot_tell: AtomicBool,
+    replaced: CancellationToken,
+}
+
+/// What a node of a session says about the session of a connection, if anything: whether the server lists it among those
+/// of the connection's session, and whether it is there.
+fn is_continued(is_listed: bool, is_there: bool) -> Option<bool> {
+    // A node that is gone may have been deleted.
+    (is_listed || is_there).then_some(is_listed)
+}
+
+impl Session {
+    /// Makes it an adopted session.
+    pub(in crate::client) fn adopted(mut self, serving: &Arc<Serving>) -> Self {
+        self.adoption = Some(Adoption {
+            serving: serving.clone(),
+            verified: AtomicU64::new(0),
+            nodes: Mutex::default(),
+            cannot_tell: AtomicBool::new(false),
+            replaced: CancellationToken::new(),
+        });
+        self
+    }
+
+    /// Finds out whether an adopted session is that of the current connection, which must not have been used before.
+    /// Without a node that could show it, nothing is held, and the next create shows it.
+    ///
+    /// # Errors
+    /// Nothing is known.
+    pub(in crate::client) async fn is_continued_on(&self, zookeeper: &zk::Client) -> Result<bool, zk::Error> {
+        let Some(adoption) = &self.adoption else { return Ok(true) };
+        if adoption.cannot_tell.load(SeqCst) {
+            return Ok(true);
+        }
+        let nodes = adoption.nodes.lock().clone();
+        for path in &nodes {
+            // Sent together: a server answers in order. The node was there before, and its server may lag behind.
+            let (synced, listed, stat) = join3(
+                async { zookeeper.sync(path).await },
+                async { zookeeper.list_ephemerals(path).await },
+                async { zookeeper.check_stat(path).await },
+            )
+            .await;
+            synced.map_err(lost)?;
+            let is_listed = match listed {
+                Err(zk::Error::Unimplemented) => {
+                    adoption.cannot_tell.store(true, SeqCst);
+                    return Ok(true);
+                }
+                listed => listed.map_err(lost)?.contains(path),
+            };
+            let is_there = match stat {
+                Ok(stat) => stat.is_some_and(|stat| stat.ephemeral_owner == self.id),
+                // Only a node that is there has permissions.
+                Err(zk::Error::NoAuth) => true,
+                Err(error) => return Err(lost(error)),
+            };
+            if let Some(is_continued) = is_continued(is_listed, is_there) {
+                return Ok(is_continued);
+            }
+            // It went with the session, or was deleted.
+            for place in [path, &path[path.rfind('/').unwrap_or(0)..]] {
+                if let Some(is_continued) = self.creates_on(zookeeper, place).await? {
+                    self.disown(path);
+                    return Ok(is_continued);
+                }
+            }
+        }
+        Ok(nodes.is_empty())
+    }
+
+    /// Whether an ephemeral node that is created on a connection belongs to the session. It is deleted in the same
+    /// transaction. `None` if the server refuses.
+    async fn creates_on(&self, zookeeper: &zk::Client, path: &str) -> Result<Option<bool>, zk::Error> {
+        let acl = Acls::anyone_all();
+        let create = Write::Create { path, data: &[], mode: CreateMode::Ephemeral, acl: &acl };
+        match self.commit_on(zookeeper, &[create, Write::Delete { path, version: None }]).await {
+            Ok(results) => Ok(match results.first() {
+                // Old servers do not tell.
+                Some(zk::MultiWriteResult::Create { stat, .. }) if stat.is_invalid() => None,
+                _ => Some(true),
+            }),
+            Err(zk::MultiWriteError::OperationFailed { .. }) => Ok(None),
+            Err(zk::MultiWriteError::RequestFailed { source: zk::Error::SessionExpired }) => Ok(Some(false)),
+            Err(zk::MultiWriteError::RequestFailed { source }) => Err(source),
+        }
+    }
+
+    /// Records that the connection after this many changes is of the session.
+    pub(in crate::client) fn verified(&self, changes: u64) {
+        if let Some(adoption) = &self.adoption {
+            adoption.verified.store(changes, SeqCst);
+        }
+    }
+
+    /// Whether the last reply is known to be one to this session.
+    pub(super) fn is_verified(&self) -> bool {
+        let is_of = |adoption: &Adoption| adoption.serving.changes() == adoption.verified.load(SeqCst);
+        self.adoption.as_ref().is_none_or(is_of)
+    }
+
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.adoption.is_some()
+    }
+
+    /// Waits until an adopted session turns out to have been replaced.
+    pub(in crate::client) async fn replaced(&self) {
+        match &self.adoption {
+            Some(adoption) => adoption.replaced.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Notes an ephemeral node that was created, on the [connection](Self::connection) `seen_on`.
+    ///
+    /// # Errors
+    /// - [`SessionExpired`](zk::Error::SessionExpired) if it belongs to another session, by which it is deleted.
+    /// - Same as [`note`](Self::note).
+    pub(super) fn own(
+        &self,
+        zookeeper: &zk::Client,
+        path: &str,
+        stat: &zk::Stat,
+        seen_on: u64,
+    ) -> Result<(), zk::Error> {
+        let Some(adoption) = &self.adoption else { return Ok(()) };
+        // Old servers do not tell in a transaction.
+        if stat.is_invalid() || stat.ephemeral_owner == self.id {
+            return self.note(path, seen_on);
+        }
+        adoption.replaced.cancel();
+        self.end();
+        let (zookeeper, path) = (zookeeper.clone(), path.to_owned());
+        // The call sends it.
+        let mut deleting = zookeeper.delete(&path, None).boxed();
+        adoption.serving.spawn(async move {
+            let retried = async {
+                while deleting.await.is_err_and(|error| Failure::of(&lost(error)).is_passing()) {
+                    sleep(PAUSE).await;
+                    deleting = zookeeper.delete(&path, None).boxed();
+                }
+            };
+            // By then the other session has ended as well.
+            let _ = timeout(zookeeper.session_timeout(), retried).await;
+        });
+        Err(zk::Error::SessionExpired)
+    }
+
+    /// Notes an ephemeral node of the session that was seen on this [connection](Self::connection).
+    ///
+    /// # Errors
+    /// [`ConnectionLoss`](zk::Error::ConnectionLoss) if that has ended: the next one was, perhaps, found to be of the session
+    /// without this node.
+    pub(crate) fn note(&self, path: &str, seen_on: u64) -> Result<(), zk::Error> {
+        let Some(adoption) = &self.adoption else { return Ok(()) };
+        // Before the look at the connection: whoever examines the next one sees it, or the look shows that one.
+        adoption.nodes.lock().insert(path.to_owned());
+        if self.connection() == seen_on { Ok(()) } else { Err(zk::Error::ConnectionLoss) }
+    }
+
+    /// Notes that a node is gone, or is to be deleted.
+    pub(super) fn disown(&self, path: &str) {
+        if let Some(adoption) = &self.adoption {
+            adoption.nodes.lock().remove(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_continued;
+
+    #[test]
+    fn a_node_that_is_there_and_not_listed_belongs_to_another_session() {
+        assert_eq!(is_continued(true, true), Some(true));
+        assert_eq!(is_continued(false, true), Some(false));
+        assert_eq!(is_continued(false, false), None);
+        assert_eq!(is_continued(true, false), Some(true), "it was deleted in between");
+    }
+}

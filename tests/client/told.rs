@@ -1,0 +1,298 @@
+//! Watchers are told of each state once: no two states that are told one after the other are the same.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use zk_recipes::cache::{Cache, CacheOptions};
+use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance};
+use zk_recipes::job::{JobOptions, ScheduledJob};
+use zk_recipes::nodes::*;
+use zk_recipes::shared::{SharedCount, SharedValue};
+use zk_recipes::testing::{FaultProxy, MemoryServer, TestingServer};
+use zk_recipes::*;
+
+use crate::support::*;
+
+/// What was told, by the names of the methods.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<BTreeMap<&'static str, Vec<String>>>>);
+
+impl Told {
+    fn records<T: Clone + Debug + PartialEq + Send + Sync + 'static>(
+        &self,
+        name: &'static str,
+        watch: watch::Receiver<T>,
+    ) {
+        self.records_by(name, watch, T::clone);
+    }
+
+    /// Records all that is told until the channel closes. Two states are the same if they have the same key.
+    fn records_by<T: Clone + Debug + Send + Sync + 'static, K: PartialEq + Send>(
+        &self,
+        name: &'static str,
+        mut watch: watch::Receiver<T>,
+        key: impl Fn(&T) -> K + Send + 'static,
+    ) {
+        let told = self.clone();
+        assert!(told.0.lock().unwrap().insert(name, Vec::new()).is_none(), "{name}");
+        tokio::spawn(async move {
+            let mut before = None;
+            while watch.changed().await.is_ok() {
+                let state = watch.borrow_and_update().clone();
+                let now = Some(key(&state));
+                let again = if now == before { "AGAIN " } else { "" };
+                told.0.lock().unwrap().get_mut(name).unwrap().push(format!("{again}{state:?}"));
+                before = now;
+            }
+        });
+    }
+
+    /// Waits until the last state that each of them was told contains this.
+    async fn shows(&self, expected: &[(&str, &str)]) {
+        let missing = || {
+            let told = self.0.lock().unwrap();
+            let is_shown =
+                |name: &str, state: &str| told[name].last().is_some_and(|last| last.contains(state));
+            let missing = expected.iter().filter(|(name, state)| !is_shown(name, state));
+            missing.map(|(name, state)| format!("{name}: {state}, not {:?}", told[name])).collect::<Vec<_>>()
+        };
+        let shown = eventually("all is told", async || missing().is_empty().then_some(()));
+        tokio::select!(() = shown => {}, () = tokio::time::sleep(BOUND / 2) => panic!("{:#?}", missing()));
+    }
+
+    fn assert_once(&self) {
+        let told = self.0.lock().unwrap();
+        let again = |states: &[String]| states.iter().any(|state| state.starts_with("AGAIN "));
+        let wrong: Vec<_> = told.iter().filter(|(_, states)| again(states)).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}
+
+/// The methods by which something is watched, as `Type::method`.
+fn methods(folder: &Path, names: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            methods(&entry, names);
+            continue;
+        }
+        let text = fs::read_to_string(&entry).unwrap();
+        let mut of = "";
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if let Some(rest) = line.strip_prefix("impl") {
+                let rest = if rest.starts_with('<') { rest.split_once("> ").unwrap().1 } else { rest };
+                of = rest.trim().split(['<', ' ']).next().unwrap();
+            }
+            let Some(rest) = line.strip_prefix("    pub fn watch") else { continue };
+            let method = format!("watch{}", rest.split('(').next().unwrap());
+            if entry.starts_with("src/blocking") {
+                assert_eq!(lines.next().unwrap().trim(), format!("self.inner.{method}().into()"), "{of}");
+            } else {
+                names.push(format!("{of}::{method}"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_watcher_is_told_the_same_twice() {
+    let told = Told::default();
+    let server = TestingServer::builder().system_property("zookeeper.extendedTypesEnabled", "true");
+    let server = server.start().await.unwrap();
+    let (second, third) = (MemoryServer::start().unwrap(), MemoryServer::start().unwrap());
+    let proxies = [
+        FaultProxy::start(&server).await.unwrap(),
+        FaultProxy::start_before(second.connect_string()).await.unwrap(),
+    ];
+    let [client, beside] = [connect_through(&proxies[0]).await, connect_through(&proxies[1]).await];
+    let other = connect(&server).await;
+    let last = Client::connect(&third.connect_string()).await.unwrap();
+    told.records("Client::watch_connection", client.watch_connection());
+
+    let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    told.records("LockGuard::watch_state", guard.watch_state());
+    let ensembles = [("one", client.clone()), ("two", beside.clone()), ("three", last)];
+    let quorum = QuorumLock::new(&Ensembles::new(ensembles).unwrap(), "/quorum").unwrap();
+    let quorum_guard = quorum.acquire().await.unwrap();
+    told.records("QuorumGuard::watch_state", quorum_guard.watch_state());
+    let ahead = InterProcessMutex::new(&other, "/queue").unwrap();
+    let ahead = ahead.acquire().await.unwrap();
+    let ticket = InterProcessMutex::new(&client, "/queue").unwrap().enqueue().await.unwrap();
+    told.records("Ticket::watch_position", ticket.watch_position());
+    let acquiring = tokio::spawn(ticket.acquired());
+
+    let value = SharedValue::new(&client, "/value", "seed").unwrap();
+    told.records("SharedValue::watch", value.watch());
+    let count = SharedCount::new(&client, "/count", 7).unwrap();
+    told.records("SharedCount::watch", count.watch());
+    value.set("new").await.unwrap();
+    count.set(8).await.unwrap();
+
+    let cache = Cache::new(&client, "/cached", CacheOptions::tree()).unwrap();
+    told.records("Cache::watch_state", cache.watch_state());
+    let services = ServiceDiscovery::<()>::new(&client, "/services").unwrap();
+    let instance = within(services.register(ServiceInstance::new("orders").id("one"))).await.unwrap();
+    told.records("Registration::watch_state", instance.watch_state());
+    let service = services.cache("orders").unwrap();
+    told.records("ServiceCache::watch_state", service.watch_state());
+
+    let node = PersistentNode::start(&client, "/node", "data", PersistentNodeOptions::new()).unwrap();
+    told.records("PersistentNode::watch_state", node.watch_state());
+    let options = PersistentTtlNodeOptions::new(Duration::from_secs(600));
+    let ttl_node = PersistentTtlNode::start(&client, "/ttl", "data", options).unwrap();
+    told.records("PersistentTtlNode::watch_state", ttl_node.watch_state());
+    let group = Group::new(&client, "/group").unwrap();
+    told.records("Group::watch_members", group.watch_members());
+    let member = group.join("a", "data").await.unwrap();
+    told.records("GroupMember::watch_state", member.watch_state());
+    let _member = Group::new(&other, "/group").unwrap().join("b", "data").await.unwrap();
+
+    let by_text = |state: &LeaderState| format!("{state:?}");
+    let observer = LeaderObserver::new(&client, "/latch").unwrap();
+    told.records("LeaderObserver::watch_leader", observer.watch_leader());
+    let latch = LeaderLatch::start(&client, "/latch", LeaderOptions::new().id("me")).unwrap();
+    told.records_by("LeaderLatch::watch_state", latch.watch_state(), by_text);
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    told.records("Leadership::watch_state", leadership.watch_state());
+    let work = |leadership: Leadership| async move {
+        leadership.resign_requested().await;
+        Ok::<(), Error>(())
+    };
+    let selector = LeaderSelector::start(&client, "/selector", LeaderOptions::new(), work).unwrap();
+    told.records_by("LeaderSelector::watch_state", selector.watch_state(), by_text);
+    let work = |_| async { Ok::<(), Error>(()) };
+    let job =
+        ScheduledJob::every(&client, "/job", Duration::from_millis(500), JobOptions::new(), work).unwrap();
+    told.records("ScheduledJob::watch_state", job.watch_state());
+    told.records_by("ScheduledJob::watch_leader", job.watch_leader(), by_text);
+
+    let up = [
+        ("Client::watch_connection", "onnected"),
+        ("SharedValue::watch", "Known"),
+        ("SharedCount::watch", "Known"),
+        ("Cache::watch_state", "Current"),
+        ("Registration::watch_state", "Present"),
+        ("ServiceCache::watch_state", "Current"),
+        ("PersistentNode::watch_state", "Present"),
+        ("PersistentTtlNode::watch_state", "Present"),
+        ("Group::watch_members", r#"is_current: true, ids: ["a", "b"]"#),
+        ("GroupMember::watch_state", "Present"),
+        ("LeaderObserver::watch_leader", "Leader"),
+        ("LeaderLatch::watch_state", "Leading"),
+        ("LeaderSelector::watch_state", "Leading"),
+        ("ScheduledJob::watch_leader", "Leading"),
+        ("ScheduledJob::watch_state", "ing"),
+    ];
+    let held = ["LockGuard::watch_state", "QuorumGuard::watch_state", "Leadership::watch_state"];
+    let down = [("Client::watch_connection", "Suspended"), ("Cache::watch_state", "Stale")];
+    told.shows(&up).await;
+    told.shows(&held.map(|name| (name, "Held"))).await;
+    let sessions = (session_id(&client).await, session_id(&beside).await);
+    for ends in [false, true] {
+        for proxy in &proxies {
+            proxy.refuse_connections(true).unwrap();
+            proxy.cut();
+        }
+        told.shows(&down).await;
+        told.shows(&held.map(|name| (name, "Suspect"))).await;
+        if ends {
+            server.kill_session(sessions.0).await.unwrap();
+            second.kill_session(sessions.1).await.unwrap();
+        }
+        for proxy in &proxies {
+            proxy.refuse_connections(false).unwrap();
+        }
+        told.shows(&up).await;
+        told.shows(&held.map(|name| (name, if ends { "Lost" } else { "Held" }))).await;
+    }
+    ahead.release().await.unwrap();
+    let _acquired = within(acquiring).await.unwrap().unwrap();
+    told.shows(&[("Ticket::watch_position", "0")]).await;
+    selector.interrupt_leadership();
+    job.interrupt_leadership();
+    told.shows(&up).await;
+
+    node.close().await.unwrap();
+    ttl_node.close().await.unwrap();
+    member.leave().await.unwrap();
+    instance.unregister().await.unwrap();
+    latch.close(CloseMode::NotifyLeader).await.unwrap();
+    selector.close().await.unwrap();
+    job.close().await.unwrap();
+    client.close().await;
+    let mut closed = vec![("SharedValue::watch", "Stale"), ("SharedCount::watch", "Stale")];
+    let names = [
+        "Registration",
+        "PersistentNode",
+        "PersistentTtlNode",
+        "GroupMember",
+        "LeaderLatch",
+        "LeaderSelector",
+        "Client",
+    ];
+    closed.extend(
+        told.0
+            .lock()
+            .unwrap()
+            .keys()
+            .filter(|name| names.contains(&name.split(':').next().unwrap()))
+            .map(|name| (*name, "Closed")),
+    );
+    told.shows(&closed).await;
+
+    told.assert_once();
+    assert!(told.0.lock().unwrap().values().all(|states| states.len() > 1), "each was driven");
+    let mut names = Vec::new();
+    methods(Path::new("src"), &mut names);
+    names.sort();
+    assert_eq!(names, told.0.lock().unwrap().keys().copied().collect::<Vec<_>>(), "each is tested");
+}
+
+/// Although it is met with again and again.
+#[tokio::test]
+async fn an_error_that_lasts_is_told_once() {
+    let told = Told::default();
+    let server = MemoryServer::builder().ttl_nodes(true).start().unwrap();
+    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let owner =
+        Client::builder().auth("digest", "owner:secret").connect(&server.connect_string()).await.unwrap();
+    let private = CreateMode::Persistent.with_acls(Acls::creator_all());
+    for path in ["", "/value", "/count", "/latch", "/selector", "/node", "/job"] {
+        owner.zookeeper().await.unwrap().create(&format!("/a{path}"), b"", &private).await.unwrap();
+    }
+    let client = connect_through(&proxy).await;
+
+    told.records("SharedValue", SharedValue::new(&client, "/a/value", "").unwrap().watch());
+    told.records("SharedCount", SharedCount::new(&client, "/a/count", 7).unwrap().watch());
+    told.records("LeaderObserver", LeaderObserver::new(&client, "/a/latch").unwrap().watch_leader());
+    let by_text = |state: &LeaderState| format!("{state:?}");
+    let latch = LeaderLatch::start(&client, "/a/latch", LeaderOptions::new()).unwrap();
+    told.records_by("LeaderLatch", latch.watch_state(), by_text);
+    let work = |_| async { Ok::<(), Error>(()) };
+    let selector = LeaderSelector::start(&client, "/a/selector", LeaderOptions::new(), work).unwrap();
+    told.records_by("LeaderSelector", selector.watch_state(), by_text);
+    let work = |_| async { Ok::<(), Error>(()) };
+    let job =
+        ScheduledJob::every(&client, "/a/job", Duration::from_millis(500), JobOptions::new(), work).unwrap();
+    told.records_by("ScheduledJob::watch_leader", job.watch_leader(), by_text);
+    let node = PersistentNode::start(&client, "/a/node/a", "", PersistentNodeOptions::new()).unwrap();
+    told.records("PersistentNode", node.watch_state());
+    let options = PersistentTtlNodeOptions::new(Duration::from_secs(600));
+    let ttl_node = PersistentTtlNode::start(&client, "/a/node/b", "", options).unwrap();
+    told.records("PersistentTtlNode", ttl_node.watch_state());
+
+    let failed = ["LeaderLatch", "LeaderSelector", "ScheduledJob::watch_leader"].map(|name| (name, "Failed"));
+    told.shows(&failed).await;
+    told.shows(&["PersistentNode", "PersistentTtlNode"].map(|name| (name, "Blocked"))).await;
+    told.shows(&["LeaderObserver", "SharedValue", "SharedCount"].map(|name| (name, "Some("))).await;
+    let before = proxy.requests_seen();
+    eventually("all is tried again", async || (proxy.requests_seen() > before + 100).then_some(())).await;
+    client.close().await;
+    told.assert_once();
+}

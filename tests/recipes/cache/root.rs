@@ -1,0 +1,212 @@
+//! Caches of `/`: of the servers, of a namespace, and of a chroot.
+
+use std::time::Duration;
+
+use zk_recipes::Client;
+use zk_recipes::cache::{Cache, CacheOptions, CacheState, Snapshot};
+use zk_recipes::shared::SharedCount;
+use zk_recipes::testing::{FaultProxy, MemoryServer, TestingServer};
+use zookeeper_client as zk;
+
+use super::{Reader, create, paths, shows};
+use crate::installed::{Generation, Peers};
+use crate::support::{bystander, empty_server, eventually, lasting_server, within};
+
+/// What `/` is of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Servers,
+    Namespace,
+    Chroot,
+}
+
+const PLACES: [Place; 3] = [Place::Servers, Place::Namespace, Place::Chroot];
+
+impl Place {
+    async fn connect(self, servers: &str) -> Client {
+        // The proxy lives on the thread of the test.
+        let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
+        let connected = match self {
+            Self::Servers => builder.connect(servers).await,
+            Self::Namespace => builder.namespace("app").connect(servers).await,
+            Self::Chroot => builder.connect(&format!("{servers}/app")).await,
+        };
+        connected.unwrap()
+    }
+
+    /// A path of the client as the servers have it.
+    fn full(self, path: &str) -> String {
+        match (self, path) {
+            (Self::Servers, path) => path.to_owned(),
+            (_, "/") => "/app".to_owned(),
+            (_, path) => format!("/app{path}"),
+        }
+    }
+}
+
+/// The paths without those that ZooKeeper keeps itself.
+fn own(snapshot: &Snapshot) -> Vec<&str> {
+    paths(snapshot).into_iter().filter(|path| !path.starts_with("/zookeeper")).collect()
+}
+
+async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Client, servers: &str) {
+    let full = |path| place.full(path);
+    let set = async |path, data| zookeeper.set_data(&full(path), data, None).await.map(drop).unwrap();
+    let proxy = FaultProxy::start_before(servers).await.unwrap();
+    let client = place.connect(&proxy.connect_string()).await;
+    let cache = Cache::new(&client, "/", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let mut reader = Reader::default();
+    let first = within(cache.wait_current()).await.unwrap();
+    reader.read(&mut changes);
+    if place == Place::Servers {
+        assert!(first.get("/zookeeper/quota").is_some(), "{:?}", paths(&first));
+        assert!(first.children("/").any(|node| node.name() == "zookeeper"));
+        set("/", b"top").await;
+    } else {
+        assert!(first.is_empty(), "there is no node yet");
+        create(zookeeper, "/application", b"").await;
+        create(zookeeper, &full("/"), b"top").await;
+    }
+    shows(&cache, "/", Some(b"top")).await;
+    for path in ["/a", "/a/b", "/c"] {
+        create(zookeeper, &full(path), b"1").await;
+        shows(&cache, path, Some(b"1")).await;
+    }
+    set("/", b"changed").await;
+    set("/a/b", b"2").await;
+    shows(&cache, "/a/b", Some(b"2")).await;
+    zookeeper.delete(&full("/c"), None).await.unwrap();
+    shows(&cache, "/c", None).await;
+    reader.read(&mut changes);
+    let top = if place == Place::Servers { "=/" } else { "+/" };
+    assert_eq!(reader.told, [top, "+/a", "+/a/b", "+/c", "=/", "=/a/b", "-/c"], "{place:?}");
+    reader.told.clear();
+
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    let mut state = cache.watch_state();
+    within(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    set("/", b"later").await;
+    for path in ["/a/b", "/a"] {
+        zookeeper.delete(&full(path), None).await.unwrap();
+    }
+    create(zookeeper, &full("/d"), b"1").await;
+    proxy.refuse_connections(false).unwrap();
+    within(state.wait_for(CacheState::is_current)).await.unwrap();
+    assert_eq!(own(&cache.current()), ["/", "/d"], "{place:?}");
+    assert_eq!(cache.current().data("/"), Some(&b"later"[..]));
+    reader.read(&mut changes);
+    reader.assert_is(&cache.current());
+    reader.told.sort();
+    assert_eq!(reader.told, ["+/d", "-/a", "-/a/b", "=/"], "{place:?}");
+
+    set("/d", b"2").await;
+    shows(&cache, "/d", Some(b"2")).await;
+    zookeeper.delete(&full("/d"), None).await.unwrap();
+    shows(&cache, "/d", None).await;
+    if place != Place::Servers {
+        zookeeper.delete(&full("/"), None).await.unwrap();
+        within(cache.wait_until(Snapshot::is_empty)).await.unwrap();
+        create(zookeeper, &full("/"), b"again").await;
+        shows(&cache, "/", Some(b"again")).await;
+        for path in [full("/"), "/application".to_owned()] {
+            zookeeper.delete(&path, None).await.unwrap();
+        }
+    }
+    reader.read(&mut changes);
+    reader.assert_is(&within(cache.wait_current()).await.unwrap());
+}
+
+async fn a_root_that_becomes_readable_is_changed(zookeeper: &zk::Client, servers: &str) {
+    let permit = async |permissions| {
+        let acl = [zk::Acl::new(permissions, zk::AuthId::anyone())];
+        zookeeper.set_acl("/", &acl, None).await.unwrap();
+    };
+    permit(zk::Permission::ADMIN | zk::Permission::WRITE).await;
+    let client = Place::Servers.connect(servers).await;
+    let cache = Cache::new(&client, "/", CacheOptions::tree()).unwrap();
+    let mut changes = cache.changes();
+    let mut reader = Reader::default();
+    let snapshot = within(cache.wait_current()).await.unwrap();
+    assert_eq!((paths(&snapshot), snapshot.unreadable().next()), (vec!["/"], Some("/")));
+    reader.read(&mut changes);
+    permit(zk::Permission::ALL).await;
+    zookeeper.set_data("/", b"2", None).await.unwrap();
+    shows(&cache, "/", Some(b"2")).await;
+    within(cache.wait_until(|snapshot| snapshot.get("/zookeeper/quota").is_some())).await.unwrap();
+    reader.read(&mut changes);
+    assert_eq!(reader.told[..2], ["=/", "+/zookeeper"]);
+}
+
+async fn roots_are_cached(server: &TestingServer) {
+    let (zookeeper, servers) = (bystander(server).await, server.connect_string());
+    for place in PLACES {
+        the_root_is_cached_as_any_other_node(place, &zookeeper, &servers).await;
+    }
+    a_root_that_becomes_readable_is_changed(&zookeeper, &servers).await;
+    eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
+}
+
+/// The server is not taken from others, who expect an empty root.
+#[tokio::test]
+async fn roots_are_cached_on_these_servers() {
+    roots_are_cached(&lasting_server().await).await;
+}
+
+#[tokio::test]
+async fn roots_are_cached_on_3_9() {
+    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
+    let server = TestingServer::builder().class_path(peers.class_path).start().await.unwrap();
+    roots_are_cached(&server).await;
+}
+
+#[tokio::test]
+async fn roots_are_cached_in_memory() {
+    let server = MemoryServer::start().unwrap();
+    let servers = server.connect_string();
+    let zookeeper = zk::Client::connect(&servers).await.unwrap();
+    for place in PLACES {
+        the_root_is_cached_as_any_other_node(place, &zookeeper, &servers).await;
+    }
+    a_root_that_becomes_readable_is_changed(&zookeeper, &servers).await;
+}
+
+#[tokio::test]
+async fn a_cache_of_the_root_holds_what_its_options_say() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for path in ["/app", "/app/a", "/app/a/b", "/app/a/b/c"] {
+        create(&zookeeper, path, b"data").await;
+    }
+    for place in PLACES {
+        let client = place.connect(&server.connect_string()).await;
+        let held = async |options: CacheOptions| {
+            let cache = Cache::new(&client, "/", options).unwrap();
+            let snapshot = within(cache.wait_current()).await.unwrap();
+            paths(&snapshot).join(" ")
+        };
+        let is_whole = place == Place::Servers;
+        let children = if is_whole { "/ /app /zookeeper" } else { "/ /a" };
+        let selected = if is_whole { "/ /app /app/a" } else { "/ /a /a/b" };
+        assert_eq!(held(CacheOptions::node()).await, "/");
+        assert_eq!(held(CacheOptions::children()).await, children);
+        assert_eq!(held(CacheOptions::children().without_data()).await, children);
+        let options = CacheOptions::tree().depth(2).filter(|path| path != "/zookeeper");
+        assert_eq!(held(options).await, selected);
+        assert_eq!(held(CacheOptions::tree().descend(|_| false)).await, "/");
+    }
+}
+
+#[tokio::test]
+async fn the_root_of_a_namespace_is_decompressed() {
+    let server = MemoryServer::start().unwrap();
+    let client = Client::builder().enable_compression().connect(&server.connect_string()).await.unwrap();
+    let count = SharedCount::new(&client, "/app", 7).unwrap();
+    assert_eq!(within(count.get()).await, Ok(7));
+    let client = Place::Namespace.connect(&server.connect_string()).await;
+    let cache = Cache::new(&client, "/", CacheOptions::node()).unwrap();
+    let snapshot = within(cache.wait_current()).await.unwrap();
+    assert_eq!(snapshot.data("/"), Some(&7_i32.to_be_bytes()[..]));
+    assert_ne!(snapshot.get("/").unwrap().data_length(), 4, "at the servers, it is compressed");
+}
