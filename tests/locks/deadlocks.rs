@@ -366,6 +366,22 @@ async fn waits_and_holds_that_are_over_do_not_count() {
     within(first.lost()).await;
     drop((hold(&a, &two).await, second));
     drop(granted(waiting).await);
+
+    drop(first);
+
+    // Whose hold was lost waits like any other.
+    let (first, second) = (hold(&a, &one).await, hold(&b, &two).await);
+    zookeeper.delete(first.node_path(), None).await.unwrap();
+    within(first.lost()).await;
+    let rival = hold(&a, &two).await;
+    let other = hold(&lock(&client, "c"), &one).await;
+    let waiting = park(&server, &lock(&client, "c"), &two).await;
+    assert_eq!(
+        cycle(within(lock(&client, "a").owned_by(&one).acquire()).await),
+        waits([(&one, "/locks/a"), (&two, "/locks/c")])
+    );
+    drop(other);
+    drop((granted(waiting).await, rival, second));
 }
 
 #[tokio::test]
@@ -561,7 +577,9 @@ async fn chaos_without_false_alarms_and_without_a_standstill() {
         tokio::time::sleep(Duration::from_secs(7)).await;
         // Odd until all have noticed.
         kills.fetch_add(1, SeqCst);
+        let killed = session_id(&client).await;
         kill_session(&client).await.unwrap();
+        eventually("a new session", || async { (session_id(&client).await != killed).then_some(()) }).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         kills.fetch_add(1, SeqCst);
     }

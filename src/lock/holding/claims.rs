@@ -107,9 +107,10 @@ struct Snapshot {
     waits: Vec<Arc<Wait>>,
     /// The waits in `waits`, by number.
     indices: HashMap<u64, usize>,
-    ends: Vec<bool>,
+    /// For each of `waits`, the holds that its owner re-enters.
+    again: Vec<Vec<usize>>,
     blocks: Vec<Blocks>,
-    /// Of the holds in `blocks`.
+    /// Of the holds in `again` and `blocks`.
     nodes: Vec<Arc<HeldNode>>,
 }
 
@@ -234,10 +235,9 @@ impl State {
         }
     }
 
-    /// Whether a wait ends by itself: at a deadline, or since its owner holds the lock already and re-enters it.
-    fn ends(&self, wait: &Wait) -> bool {
-        let mut places = wait.awaited.places.iter();
-        wait.ends || places.any(|place| self.holds_at(&wait.owner, &place.queue).next().is_some())
+    /// Returns the holds that the owner of this wait re-enters, lost ones included. By any other one, the wait ends.
+    fn again(&self, wait: &Wait) -> impl Iterator<Item = &Held> {
+        wait.awaited.places.iter().flat_map(|place| self.holds_at(&wait.owner, &place.queue))
     }
 
     /// Collects those who wait for the owner of this wait.
@@ -285,7 +285,8 @@ impl State {
             .take_while(move |wait| {
                 let hides = wait.kind() == Kind::Exclusive
                     && self.waits_of(&wait.owner).count() == 1
-                    && !self.ends(wait);
+                    && !wait.ends
+                    && self.again(wait).next().is_none();
                 !std::mem::replace(&mut is_hidden, hides)
             })
             .filter(move |wait| exclude_each_other(kind, wait.kind()))
@@ -324,7 +325,9 @@ impl Snapshot {
         for wait in state.waits_of(owner) {
             self.indices.insert(wait.number, self.waits.len());
             self.waits.push(wait.clone());
-            self.ends.push(state.ends(wait));
+            let nodes: Vec<_> = state.again(wait).filter_map(|held| held.node.upgrade()).collect();
+            let again = nodes.into_iter().map(|node| self.keep(node)).collect();
+            self.again.push(again);
         }
         number
     }
@@ -338,7 +341,7 @@ impl Snapshot {
     /// Records that a wait waits for the owner of this number.
     fn block(&mut self, state: &State, wait: &Arc<Wait>, owner: usize, by: By) {
         // Its own places do not keep an owner out. Its own permits do.
-        if wait.owner == self.owners[owner] && !matches!(by, By::Permit(_)) || state.ends(wait) {
+        if wait.owner == self.owners[owner] && !matches!(by, By::Permit(_)) || wait.ends {
             return;
         }
         self.add(state, &wait.owner);
@@ -352,13 +355,13 @@ impl Snapshot {
             return None;
         }
         let is_held = |node: &usize| self.nodes[*node].loss().is_none();
-        let blocked = |(wait, ends): (&Arc<Wait>, &bool)| Blocked {
+        let blocked = |(wait, again): (&Arc<Wait>, &Vec<usize>)| Blocked {
             owner: self.numbers[&wait.owner],
-            ends: *ends,
+            ends: wait.ends || again.iter().any(is_held),
             spare: wait.awaited.permits.as_ref().map_or(0, |permits| permits.spare as usize),
             ..Blocked::default()
         };
-        let mut waits: Vec<Blocked> = self.waits.iter().zip(&self.ends).map(blocked).collect();
+        let mut waits: Vec<Blocked> = self.waits.iter().zip(&self.again).map(blocked).collect();
         for Blocks { wait, owner, by } in &self.blocks {
             let wait = &mut waits[*wait];
             match by {
