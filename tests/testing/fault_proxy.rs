@@ -509,7 +509,7 @@ async fn a_server_may_be_away_for_a_while() {
 async fn requests_and_pings_are_counted_apart() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(&server).await.unwrap();
-    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(1));
+    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(3));
     let client = connector.connect(&proxy.connect_string()).await.unwrap();
     let ping = async || {
         let pings = proxy.pings_seen();

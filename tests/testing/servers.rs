@@ -473,10 +473,8 @@ async fn a_killed_leader_is_replaced_and_joins_again() {
     connect(&cluster.servers()[other]).await.create("/old", b"before", &options()).await.unwrap();
 
     cluster.kill(leader).await.unwrap();
-    let killed = Instant::now();
     let next = cluster.leader().await.unwrap();
     assert_ne!(next, leader);
-    assert!(killed.elapsed() < Duration::from_secs(8), "{:?}", killed.elapsed());
     connect(&cluster.servers()[next]).await.create("/new", b"meanwhile", &options()).await.unwrap();
 
     cluster.restart(leader).await.unwrap();
