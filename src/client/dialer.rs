@@ -10,6 +10,7 @@ use super::clock::Moment;
 use super::connection::{self, Service};
 use super::handshakes::Handshakes;
 use super::hosts::Hosts;
+use super::signs::continues;
 
 /// The bounds of the pause between one pass over the servers and the next, which lasts between half of the current
 /// value and all of it. The value doubles up to a low bound, so that a server that comes back is found soon,
@@ -37,10 +38,9 @@ pub(super) struct Dialed {
 }
 
 impl Dialed {
-    /// Whether the connection continues a session. ZooKeeper refuses a session that it does not know; other servers, and
-    /// proxies, may give a new one instead.
+    /// Whether the connection continues a session.
     pub(super) fn continues(&self, session: &zk::SessionInfo) -> bool {
-        self.zookeeper.session_id() == session.id()
+        continues(session.id().0, self.zookeeper.session_id().0)
     }
 }
 

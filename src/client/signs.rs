@@ -60,6 +60,12 @@ pub(crate) enum Granting {
     Confirm(u64),
 }
 
+/// Whether the session that the servers give continues the one that was asked for, by their ids. ZooKeeper refuses a
+/// session that it does not know; other servers, and proxies, may give a new one instead.
+pub(crate) fn continues(asked: i64, given: i64) -> bool {
+    given == asked
+}
+
 /// What is known about one session. All times are relative to the start of its clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Signs {

@@ -464,6 +464,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "let is_enough = [[confirmations > 1 || self.until >= self.last_confirmed + self.worth()]];",
         "true",
     ),
+    mutant("a session continues on the connection of another one", SIGNS, "[[given == asked]]", "true"),
     mutant("a report takes less than half a tick", SIGNS, "[[self.timeout.div_ceil(4)]]", "self.timeout / 8"),
 ];
 

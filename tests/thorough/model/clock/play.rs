@@ -5,22 +5,15 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use super::world::{Server, Session};
+use super::world::{Change, Server, Session};
 
 const SESSIONS: &[Session] = &[
-    Session {
-        server: Server::Leader,
-        requests: 2,
-        moves: false,
-        is_shortened: false,
-        grants: false,
-        latest: 2,
-    },
+    Session { server: Server::Leader, requests: 2, moves: false, reconnects: None, grants: false, latest: 2 },
     Session {
         server: Server::Follower,
         requests: 2,
         moves: false,
-        is_shortened: false,
+        reconnects: None,
         grants: false,
         latest: 2,
     },
@@ -28,7 +21,7 @@ const SESSIONS: &[Session] = &[
         server: Server::Follower,
         requests: 2,
         moves: true,
-        is_shortened: false,
+        reconnects: None,
         grants: false,
         latest: 2,
     },
@@ -36,7 +29,7 @@ const SESSIONS: &[Session] = &[
         server: Server::Leader,
         requests: 2,
         moves: false,
-        is_shortened: true,
+        reconnects: Some(Change::Shorten),
         grants: false,
         latest: 2,
     },
@@ -44,7 +37,7 @@ const SESSIONS: &[Session] = &[
         server: Server::Follower,
         requests: 2,
         moves: false,
-        is_shortened: true,
+        reconnects: Some(Change::Shorten),
         grants: false,
         latest: 2,
     },
@@ -52,15 +45,24 @@ const SESSIONS: &[Session] = &[
         server: Server::Leader,
         requests: 2,
         moves: false,
-        is_shortened: false,
-        grants: true,
-        latest: 4,
+        reconnects: Some(Change::Replace),
+        grants: false,
+        latest: 2,
     },
     Session {
         server: Server::Follower,
         requests: 2,
         moves: false,
-        is_shortened: false,
+        reconnects: Some(Change::Replace),
+        grants: false,
+        latest: 2,
+    },
+    Session { server: Server::Leader, requests: 2, moves: false, reconnects: None, grants: true, latest: 4 },
+    Session {
+        server: Server::Follower,
+        requests: 2,
+        moves: false,
+        reconnects: None,
         grants: true,
         latest: 4,
     },
@@ -80,9 +82,8 @@ pub(crate) fn until_noticed(threads: usize) -> ExitCode {
 /// Answers what is wrong.
 fn play(session: &Session, threads: usize) -> Option<&'static str> {
     let start = Instant::now();
-    let Session { server, requests, moves, is_shortened, grants, latest } = *session;
-    let checker =
-        Session { server, requests, moves, is_shortened, grants, latest }.checker().threads(threads);
+    let Session { server, requests, moves, reconnects, grants, latest } = *session;
+    let checker = Session { server, requests, moves, reconnects, grants, latest }.checker().threads(threads);
     let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     println!(
         "{:>9} states, {:>8} unique, depth {:>3}, {:>5.1} s: a session at a {}, {requests} requests{}{}{}",
@@ -92,7 +93,11 @@ fn play(session: &Session, threads: usize) -> Option<&'static str> {
         start.elapsed().as_secs_f64(),
         if server == Server::Leader { "leader" } else { "follower" },
         if moves { ", and another server" } else { "" },
-        if is_shortened { ", and a shorter timeout" } else { "" },
+        match reconnects {
+            None => "",
+            Some(Change::Shorten) => ", and a shorter timeout",
+            Some(Change::Replace) => ", and another session",
+        },
         if grants { ", and a lock that is handed out" } else { "" },
     );
     for property in checker.model().properties() {

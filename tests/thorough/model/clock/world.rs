@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use super::KeepAlive;
-use super::signs::{Granting, Probe, Signs};
+use super::signs::{Granting, Probe, Signs, continues};
 
 /// The unit of time is an eighth of the session timeout.
 const TIMEOUT: u64 = 8;
@@ -13,11 +13,23 @@ const SHORTER: u64 = 5;
 /// How often a follower reports which sessions it has heard from: half a tick, for a session of two ticks.
 const REPORT: u64 = TIMEOUT / 4;
 const END: u64 = TIMEOUT + 6;
+/// The ids of the session, and of one that servers give instead of it.
+const ID: i64 = 1;
+const OTHER: i64 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Server {
     Leader,
     Follower,
+}
+
+/// What servers do to a client that connects again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Change {
+    /// They grant a shorter timeout.
+    Shorten,
+    /// They give another session.
+    Replace,
 }
 
 /// All that may happen to a session of a client that sends this many requests, whenever it likes.
@@ -26,8 +38,8 @@ pub(crate) struct Session {
     pub(crate) requests: u8,
     /// Whether it may turn to another server when its own is isolated.
     pub(crate) moves: bool,
-    /// Whether it may connect again to servers that grant a shorter timeout.
-    pub(crate) is_shortened: bool,
+    /// What has changed when it connects again, if it may.
+    pub(crate) reconnects: Option<Change>,
     /// Whether a lock is handed out on it.
     pub(crate) grants: bool,
     /// For how long an answer may be on its way. Later ones are lost.
@@ -49,7 +61,11 @@ pub(crate) struct World {
     last_counted: u64,
     has_expired: bool,
     timeout: u64,
-    may_be_shortened: bool,
+    may_reconnect: bool,
+    /// Whether the connection is that of another session.
+    is_another: bool,
+    /// Whether the client has been told of that.
+    is_told: bool,
     /// Whether the follower has heard from the client since its last report.
     has_news: bool,
     /// When the follower reports.
@@ -107,8 +123,8 @@ pub(crate) enum Step {
     Move,
     /// The client has lost its connection, and makes another.
     Reconnect,
-    /// The servers take it in, with a shorter timeout; the answer is on its way.
-    Shorten,
+    /// The servers take it in, and something has changed; the answer is on its way.
+    TakeIn(Change),
     Reconnected,
     /// The lock is to be handed out.
     Ask,
@@ -123,12 +139,12 @@ impl World {
 
     /// Whether the client takes the session for valid.
     fn is_valid(&self) -> bool {
-        self.now < self.signs.until()
+        self.now < self.signs.until() && !self.is_told
     }
 
     /// Whether the client's server answers.
     fn serves(&self, probe: Probe) -> bool {
-        let knows_the_leader = !self.is_isolated && !self.has_expired;
+        let knows_the_leader = !self.is_isolated && (!self.has_expired || self.is_another);
         match probe {
             Probe::Read => self.is_isolated || knows_the_leader,
             Probe::Sync => knows_the_leader || self.is_isolated && self.server == Server::Leader,
@@ -138,6 +154,7 @@ impl World {
 
     fn serve(&mut self) {
         match self.server {
+            _ if self.is_another => {}
             Server::Leader if !self.is_isolated => self.last_counted = self.now,
             Server::Leader => {}
             Server::Follower => self.has_news = true,
@@ -208,7 +225,9 @@ impl Model for Session {
             is_slow: false,
             lock: Lock::Unwanted,
             timeout: TIMEOUT,
-            may_be_shortened: self.is_shortened,
+            may_reconnect: self.reconnects.is_some(),
+            is_another: false,
+            is_told: false,
             has_news: false,
             report_phase,
             is_isolated: false,
@@ -257,10 +276,10 @@ impl Model for Session {
             Some(_) => {}
         }
         match world.connecting {
-            None if world.may_be_shortened => steps.push(Step::Reconnect),
+            None if world.may_reconnect => steps.push(Step::Reconnect),
             None => {}
             Some((_, true)) => steps.push(Step::Reconnected),
-            Some(_) if world.serves(Probe::Check) => steps.push(Step::Shorten),
+            Some(_) if world.serves(Probe::Check) => steps.extend(self.reconnects.map(Step::TakeIn)),
             Some(_) if is_due => steps.push(Step::Lose),
             Some(_) => {}
         }
@@ -324,16 +343,23 @@ impl Model for Session {
             Step::Reconnect => {
                 world.request = None;
                 world.connecting = Some((world.now, false));
-                world.may_be_shortened = false;
+                world.may_reconnect = false;
             }
-            Step::Shorten => {
-                // The leader counts it as alive.
-                (world.last_counted, world.timeout) = (world.now, SHORTER);
+            Step::TakeIn(change) => {
+                match change {
+                    // The leader counts it as alive.
+                    Change::Shorten => (world.last_counted, world.timeout) = (world.now, SHORTER),
+                    Change::Replace => world.is_another = true,
+                }
                 world.connecting = world.connecting.map(|(since, _)| (since, true));
             }
             Step::Reconnected => {
                 let (since, _) = world.connecting.take()?;
-                world.signs.renegotiated(SHORTER, SHORTER / 3, since);
+                if continues(ID, if world.is_another { OTHER } else { ID }) {
+                    world.signs.renegotiated(world.timeout, world.timeout / 3, since);
+                } else {
+                    (world.is_told, world.requests_left) = (true, 0);
+                }
             }
             Step::Move => {
                 world.request = None;
@@ -383,9 +409,14 @@ impl Model for Session {
             Property::sometimes("one is valid for longer than a timeout", |_, world: &World| {
                 world.now > TIMEOUT && world.is_valid()
             }),
-            Property::sometimes("one is shortened, if it may be", |session: &Session, world: &World| {
-                !session.is_shortened
-                    || world.timeout == SHORTER && world.is_valid() && world.connecting.is_none()
+            Property::sometimes("what may change has changed", |session: &Session, world: &World| {
+                match session.reconnects {
+                    None => true,
+                    Some(Change::Shorten) => {
+                        world.timeout == SHORTER && world.is_valid() && world.connecting.is_none()
+                    }
+                    Some(Change::Replace) => world.is_told && !world.has_expired,
+                }
             }),
             Property::sometimes(
                 "one expires at a new leader, or its server is a follower",
