@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use parking_lot::{Mutex, RwLock};
 use spawns_core::{Spawn, Task};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
@@ -18,6 +19,8 @@ pub(super) struct Connection {
     number: u64,
     zookeeper: zk::Client,
     server: Server,
+    /// That of its client.
+    runtime: Handle,
 }
 
 /// What serves a connection.
@@ -30,8 +33,9 @@ pub(super) enum Server {
 }
 
 impl Connection {
+    /// Must be called on the runtime of the client.
     pub(super) fn new(number: u64, zookeeper: zk::Client, server: Server) -> Self {
-        Self { number, zookeeper, server }
+        Self { number, zookeeper, server, runtime: Handle::current() }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -62,6 +66,10 @@ impl Connection {
 
     pub(super) fn server(&self) -> &Server {
         &self.server
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 }
 

@@ -19,10 +19,6 @@ use zookeeper_client as zk;
 /// The nodes that change, that caches and locks share.
 const PATHS: [&str; 4] = ["/r", "/r/a", "/r/a/b", "/r/c"];
 
-/// Those that are groups as well. None is a member of another one: `zookeeper-client` uses freed memory where watches of the data
-/// and of the children of one node are given up, see `docs/upstream.md`.
-const GROUPS: [&str; 2] = ["/r/a/b", "/r/c"];
-
 #[derive(Default)]
 struct Counts {
     caches: AtomicU64,
@@ -49,7 +45,7 @@ async fn run(duration: Duration) {
         tasks.spawn(write(server.connect_string(), path));
         tasks.spawn(locks(connected.clone(), path, counts.clone()));
     }
-    for path in GROUPS {
+    for path in PATHS {
         tasks.spawn(groups(connected.clone(), path, counts.clone()));
     }
     for _ in 0..6 {
@@ -165,7 +161,7 @@ async fn clients(hosts: String, counts: Arc<Counts>) {
         let Ok(client) = client else { continue };
         let mut users = JoinSet::new();
         users.spawn(caches(client.clone(), counts.clone()));
-        users.spawn(groups(client.clone(), GROUPS[0], counts.clone()));
+        users.spawn(groups(client.clone(), "/r/a", counts.clone()));
         users.spawn(locks(client.clone(), "/r/a", counts.clone()));
         sleep(Duration::from_millis(fastrand::u64(0..500))).await;
         // What they use of a client that is closed panics or fails; that is not the subject.

@@ -7,6 +7,7 @@ mod reads;
 mod reply;
 mod tree_watch;
 mod watcher;
+mod watches;
 mod writes;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) use self::reads::Read;
 pub(crate) use self::tree_watch::TreeWatch;
 use self::tree_watch::TreeWatches;
 pub(crate) use self::watcher::Watcher;
+use self::watches::Watches;
 pub(crate) use self::writes::NewNode;
 use super::clock::Moment;
 use super::connection::Connection;
@@ -55,6 +57,7 @@ pub(crate) struct Session {
     tells_no_dates: AtomicBool,
     /// The turns of requests that may be very many.
     turns: Semaphore,
+    watches: Arc<Watches>,
     tree_watches: TreeWatches,
     requests: Requests,
     /// `Some` if it is adopted.
@@ -77,6 +80,7 @@ impl Session {
             connectivity: watch::Sender::new(Connectivity::Down(0)),
             tells_no_dates: AtomicBool::new(false),
             turns: Semaphore::new(AT_ONCE),
+            watches: Arc::default(),
             tree_watches: TreeWatches::default(),
             requests: Requests::default(),
             adoption: None,

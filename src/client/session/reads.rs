@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use zookeeper_client as zk;
 
 use super::reply::lost;
+use super::watches::Kind;
 use super::{Session, Watcher};
 use crate::failure::Failure;
 use crate::meters::Request;
@@ -124,9 +125,13 @@ impl Session {
 
     /// Reads the data of a node, and watches the node for its deletion or a change of its data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
-        let connection = self.connected_for(Request::GetData)?;
-        let (data, stat, watcher) = connection.zookeeper().get_and_watch_data(path).await.map_err(lost)?;
-        Ok((data, stat, Watcher::new(watcher, &connection)))
+        let (connection, place) = self.place(Request::GetData, path, Kind::Node)?;
+        self.setting(connection.runtime().clone(), async move {
+            let watching = connection.zookeeper().get_and_watch_data(place.path());
+            let (data, stat, watcher) = watching.await.map_err(lost)?;
+            Ok((data, stat, Watcher::new(watcher, &connection, place)))
+        })
+        .await
     }
 
     /// Reads and watches as [`watch_data`](Self::watch_data) does, again and again while there is no connection. Takes
@@ -160,16 +165,24 @@ impl Session {
     /// Watches a node as [`watch_existence`](Self::watch_existence) does, and returns its `Stat` if it exists. Some
     /// servers need no permission for that, but do not report the event without it; others (3.9.5) answer `NoAuth`.
     pub(crate) async fn watch_stat(&self, path: &str) -> Result<(Option<zk::Stat>, Watcher), zk::Error> {
-        let connection = self.connected_for(Request::Exists)?;
-        let (stat, watcher) = connection.zookeeper().check_and_watch_stat(path).await.map_err(lost)?;
-        Ok((stat, Watcher::new(watcher, &connection)))
+        let (connection, place) = self.place(Request::Exists, path, Kind::Node)?;
+        self.setting(connection.runtime().clone(), async move {
+            let watching = connection.zookeeper().check_and_watch_stat(place.path());
+            let (stat, watcher) = watching.await.map_err(lost)?;
+            Ok((stat, Watcher::new(watcher, &connection, place)))
+        })
+        .await
     }
 
     /// Lists the children, and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
-        let connection = self.connected_for(Request::List)?;
-        let (children, watcher) = connection.zookeeper().list_and_watch_children(path).await.map_err(lost)?;
-        Ok((children, Watcher::new(watcher, &connection)))
+        let (connection, place) = self.place(Request::List, path, Kind::Children)?;
+        self.setting(connection.runtime().clone(), async move {
+            let watching = connection.zookeeper().list_and_watch_children(place.path());
+            let (children, watcher) = watching.await.map_err(lost)?;
+            Ok((children, Watcher::new(watcher, &connection, place)))
+        })
+        .await
     }
 
     /// Reads several nodes in one request. Each has an outcome of its own.

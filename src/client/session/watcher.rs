@@ -3,29 +3,37 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt;
 use zookeeper_client::{self as zk, EventType};
 
 use super::super::connection::{Connection, Server};
+use super::watches::{Event, Place};
 
 /// A watch. Reports a change, or the end of the connection, after which the watch must be set again. Dropping it
 /// removes the watch.
 pub(crate) struct Watcher {
-    event: Pin<Box<dyn Future<Output = EventType> + Send + Sync>>,
+    /// `None` once it was seen.
+    event: Option<(Event, Place)>,
     /// Not the connection: holding it would keep the session from ending.
     server: Server,
-    seen: Option<EventType>,
+    connection: Weak<Connection>,
+    seen: EventType,
 }
 
 impl Watcher {
-    pub(super) fn new(watcher: zk::OneshotWatcher, connection: &Connection) -> Self {
+    pub(super) fn new(watcher: zk::OneshotWatcher, connection: &Arc<Connection>, place: Place) -> Self {
         // An adopted session may be served by another runtime than the client's.
         let event = AssertUnwindSafe(watcher.changed()).catch_unwind();
         let event = event.map(|event| event.map_or(EventType::Session, |event| event.event_type));
-        Self { event: Box::pin(event), server: connection.server().clone(), seen: None }
+        Self {
+            event: Some((Box::pin(event), place)),
+            server: connection.server().clone(),
+            connection: Arc::downgrade(connection),
+            seen: EventType::Session,
+        }
     }
 
     /// Waits for the event.
@@ -38,14 +46,12 @@ impl Watcher {
 
     /// Polls for the event. The last context that was passed is the one that is woken.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<EventType> {
-        if let Some(seen) = self.seen {
-            return Poll::Ready(seen);
+        if let Some((event, _)) = &mut self.event {
+            let event = self.server.while_it_lasts(|| event.as_mut().poll(cx));
+            self.seen = ready!(event.unwrap_or(Poll::Ready(EventType::Session)));
+            self.event = None;
         }
-        let Self { event, server, .. } = self;
-        let event = server.while_it_lasts(|| event.as_mut().poll(cx));
-        let event = ready!(event.unwrap_or(Poll::Ready(EventType::Session)));
-        self.seen = Some(event);
-        Poll::Ready(event)
+        Poll::Ready(self.seen)
     }
 
     /// Returns the event, if it has occurred.
@@ -54,8 +60,17 @@ impl Watcher {
     }
 }
 
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if let Some((event, place)) = self.event.take() {
+            place.give_up(event, &self.connection);
+        }
+    }
+}
+
 impl fmt::Debug for Watcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watcher").field("seen", &self.seen).finish_non_exhaustive()
+        let seen = self.event.is_none().then_some(self.seen);
+        f.debug_struct("Watcher").field("seen", &seen).finish_non_exhaustive()
     }
 }

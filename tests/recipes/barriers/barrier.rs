@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use zk_recipes::barriers::Barrier;
-use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::nodes::{Group, PersistentNode, PersistentNodeOptions};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{Client, Error, Result};
 use zookeeper_client as zk;
 
@@ -63,6 +64,49 @@ async fn no_wait_leaves_a_watch_behind() {
         all_watches(&server, 1).await;
         waiting.abort();
         all_watches(&server, 0).await;
+    }
+    all_watches(&server, 0).await;
+}
+
+/// `zookeeper-client` uses freed memory if both are removed at the same time.
+#[tokio::test]
+async fn watches_of_two_kinds_on_one_node_are_removed_one_after_the_other() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    within(barrier(&client).set()).await.unwrap();
+    let group = Group::new(&client, PATH).unwrap();
+    let mut members = group.watch_members();
+    within(members.wait_for(|members| members.is_current())).await.unwrap();
+    all_watches(&server, 1).await;
+    let waiting = wait_in_task(&client);
+    all_watches(&server, 2).await;
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    waiting.abort();
+    all_watches(&server, 1).await;
+    drop(members);
+    // Without an answer, it stays.
+    sleep(BRIEF).await;
+    all_watches(&server, 1).await;
+    proxy.set_traffic(Traffic::pass());
+    all_watches(&server, 0).await;
+}
+
+/// What is given up while it is being set, too.
+#[tokio::test]
+async fn waits_of_two_recipes_at_one_node_leave_no_watch_behind() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(&server).await.unwrap();
+    let client = connect_through(&proxy).await;
+    within(barrier(&client).set()).await.unwrap();
+    let group = Group::new(&client, PATH).unwrap();
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(2)));
+    for _ in 0..50 {
+        let mut members = group.watch_members();
+        let waiting = wait_in_task(&client);
+        let patience = Duration::from_millis(fastrand::u64(0..15));
+        let _ = tokio::time::timeout(patience, members.wait_for(|members| members.is_current())).await;
+        waiting.abort();
     }
     all_watches(&server, 0).await;
 }

@@ -1,0 +1,207 @@
+//! The one-shot watches of a session, by path.
+//!
+//! Two events for a path that come while a request for a watch on it is on its way, and that no watch of the client is for,
+//! make `zookeeper-client` use freed memory ("A dangling key" in `docs/upstream.md`). A watch tells one event, so it takes a
+//! watch on the data and one on the children that are being removed at the same time. Where a path has both kinds, those
+//! that are given up are therefore removed one kind after the other, each when the removals before it are confirmed.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::mem::{replace, take};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use zookeeper_client::{self as zk, EventType};
+
+use super::super::connection::Connection;
+use super::{Connectivity, Session};
+use crate::meters::Request;
+
+/// What a watch waits for.
+pub(super) type Event = Pin<Box<dyn Future<Output = EventType> + Send + Sync>>;
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A node: its existence or its data.
+    Node,
+    Children,
+}
+
+/// The paths on which there are watches, or will be.
+#[derive(Default)]
+pub(super) struct Watches(Mutex<HashMap<Arc<str>, OnPath>>);
+
+/// The watches on one path.
+#[derive(Default)]
+struct OnPath {
+    /// How many of each kind are being set, are set, are to be removed, or are being removed.
+    counts: [usize; 2],
+    /// Those that are to be removed.
+    given_up: Vec<(Kind, Event)>,
+    /// Whether a task removes them.
+    is_removing: bool,
+}
+
+/// One watch, from before it is requested until its event, or until its removal is confirmed.
+pub(super) struct Place {
+    watches: Arc<Watches>,
+    path: Arc<str>,
+    kind: Kind,
+}
+
+/// A request for a watch. If it is dropped before the answer, it goes on in the background: `zookeeper-client` would remove
+/// the watch when the answer comes, unseen from here.
+pub(super) struct Setting<'a, F: Future<Output: Send> + Send + 'static> {
+    session: &'a Session,
+    runtime: Handle,
+    request: Option<Pin<Box<F>>>,
+    is_sent: bool,
+}
+
+impl Watches {
+    fn place(self: &Arc<Self>, path: &str, kind: Kind) -> Place {
+        let mut paths = self.0.lock();
+        let path: Arc<str> = match paths.get_key_value(path) {
+            Some((path, _)) => path.clone(),
+            None => path.into(),
+        };
+        paths.entry(path.clone()).or_default().counts[kind as usize] += 1;
+        Place { watches: self.clone(), path, kind }
+    }
+
+    /// Returns the next watches that are to be removed, which are of one kind.
+    fn next(self: &Arc<Self>, path: &Arc<str>) -> Option<Vec<(Event, Place)>> {
+        let mut paths = self.0.lock();
+        let on_path = paths.get_mut(path)?;
+        let Some(&(kind, _)) = on_path.given_up.first() else {
+            on_path.is_removing = false;
+            return None;
+        };
+        let (next, later): (Vec<_>, _) =
+            take(&mut on_path.given_up).into_iter().partition(|(other, _)| *other == kind);
+        on_path.given_up = later;
+        let place = || Place { watches: self.clone(), path: path.clone(), kind };
+        Some(next.into_iter().map(|(_, event)| (event, place())).collect())
+    }
+
+    /// Removes the watches on a path that are given up, until there are none.
+    async fn remove(self: Arc<Self>, connection: Weak<Connection>, path: Arc<str>) {
+        while let Some(next) = self.next(&path) {
+            let (events, places): (Vec<Event>, Vec<Place>) = next.into_iter().unzip();
+            drop(events);
+            // Its answer comes after those to the removals. Without a connection, there is no watch.
+            let ask = |connection: Arc<Connection>| connection.zookeeper().check_stat(&path);
+            if let Some(asking) = connection.upgrade().map(ask) {
+                let _ = asking.await;
+            }
+            drop(places);
+        }
+    }
+}
+
+impl Place {
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Removes the watch.
+    pub(super) fn give_up(self, event: Event, connection: &Weak<Connection>) {
+        let mut paths = self.watches.0.lock();
+        let Some(on_path) = paths.get_mut(&self.path) else { return };
+        let other = match self.kind {
+            Kind::Node => Kind::Children,
+            Kind::Children => Kind::Node,
+        };
+        if on_path.counts[other as usize] == 0 {
+            // Under the lock, so that requests for watches of the other kind are sent later.
+            drop(event);
+            return;
+        }
+        on_path.counts[self.kind as usize] += 1;
+        on_path.given_up.push((self.kind, event));
+        if !replace(&mut on_path.is_removing, true) {
+            let removing = self.watches.clone().remove(connection.clone(), self.path.clone());
+            drop(paths);
+            match connection.upgrade() {
+                Some(connection) => drop(connection.runtime().spawn(removing)),
+                None => drop(removing.now_or_never()),
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut paths = self.watches.0.lock();
+        if let Entry::Occupied(mut on_path) = paths.entry(self.path.clone()) {
+            on_path.get_mut().counts[self.kind as usize] -= 1;
+            if on_path.get().counts == [0, 0] {
+                on_path.remove();
+            }
+        }
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Future for Setting<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.is_sent = true;
+        let Some(request) = &mut self.request else { return Poll::Pending };
+        let polled = request.as_mut().poll(cx);
+        if polled.is_ready() {
+            self.request = None;
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Drop for Setting<'_, F> {
+    fn drop(&mut self) {
+        let Some(request) = self.request.take().filter(|_| self.is_sent) else { return };
+        let mut connectivity = self.session.connectivity();
+        self.runtime.spawn(async move {
+            tokio::select! {
+                answer = request => drop(answer),
+                // It must not keep the session from ending.
+                _ = connectivity.wait_for(|now| matches!(now, Connectivity::Over)) => {}
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Watches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watches").finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Prepares a request for a watch.
+    ///
+    /// # Errors
+    /// As every request.
+    pub(super) fn place(
+        &self,
+        request: Request,
+        path: &str,
+        kind: Kind,
+    ) -> Result<(Arc<Connection>, Place), zk::Error> {
+        Ok((self.connected_for(request)?, self.watches.place(path, kind)))
+    }
+
+    /// Makes a request for a watch.
+    pub(super) fn setting<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        runtime: Handle,
+        request: F,
+    ) -> Setting<'_, F> {
+        Setting { session: self, runtime, request: Some(Box::pin(request)), is_sent: false }
+    }
+}
