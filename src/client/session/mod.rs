@@ -73,14 +73,15 @@ pub(crate) struct BeforeSending {
 
 impl Session {
     pub(crate) fn new(epoch: u64, id: i64, validity: Validity) -> Self {
+        let (connectivity, receiver) = watch::channel(Connectivity::Down(0));
         Self {
             epoch,
             id,
             validity: Arc::new(validity),
-            connectivity: watch::Sender::new(Connectivity::Down(0)),
+            connectivity,
             tells_no_dates: AtomicBool::new(false),
             turns: Semaphore::new(AT_ONCE),
-            watches: Arc::default(),
+            watches: Arc::new(Watches::new(receiver)),
             tree_watches: TreeWatches::default(),
             requests: Requests::default(),
             adoption: None,

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt;
@@ -19,19 +18,17 @@ pub(crate) struct Watcher {
     event: Option<(Event, Place)>,
     /// Not the connection: holding it would keep the session from ending.
     server: Server,
-    connection: Weak<Connection>,
     seen: EventType,
 }
 
 impl Watcher {
-    pub(super) fn new(watcher: zk::OneshotWatcher, connection: &Arc<Connection>, place: Place) -> Self {
+    pub(super) fn new(watcher: zk::OneshotWatcher, connection: &Connection, place: Place) -> Self {
         // An adopted session may be served by another runtime than the client's.
         let event = AssertUnwindSafe(watcher.changed()).catch_unwind();
         let event = event.map(|event| event.map_or(EventType::Session, |event| event.event_type));
         Self {
             event: Some((Box::pin(event), place)),
             server: connection.server().clone(),
-            connection: Arc::downgrade(connection),
             seen: EventType::Session,
         }
     }
@@ -63,7 +60,7 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         if let Some((event, place)) = self.event.take() {
-            place.give_up(event, &self.connection);
+            place.give_up(event);
         }
     }
 }

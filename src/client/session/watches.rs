@@ -10,12 +10,12 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::mem::{replace, take};
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use zookeeper_client::{self as zk, EventType};
 
 use super::super::connection::Connection;
@@ -34,16 +34,19 @@ pub(super) enum Kind {
 }
 
 /// The paths on which there are watches, or will be.
-#[derive(Default)]
-pub(super) struct Watches(Mutex<HashMap<Arc<str>, OnPath>>);
+pub(super) struct Watches {
+    paths: Mutex<HashMap<Arc<str>, OnPath>>,
+    /// Of the session: watches of an adopted one outlive its connections.
+    connectivity: watch::Receiver<Connectivity>,
+}
 
 /// The watches on one path.
 #[derive(Default)]
 struct OnPath {
     /// How many of each kind are being set, are set, are to be removed, or are being removed.
     counts: [usize; 2],
-    /// Those that are to be removed.
-    given_up: Vec<(Kind, Event)>,
+    /// Those that are to be removed; `None` if it remains to be confirmed.
+    given_up: Vec<(Kind, Option<Event>)>,
     /// Whether a task removes them.
     is_removing: bool,
 }
@@ -65,8 +68,16 @@ pub(super) struct Setting<'a, F: Future<Output: Send> + Send + 'static> {
 }
 
 impl Watches {
+    pub(super) fn new(connectivity: watch::Receiver<Connectivity>) -> Self {
+        Self { paths: Mutex::default(), connectivity }
+    }
+
+    fn connection(&self) -> Option<Arc<Connection>> {
+        self.connectivity.borrow().usable().ok().cloned()
+    }
+
     fn place(self: &Arc<Self>, path: &str, kind: Kind) -> Place {
-        let mut paths = self.0.lock();
+        let mut paths = self.paths.lock();
         let path: Arc<str> = match paths.get_key_value(path) {
             Some((path, _)) => path.clone(),
             None => path.into(),
@@ -76,8 +87,8 @@ impl Watches {
     }
 
     /// Returns the next watches that are to be removed, which are of one kind.
-    fn next(self: &Arc<Self>, path: &Arc<str>) -> Option<Vec<(Event, Place)>> {
-        let mut paths = self.0.lock();
+    fn next(self: &Arc<Self>, path: &Arc<str>) -> Option<Vec<(Option<Event>, Place)>> {
+        let mut paths = self.paths.lock();
         let on_path = paths.get_mut(path)?;
         let Some(&(kind, _)) = on_path.given_up.first() else {
             on_path.is_removing = false;
@@ -91,13 +102,14 @@ impl Watches {
     }
 
     /// Removes the watches on a path that are given up, until there are none.
-    async fn remove(self: Arc<Self>, connection: Weak<Connection>, path: Arc<str>) {
+    async fn remove(self: Arc<Self>, path: Arc<str>) {
         while let Some(next) = self.next(&path) {
-            let (events, places): (Vec<Event>, Vec<Place>) = next.into_iter().unzip();
+            let (events, places): (Vec<_>, Vec<Place>) = next.into_iter().unzip();
             drop(events);
-            // Its answer comes after those to the removals. Without a connection, there is no watch.
-            let ask = |connection: Arc<Connection>| connection.zookeeper().check_stat(&path);
-            if let Some(asking) = connection.upgrade().map(ask) {
+            // Its answer comes after those to the removals. The connection is not kept: that would keep the session from
+            // ending.
+            let asking = self.connection().map(|connection| connection.zookeeper().check_stat(&path));
+            if let Some(asking) = asking {
                 let _ = asking.await;
             }
             drop(places);
@@ -110,27 +122,37 @@ impl Place {
         &self.path
     }
 
-    /// Removes the watch.
-    pub(super) fn give_up(self, event: Event, connection: &Weak<Connection>) {
-        let mut paths = self.watches.0.lock();
-        let Some(on_path) = paths.get_mut(&self.path) else { return };
+    /// Whether there is no watch of the other kind.
+    fn is_alone(&self, on_path: &OnPath) -> bool {
         let other = match self.kind {
             Kind::Node => Kind::Children,
             Kind::Children => Kind::Node,
         };
-        if on_path.counts[other as usize] == 0 {
-            // Under the lock, so that requests for watches of the other kind are sent later.
-            drop(event);
+        on_path.counts[other as usize] == 0
+    }
+
+    /// Removes the watch.
+    pub(super) fn give_up(self, event: Event) {
+        let is_alone = self.watches.paths.lock().get(&self.path).is_none_or(|on_path| self.is_alone(on_path));
+        // Not under the lock: with the event, the waker is dropped of who has waited for it.
+        let event = (!is_alone).then_some(event);
+        let mut paths = self.watches.paths.lock();
+        let Some(on_path) = paths.get_mut(&self.path) else { return };
+        // Of one that has come meanwhile, the request may have been sent before the removal.
+        if event.is_none() && self.is_alone(on_path) {
             return;
         }
         on_path.counts[self.kind as usize] += 1;
         on_path.given_up.push((self.kind, event));
         if !replace(&mut on_path.is_removing, true) {
-            let removing = self.watches.clone().remove(connection.clone(), self.path.clone());
             drop(paths);
-            match connection.upgrade() {
-                Some(connection) => drop(connection.runtime().spawn(removing)),
-                None => drop(removing.now_or_never()),
+            match self.watches.connection() {
+                Some(connection) => {
+                    let removing = self.watches.clone().remove(self.path.clone());
+                    connection.runtime().spawn(removing);
+                }
+                // Without one, the servers know of no watch.
+                None => while self.watches.next(&self.path).is_some() {},
             }
         }
     }
@@ -138,7 +160,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut paths = self.watches.0.lock();
+        let mut paths = self.watches.paths.lock();
         if let Entry::Occupied(mut on_path) = paths.entry(self.path.clone()) {
             on_path.get_mut().counts[self.kind as usize] -= 1;
             if on_path.get().counts == [0, 0] {
