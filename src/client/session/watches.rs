@@ -86,25 +86,32 @@ impl Watches {
         Place { watches: self.clone(), path, kind }
     }
 
-    /// Returns the next watches that are to be removed, which are of one kind.
-    fn next(self: &Arc<Self>, path: &Arc<str>) -> Option<Vec<(Option<Event>, Place)>> {
+    /// Returns the next watches that are to be removed, which are of one kind, when the removal of so many others is
+    /// confirmed.
+    fn next(&self, path: &str, confirmed: Option<(Kind, usize)>) -> Option<(Kind, Vec<Option<Event>>)> {
         let mut paths = self.paths.lock();
         let on_path = paths.get_mut(path)?;
+        if let Some((kind, count)) = confirmed {
+            on_path.counts[kind as usize] -= count;
+        }
         let Some(&(kind, _)) = on_path.given_up.first() else {
             on_path.is_removing = false;
+            if on_path.counts == [0, 0] {
+                paths.remove(path);
+            }
             return None;
         };
         let (next, later): (Vec<_>, _) =
             take(&mut on_path.given_up).into_iter().partition(|(other, _)| *other == kind);
         on_path.given_up = later;
-        let place = || Place { watches: self.clone(), path: path.clone(), kind };
-        Some(next.into_iter().map(|(_, event)| (event, place())).collect())
+        Some((kind, next.into_iter().map(|(_, event)| event).collect()))
     }
 
     /// Removes the watches on a path that are given up, until there are none.
     async fn remove(self: Arc<Self>, path: Arc<str>) {
-        while let Some(next) = self.next(&path) {
-            let (events, places): (Vec<_>, Vec<Place>) = next.into_iter().unzip();
+        let mut confirmed = None;
+        while let Some((kind, events)) = self.next(&path, confirmed) {
+            confirmed = Some((kind, events.len()));
             drop(events);
             // Its answer comes after those to the removals. The connection is not kept: that would keep the session from
             // ending.
@@ -112,7 +119,14 @@ impl Watches {
             if let Some(asking) = asking {
                 let _ = asking.await;
             }
-            drop(places);
+        }
+    }
+
+    /// Does the same without a connection: the servers know of no watch.
+    fn discard(&self, path: &str) {
+        let mut discarded = None;
+        while let Some((kind, events)) = self.next(path, discarded) {
+            discarded = Some((kind, events.len()));
         }
     }
 }
@@ -151,8 +165,7 @@ impl Place {
                     let removing = self.watches.clone().remove(self.path.clone());
                     connection.runtime().spawn(removing);
                 }
-                // Without one, the servers know of no watch.
-                None => while self.watches.next(&self.path).is_some() {},
+                None => self.watches.discard(&self.path),
             }
         }
     }
