@@ -23,6 +23,11 @@ impl Client {
         let _ = self.core.link.status().wait_for(|status| !status.is_connected()).await;
     }
 
+    /// Whether there will be no session any more.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.core.link.status().borrow(), Status::Over { .. })
+    }
+
     /// Returns a connected session that accepts writes, waiting for up to the connection timeout.
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
         let connection_timeout = self.core.config.connection_timeout;

@@ -7,6 +7,7 @@ use crate::support::*;
 use futures_util::future::join_all;
 use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{Client, Error, LockOptions, LockState, SuspectPolicy};
+use zookeeper_client as zk;
 
 fn take_down(proxies: &[FaultProxy]) {
     for proxy in proxies {
@@ -331,4 +332,30 @@ async fn adopted_sessions_that_are_over_end_the_wait_if_the_others_are_no_majori
     let error = within(waiting).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::SessionOver { .. }), "{error}");
     assert!(!guard.is_valid());
+}
+
+/// That they did not answer before does not matter.
+#[tokio::test]
+async fn adopted_sessions_that_were_silent_before_they_ended_end_the_wait() {
+    let zones = Zones::new().await;
+    let proxies = zones.proxies().await;
+    let sessions = join_all(proxies.iter().map(async |proxy| {
+        let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(10));
+        connector.connect(&proxy.connect_string()).await.unwrap()
+    }))
+    .await;
+    let clients = [0, 1, 2].map(|member| Client::from_zookeeper(sessions[member].clone()).unwrap());
+    let lock = lock_of(&clients).with_response_timeout(BRIEF).unwrap();
+    take_down(&proxies[..2]);
+    for client in &clients[..2] {
+        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    }
+    let tried = within(lock.try_acquire()).await;
+    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+    for member in [0, 1] {
+        zones.0[member].kill_session(sessions[member].session_id().0).await.unwrap();
+        proxies[member].refuse_connections(false).unwrap();
+    }
+    let ended = within(lock.acquire()).await;
+    assert!(matches!(ended, Err(Error::SessionOver { .. })), "{ended:?}");
 }

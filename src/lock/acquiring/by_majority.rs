@@ -109,9 +109,10 @@ impl Member {
         !self.client().watch_connection().borrow().is_connected()
     }
 
-    /// Whether it did not answer, and has had no connection since: it is not worth another wait.
+    /// Whether it did not answer, and has had no connection since: it is not worth another wait. Where the session is
+    /// over, that is known at once.
     fn is_known_silent(&self) -> bool {
-        let is_suspended = self.is_suspended();
+        let is_suspended = self.is_suspended() && !self.client().is_over();
         self.is_silent.fetch_and(is_suspended, Ordering::Relaxed) && is_suspended
     }
 }
