@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 use zk_recipes::testing::{TestingServer, kill_session};
 use zk_recipes::{
@@ -635,4 +636,53 @@ async fn poll_some<F: Future>(future: F, times: usize) -> Option<F::Output> {
         }
     })
     .await
+}
+
+/// Whose other acquire it would have entered again, before it was lost.
+#[tokio::test]
+async fn a_wait_beside_a_hold_that_is_lost_hears_of_a_deadlock() {
+    for is_lost_first in [true, false] {
+        let server = empty_server().await;
+        let zookeeper = bystander(&server).await;
+        let [client, foreign] = connect_many(&server).await;
+        let [one, two] = [Owner::new(), Owner::new()];
+        let rw = |client| ReadWriteLock::new(client, "/locks/rw").unwrap().with_options(detecting()).unwrap();
+        let (own, other) = (rw(&client), lock(&client, "z"));
+        let held = hold(&other, &one).await;
+        let writer = hold(rw(&foreign).write(), &Owner::new()).await;
+        let mut readers = Vec::new();
+        for (owner, count) in [(&one, 2), (&two, 3)] {
+            readers.push(acquire(own.read(), owner));
+            queue_of(&zookeeper, "/locks/rw", count).await;
+        }
+        let writing = own.write().owned_by(&one);
+        let mut writing = pin!(writing.acquire());
+        assert!(tokio::time::timeout(BRIEFLY, &mut writing).await.is_err());
+        queue_of(&zookeeper, "/locks/rw", 4).await;
+        // It is not polled for a while.
+        drop(writer);
+        let readers = join_all(readers.into_iter().map(granted)).await;
+        let lose = async || {
+            zookeeper.delete(readers[0].node_path(), None).await.unwrap();
+            within(readers[0].lost()).await;
+        };
+        if is_lost_first {
+            lose().await;
+        }
+        let mut waiting = acquire(&other, &two);
+        if !is_lost_first {
+            queue_of(&zookeeper, "/locks/z", 2).await;
+            waits_on(&mut waiting).await;
+            lose().await;
+        }
+        let outcome = async {
+            tokio::select! {
+                outcome = &mut writing => outcome,
+                outcome = &mut waiting => outcome.unwrap(),
+            }
+        };
+        let error = within(outcome).await.unwrap_err();
+        assert!(matches!(&error, Error::WouldDeadlock { cycle, .. } if cycle.len() == 2), "{error}");
+        drop((held, readers));
+    }
 }

@@ -388,30 +388,29 @@ impl<'a> Claim<'a> {
     /// - [`Error::WouldDeadlock`]: those for whom it waits wait for this owner, and none of them has a deadline. Then the
     ///   wait is not registered.
     pub(crate) fn waits_for(&mut self, awaited: Option<Awaited>) -> Result<()> {
-        if self.wait.as_ref().map(|(_, wait)| &wait.awaited) == awaited.as_ref() {
-            return Ok(());
+        if self.wait.as_ref().map(|(_, wait)| &wait.awaited) != awaited.as_ref() {
+            self.withdraw();
+            self.wait = awaited.map(|awaited| self.register(awaited));
         }
-        self.withdraw();
-        let Some(awaited) = awaited else { return Ok(()) };
-        let claims: Arc<Claims> = self.client.extension();
-        let wait = {
-            let mut state = claims.0.lock();
-            let wait = Wait { number: state.next(), owner: self.owner.clone(), ends: self.ends, awaited };
-            let wait = Arc::new(wait);
-            state.add(&wait);
-            wait
-        };
-        self.wait = Some((claims.clone(), wait.clone()));
-        if self.ends {
-            return Ok(());
-        }
-        let Some(cycle) = claims.give_up(&wait) else { return Ok(()) };
+        let Some((claims, wait)) = self.wait.as_ref().filter(|_| !self.ends) else { return Ok(()) };
+        // Also if it waits for the same as before: what its owner would have entered again may be lost.
+        let Some(cycle) = claims.give_up(wait) else { return Ok(()) };
         let waits = |wait: &Arc<Wait>| OwnerWaits {
             owner: wait.owner.clone(),
             path: wait.awaited.path.as_ref().into(),
         };
         let cycle = cycle.iter().map(waits).collect();
         Err(Error::WouldDeadlock { path: wait.awaited.path.as_ref().into(), cycle })
+    }
+
+    fn register(&self, awaited: Awaited) -> (Arc<Claims>, Arc<Wait>) {
+        let claims: Arc<Claims> = self.client.extension();
+        let mut state = claims.0.lock();
+        let wait = Wait { number: state.next(), owner: self.owner.clone(), ends: self.ends, awaited };
+        let wait = Arc::new(wait);
+        state.add(&wait);
+        drop(state);
+        (claims, wait)
     }
 
     fn withdraw(&mut self) {
