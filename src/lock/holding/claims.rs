@@ -400,7 +400,9 @@ impl<'a> Claim<'a> {
             path: wait.awaited.path.as_ref().into(),
         };
         let cycle = cycle.iter().map(waits).collect();
-        Err(Error::WouldDeadlock { path: wait.awaited.path.as_ref().into(), cycle })
+        let error = Error::WouldDeadlock { path: wait.awaited.path.as_ref().into(), cycle };
+        self.wait = None;
+        Err(error)
     }
 
     fn register(&self, awaited: Awaited) -> (Arc<Claims>, Arc<Wait>) {
