@@ -60,7 +60,8 @@ impl LockOptions {
     }
 
     /// Sets the maximum hold time, counted from the grant. When it elapses, the client releases the lock by
-    /// itself, and its guards are lost with [`LossReason::Deadline`](crate::LossReason::Deadline).
+    /// itself, and its guards are lost with [`LossReason::Deadline`](crate::LossReason::Deadline). If it elapses before the
+    /// acquire is polled again, that fails with [`Error::LockLost`](crate::Error::LockLost).
     ///
     /// [`LockGuard::extend`](crate::LockGuard::extend) prolongs a hold; re-entering the lock does not. Corresponds
     /// to Redisson's `leaseTime`. Without a maximum hold time, the session keeps the lock, in place of Redisson's

@@ -579,7 +579,10 @@ async fn without_a_place_at_the_gate_no_permit_is_taken() {
     let server = empty_server().await;
     let proxy = FaultProxy::start(&server).await.unwrap();
     let zookeeper = bystander(&server).await;
-    let semaphores = [connect_through(&proxy).await, connect(&server).await].map(|c| semaphore(&c, 1));
+    // Long enough for its connection to outlast the silence.
+    let patient = Client::builder().session_timeout(Duration::from_secs(30));
+    let patient = patient.connect(&proxy.connect_string()).await.unwrap();
+    let semaphores = [patient, connect(&server).await].map(|c| semaphore(&c, 1));
     let [evicted, other] = &semaphores;
     evicted.acquire().await.unwrap().release().await.unwrap();
     leases_out(&zookeeper, "", 0).await;

@@ -174,6 +174,11 @@ impl Worker {
         let guard = match self.acquire(lock, way, &owner).await {
             Ok(Some(guard)) => Arc::new(guard),
             Ok(None) => return false,
+            // Its time was over before it was polled again.
+            Err(Error::LockLost { reason: LossReason::Deadline, .. }) => {
+                self.count_loss(LossReason::Deadline);
+                return false;
+            }
             Err(error) => {
                 self.unexpected(lock.kind, &error);
                 return false;
@@ -231,7 +236,14 @@ impl Worker {
                     return Ok(None);
                 }
                 self.run.tally.count("acquires: tickets awaited late");
-                ticket.acquired().await.map(Some)
+                match ticket.acquired().await {
+                    // It was granted before it was awaited, and lost since.
+                    Err(Error::LockLost { reason, .. }) => {
+                        self.count_loss(reason);
+                        Ok(None)
+                    }
+                    acquired => acquired.map(Some),
+                }
             }
         }
     }
