@@ -59,6 +59,19 @@ async fn hold_all(client: &Client) -> Vec<LockGuard> {
     guards
 }
 
+/// Nobody else holds before the servers have ended that session.
+async fn others_wait_for_the_end(server: &MemoryServer, session: i64, rival: &Client) {
+    for kind in KINDS {
+        let rival = kind.rival(rival);
+        assert!(answered(|| rival.try_acquire()).await.is_none(), "{kind:?}");
+    }
+    server.kill_session(session).await.unwrap();
+    for kind in KINDS {
+        let rival = kind.rival(rival);
+        within(rival.acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn every_lock_is_lost_at_once_with_its_session() {
     let server = forgetful();
@@ -76,15 +89,7 @@ async fn every_lock_is_lost_at_once_with_its_session() {
     // The servers have the old session as long as its timeout lasts, so nobody else holds.
     let anew = within(session_id(&holder)).await;
     assert_ne!(anew, old);
-    for kind in KINDS {
-        let rival = kind.rival(&rival);
-        assert!(answered(|| rival.try_acquire()).await.is_none(), "{kind:?}");
-    }
-    server.kill_session(old).await.unwrap();
-    for kind in KINDS {
-        let rival = kind.rival(&rival);
-        within(rival.acquire()).await.unwrap().release().await.unwrap();
-    }
+    others_wait_for_the_end(&server, old, &rival).await;
     assert!(guards.iter().all(|guard| !guard.is_valid()));
     assert_eq!(session_id(&holder).await, anew, "the first session that it got serves it");
 }
@@ -199,15 +204,7 @@ async fn an_adopted_session_is_over_at_once() {
         assert_eq!(within(guard.lost()).await, LossReason::Expired);
     }
     assert_eq!(*client.watch_connection().borrow(), ConnectionState::Lost);
-    for kind in KINDS {
-        let rival = kind.rival(&rival);
-        assert!(answered(|| rival.try_acquire()).await.is_none(), "{kind:?}");
-    }
-    server.kill_session(old).await.unwrap();
-    for kind in KINDS {
-        let rival = kind.rival(&rival);
-        within(rival.acquire()).await.unwrap().release().await.unwrap();
-    }
+    others_wait_for_the_end(&server, old, &rival).await;
     assert!(guards.iter().all(|guard| !guard.is_valid()));
 }
 

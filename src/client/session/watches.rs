@@ -122,7 +122,7 @@ impl Watches {
         }
     }
 
-    /// Does the same without a connection: the servers know of no watch.
+    /// Does the same without a connection, where nothing can be confirmed.
     fn discard(&self, path: &str) {
         let mut discarded = None;
         while let Some((kind, events)) = self.next(path, discarded) {
@@ -148,7 +148,7 @@ impl Place {
     /// Removes the watch.
     pub(super) fn give_up(self, event: Event) {
         let is_alone = self.watches.paths.lock().get(&self.path).is_none_or(|on_path| self.is_alone(on_path));
-        // Not under the lock: with the event, the waker is dropped of who has waited for it.
+        // Not under the lock: this drops the waker of the task that has awaited it.
         let event = (!is_alone).then_some(event);
         let mut paths = self.watches.paths.lock();
         let Some(on_path) = paths.get_mut(&self.path) else { return };

@@ -7,65 +7,22 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use super::world::{Change, Server, Session};
 
+/// Of which the others differ in something.
+const AT_A_LEADER: Session =
+    Session { server: Server::Leader, requests: 2, moves: false, reconnects: None, grants: false, latest: 2 };
+
+const AT_A_FOLLOWER: Session = Session { server: Server::Follower, ..AT_A_LEADER };
+
 const SESSIONS: &[Session] = &[
-    Session { server: Server::Leader, requests: 2, moves: false, reconnects: None, grants: false, latest: 2 },
-    Session {
-        server: Server::Follower,
-        requests: 2,
-        moves: false,
-        reconnects: None,
-        grants: false,
-        latest: 2,
-    },
-    Session {
-        server: Server::Follower,
-        requests: 2,
-        moves: true,
-        reconnects: None,
-        grants: false,
-        latest: 2,
-    },
-    Session {
-        server: Server::Leader,
-        requests: 2,
-        moves: false,
-        reconnects: Some(Change::Shorten),
-        grants: false,
-        latest: 2,
-    },
-    Session {
-        server: Server::Follower,
-        requests: 2,
-        moves: false,
-        reconnects: Some(Change::Shorten),
-        grants: false,
-        latest: 2,
-    },
-    Session {
-        server: Server::Leader,
-        requests: 2,
-        moves: false,
-        reconnects: Some(Change::Replace),
-        grants: false,
-        latest: 2,
-    },
-    Session {
-        server: Server::Follower,
-        requests: 2,
-        moves: false,
-        reconnects: Some(Change::Replace),
-        grants: false,
-        latest: 2,
-    },
-    Session { server: Server::Leader, requests: 2, moves: false, reconnects: None, grants: true, latest: 4 },
-    Session {
-        server: Server::Follower,
-        requests: 2,
-        moves: false,
-        reconnects: None,
-        grants: true,
-        latest: 4,
-    },
+    AT_A_LEADER,
+    AT_A_FOLLOWER,
+    Session { moves: true, ..AT_A_FOLLOWER },
+    Session { reconnects: Some(Change::Shorten), ..AT_A_LEADER },
+    Session { reconnects: Some(Change::Shorten), ..AT_A_FOLLOWER },
+    Session { reconnects: Some(Change::Replace), ..AT_A_LEADER },
+    Session { reconnects: Some(Change::Replace), ..AT_A_FOLLOWER },
+    Session { grants: true, latest: 4, ..AT_A_LEADER },
+    Session { grants: true, latest: 4, ..AT_A_FOLLOWER },
 ];
 
 /// Plays all of them, and prints figures. Answers whether all is well.
