@@ -83,5 +83,8 @@ pub use cluster::TestingCluster;
 pub use fault_proxy::{Fate, FaultProxy, Intercepted, ProxiedConnection, Request, Traffic};
 pub use kill_session::kill_session;
 pub use manual_clock::ManualClock;
-pub use memory::{MemoryServer, MemoryServerBuilder};
+pub use memory::{
+    MemoryEnsemble, MemoryEnsembleBuilder, MemoryServer, MemoryServerBuilder, NodeInfo, Observed,
+    ObservedKind,
+};
 pub use server::TestingServer;

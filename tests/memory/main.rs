@@ -6,6 +6,7 @@ mod installed;
 mod support;
 
 mod differences;
+mod ensemble;
 mod faults;
 mod history;
 mod operation;

@@ -4,43 +4,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::database::{Database, Limits};
-use super::serve::Shared;
+use super::database::Database;
+use super::running::Shared;
 use super::server::MemoryServer;
-use crate::testing::settings::{Settings, invalid};
-
-/// As in ZooKeeper.
-const REAP_INTERVAL: Duration = Duration::from_secs(60);
-/// ZooKeeper's `jute.maxbuffer`, one byte less than a megabyte.
-const LONGEST_REQUEST: usize = 0xf_ffff;
+use super::settings::MemorySettings;
 
 /// Configures and starts a [`MemoryServer`].
-#[derive(Clone)]
+#[derive(Clone, Default)]
 #[must_use = "a builder starts nothing before `start`"]
 pub struct MemoryServerBuilder {
-    settings: Settings,
-    has_ttl_nodes: bool,
-    reap_interval: Duration,
-    longest_request: usize,
-    forgets_sessions: bool,
+    settings: MemorySettings,
 }
 
-debug_by!(MemoryServerBuilder, |it|
-    has_ttl_nodes: it.has_ttl_nodes, forgets_sessions: it.forgets_sessions, reap_interval: it.reap_interval,
-    longest_request: it.longest_request, settings: it.settings
-);
-
-impl Default for MemoryServerBuilder {
-    fn default() -> Self {
-        Self {
-            settings: Settings::default(),
-            has_ttl_nodes: false,
-            reap_interval: REAP_INTERVAL,
-            longest_request: LONGEST_REQUEST,
-            forgets_sessions: false,
-        }
-    }
-}
+debug_by!(MemoryServerBuilder, |it| settings: it.settings);
 
 impl MemoryServerBuilder {
     /// Sets the server's unit of time, in whole milliseconds. 100 ms by default.
@@ -48,35 +24,35 @@ impl MemoryServerBuilder {
     /// A session ends at the first tick after its timeout. No session timeout can be shorter than two ticks, unless
     /// [`session_timeout_bounds`](Self::session_timeout_bounds) says otherwise.
     pub fn tick_time(mut self, tick: Duration) -> Self {
-        self.settings.tick_time = tick;
+        self.settings.common.tick_time = tick;
         self
     }
 
     /// Sets the shortest and the longest session timeout that the server grants, in whole milliseconds; a client
     /// that asks for another gets the nearest. By default two ticks, and a minute (or 20 ticks, if that is more).
     pub fn session_timeout_bounds(mut self, shortest: Duration, longest: Duration) -> Self {
-        self.settings.session_timeout_bounds = Some((shortest, longest));
+        self.settings.common.session_timeout_bounds = Some((shortest, longest));
         self
     }
 
     /// Sets whether nodes can have a time to live. They cannot by default, as on a real server without
     /// `extendedTypesEnabled`, which refuses them as unimplemented.
     pub fn ttl_nodes(mut self, enabled: bool) -> Self {
-        self.has_ttl_nodes = enabled;
+        self.settings.has_ttl_nodes = enabled;
         self
     }
 
     /// Sets how often the server looks for containers to remove, and for nodes whose time to live is over. A minute
     /// by default, as on a real server (`znode.container.checkIntervalMs`).
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
-        self.reap_interval = interval;
+        self.settings.reap_interval = interval;
         self
     }
 
     /// Sets the size in bytes of the longest request. The connection of a client that sends a longer one is closed.
     /// 1,048,575 by default, as on a real server (`jute.maxbuffer`).
     pub fn max_request_size(mut self, bytes: usize) -> Self {
-        self.longest_request = bytes;
+        self.settings.longest_request = bytes;
         self
     }
 
@@ -86,7 +62,7 @@ impl MemoryServerBuilder {
     /// passes on. The earlier session stays, with its ephemeral nodes, until its timeout: nobody can resume it or end
     /// it, except [`MemoryServer::kill_session`].
     pub fn forget_sessions(mut self, enabled: bool) -> Self {
-        self.forgets_sessions = enabled;
+        self.settings.forgets_sessions = enabled;
         self
     }
 
@@ -97,20 +73,9 @@ impl MemoryServerBuilder {
     /// - `InvalidInput` for invalid settings,
     /// - if the system provides no port or no thread.
     pub fn start(self) -> io::Result<MemoryServer> {
-        self.settings.check()?;
-        if self.reap_interval.is_zero() {
-            return Err(invalid("container_check_interval must be greater than zero".into()));
-        }
-        let (shortest_timeout, longest_timeout) = self.settings.session_timeouts();
-        let limits = Limits {
-            shortest_timeout,
-            longest_timeout,
-            tick: self.settings.tick_time,
-            has_ttl_nodes: self.has_ttl_nodes,
-            forgets_sessions: self.forgets_sessions,
-        };
-        let database = Database::new(limits, first_session());
-        MemoryServer::start_with(Arc::new(Shared::new(database, self.reap_interval, self.longest_request)))
+        let database = Database::new(self.settings.limits()?, first_session());
+        let MemorySettings { reap_interval, longest_request, .. } = self.settings;
+        MemoryServer::start_with(Arc::new(Shared::new(database, reap_interval, longest_request)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +29,7 @@ pub(super) struct Connection {
     /// `None` until the client has sent its first message.
     pub(super) session: Option<i64>,
     /// What the client has authenticated as, and its address.
-    pub(super) ids: Vec<Id>,
+    pub(super) ids: Arc<Vec<Id>>,
     pub(super) received: u64,
     pub(super) sent: u64,
     outgoing: mpsc::UnboundedSender<Vec<u8>>,
@@ -62,7 +63,7 @@ impl Connections {
         let connection = Connection {
             peer,
             session: None,
-            ids: vec![Id::of_address(peer.ip())],
+            ids: Arc::new(vec![Id::of_address(peer.ip())]),
             received: 0,
             sent: 0,
             outgoing: sender,

@@ -8,7 +8,7 @@ use super::code::Code;
 use super::connections::{ConnectionId, Connections, Wire};
 use super::jute::{Reader, Writer};
 use super::opcode;
-use super::request::{self, Connect, Request};
+use super::request::{self, Connect, Request, Update};
 use super::sessions::Sessions;
 use super::tree::{Change, Event, Tree};
 use super::watches::Watches;
@@ -37,6 +37,8 @@ pub(super) struct Limits {
     pub(super) longest_timeout: Duration,
     pub(super) tick: Duration,
     pub(super) has_ttl_nodes: bool,
+    /// Whether the results of creates in a transaction tell their stats. Servers before 3.8.2 do not.
+    pub(super) has_stats_in_multi: bool,
     /// Whether no connection continues a session.
     pub(super) forgets_sessions: bool,
 }
@@ -59,6 +61,8 @@ pub(super) struct Database {
     pub(super) zxid: i64,
     pub(super) received: u64,
     pub(super) sent: u64,
+    /// What has changed since this was last taken, if somebody takes it.
+    pub(super) changes: Option<Vec<Change>>,
 }
 
 impl Database {
@@ -72,6 +76,7 @@ impl Database {
             zxid: 0,
             received: 0,
             sent: 0,
+            changes: None,
         }
     }
 
@@ -167,18 +172,15 @@ impl Database {
                 return Fate::Close;
             }
             Some(Err(_)) if operation == opcode::AUTH => return Fate::Close,
+            Some(Err(_)) if operation == opcode::MULTI => Request::Update(Update::Malformed),
             Some(Err(_)) => {
-                if operation == opcode::MULTI {
-                    // It takes its number before it is decoded.
-                    self.zxid += 1;
-                }
                 self.reply(id, xid, self.zxid, Err(Code::Marshalling));
                 return Fate::Keep;
             }
             Some(Ok(request)) => request,
         };
         let is_auth = matches!(request, Request::Auth { .. });
-        let is_end = matches!(request, Request::CloseSession);
+        let is_end = matches!(request, Request::Update(Update::CloseSession));
         let result = self.execute(id, session, request, now);
         let fate = if is_end || is_auth && result.is_err() { Fate::Close } else { Fate::Keep };
         // The reply to an authentication has no zxid.
@@ -204,11 +206,14 @@ impl Database {
     }
 
     /// Tells everyone who watches.
-    pub(super) fn publish(&mut self, changes: &[Change]) {
-        for change in changes {
+    pub(super) fn publish(&mut self, changes: Vec<Change>) {
+        for change in &changes {
             for id in self.watches.fire(change) {
                 self.notify(id, change);
             }
+        }
+        if let Some(kept) = &mut self.changes {
+            kept.extend(changes);
         }
     }
 
@@ -224,38 +229,5 @@ impl Database {
         message.i32(NOTIFICATION).i64(zxid).i32(0);
         message.i32(event as i32).i32(CONNECTED).string(path);
         self.send(id, message.finish());
-    }
-
-    /// Removes a session with its nodes. Returns the connection that it had, or `None` if there is no such session.
-    pub(super) fn remove_session(&mut self, session: i64) -> Option<Option<ConnectionId>> {
-        let connection = self.sessions.remove(session)?.connection;
-        self.zxid += 1;
-        let changes = self.tree.end_session(session, self.zxid);
-        self.publish(&changes);
-        Some(connection)
-    }
-
-    /// Ends a session and closes its connection. Returns whether there was that session.
-    pub(super) fn end_session(&mut self, session: i64) -> bool {
-        let Some(connection) = self.remove_session(session) else { return false };
-        if let Some(connection) = connection {
-            self.disconnect(connection);
-        }
-        true
-    }
-
-    pub(super) fn end_expired_sessions(&mut self, now: Now) {
-        for session in self.sessions.expired(now.elapsed) {
-            self.end_session(session);
-        }
-    }
-
-    /// Removes containers without children, and nodes whose time to live is over.
-    pub(super) fn reap(&mut self, now: Now) {
-        for path in self.tree.overdue(now.wall) {
-            self.zxid += 1;
-            let changes = self.tree.reap(&path, self.zxid);
-            self.publish(&changes);
-        }
     }
 }

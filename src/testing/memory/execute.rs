@@ -1,5 +1,7 @@
 //! What each request does.
 
+use std::sync::Arc;
+
 use super::acl::{self, Acl, Id};
 use super::code::Code;
 use super::connections::ConnectionId;
@@ -7,7 +9,7 @@ use super::database::{Database, NO_ZXID, Now};
 use super::jute::Writer;
 use super::opcode;
 use super::request::{Read, Request, SetWatches};
-use super::tree::{Event, Requester, Stamp, Stat};
+use super::tree::{Event, Requester, Stat};
 use super::watches::Mode;
 use super::writes;
 
@@ -21,40 +23,14 @@ impl Database {
         request: Request,
         now: Now,
     ) -> Result<Writer, Code> {
-        // Requests that can change something take a number, whether they succeed or not.
-        match &request {
-            Request::Write(_) | Request::Multi(_) | Request::SetAcl { .. } | Request::Reconfig => {
-                self.zxid += 1
-            }
-            _ => {}
-        }
-        let stamp = Stamp { zxid: self.zxid, time: now.wall };
-        let ids = self.connections.get(id).map(|connection| &*connection.ids).unwrap_or_default();
-        let requester = Requester { session, ids };
-        let has_ttl_nodes = self.limits.has_ttl_nodes;
+        let ids = self.connections.get(id).map(|connection| connection.ids.clone()).unwrap_or_default();
+        let ids = ids.as_slice();
         let mut body = Writer::new();
         match request {
-            Request::Write(write) => {
-                let mut transaction = self.tree.begin(stamp, requester);
-                let outcome = writes::write(&mut transaction, write, has_ttl_nodes)?;
-                let changes = transaction.commit();
-                outcome.put(&mut body);
-                self.publish(&changes);
+            Request::Update(update) => {
+                let stamp = self.next_stamp(now);
+                return self.update(stamp, Requester { session, ids }, update);
             }
-            Request::Multi(writes) => {
-                let transaction = self.tree.begin(stamp, requester);
-                let changes = writes::write_all(transaction, writes, has_ttl_nodes, &mut body);
-                self.publish(&changes);
-            }
-            Request::SetAcl { path, acl, version } => {
-                let mut transaction = self.tree.begin(stamp, requester);
-                transaction.set_acl(&path, &acl, version)?.put(&mut body);
-                transaction.commit();
-            }
-            Request::CloseSession => {
-                self.remove_session(session);
-            }
-            Request::Reconfig => return Err(Code::ReconfigDisabled),
             Request::Read(read) => {
                 self.read(id, &read)?.put(&mut body);
             }
@@ -132,7 +108,7 @@ impl Database {
     }
 
     fn read(&mut self, id: ConnectionId, read: &Read) -> Result<Found<'_>, Code> {
-        let ids = self.connections.get(id).map(|connection| &*connection.ids).unwrap_or_default();
+        let ids = self.connections.get(id).map(|connection| connection.ids.as_slice()).unwrap_or_default();
         match read {
             Read::Data { path, is_watching } => {
                 let (data, stat) = self.tree.data(path, ids)?;
@@ -155,7 +131,7 @@ impl Database {
         let connection = self.connections.get_mut(id).ok_or(Code::AuthFailed)?;
         let identity = Id::authenticated(scheme, secret, connection.peer.ip())?;
         if !connection.ids.contains(&identity) {
-            connection.ids.push(identity);
+            Arc::make_mut(&mut connection.ids).push(identity);
         }
         Ok(())
     }

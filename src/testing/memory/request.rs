@@ -35,11 +35,7 @@ impl<'a> Connect<'a> {
 
 #[derive(Debug)]
 pub(super) enum Request {
-    Write(Write),
-    Multi(Vec<Write>),
-    SetAcl { path: String, acl: Vec<Acl>, version: i32 },
-    CloseSession,
-    Reconfig,
+    Update(Update),
     Read(Read),
     MultiRead(Vec<Read>),
     Exists { path: String, is_watching: bool },
@@ -57,8 +53,24 @@ pub(super) enum Request {
     RemoveWatches { path: String, target: Target },
 }
 
+/// What can change something. It takes a number, whether it succeeds or not.
+#[derive(Clone, Debug)]
+pub(super) enum Update {
+    Write(Write),
+    Multi(Vec<Write>),
+    SetAcl {
+        path: String,
+        acl: Vec<Acl>,
+        version: i32,
+    },
+    CloseSession,
+    Reconfig,
+    /// A transaction that cannot be decoded: it takes its number before that is found.
+    Malformed,
+}
+
 /// What can be part of a transaction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Write {
     Create { create: Result<Create, Code>, returns_stat: bool },
     Delete { path: String, version: i32 },
@@ -94,12 +106,12 @@ pub(super) fn decode(operation: i32, body: &[u8]) -> Option<Decoded<Request>> {
         | opcode::CREATE_CONTAINER
         | opcode::CREATE_TTL
         | opcode::DELETE
-        | opcode::SET_DATA => write(operation, &mut reader).map(Request::Write),
-        opcode::MULTI => multi(&mut reader, write_of_several).map(Request::Multi),
+        | opcode::SET_DATA => write(operation, &mut reader).map(Update::Write).map(Request::Update),
+        opcode::MULTI => multi(&mut reader, write_of_several).map(Update::Multi).map(Request::Update),
         opcode::GET_DATA | opcode::GET_CHILDREN => read(operation, &mut reader).map(Request::Read),
         opcode::MULTI_READ => multi(&mut reader, read).map(Request::MultiRead),
         opcode::PING => Ok(Request::Ping),
-        opcode::CLOSE_SESSION => Ok(Request::CloseSession),
+        opcode::CLOSE_SESSION => Ok(Request::Update(Update::CloseSession)),
         opcode::RECONFIG => reconfig(&mut reader),
         opcode::WHO_AM_I => Ok(Request::WhoAmI),
         opcode::EXISTS
@@ -126,7 +138,9 @@ fn of_a_path(operation: i32, reader: &mut Reader<'_>) -> Decoded<Request> {
         opcode::EXISTS => Request::Exists { path, is_watching: reader.bool()? },
         opcode::GET_CHILDREN_2 => Request::GetChildren2 { path, is_watching: reader.bool()? },
         opcode::GET_ACL => Request::GetAcl(path),
-        opcode::SET_ACL => Request::SetAcl { path, acl: acl(reader)?, version: reader.i32()? },
+        opcode::SET_ACL => {
+            Request::Update(Update::SetAcl { path, acl: acl(reader)?, version: reader.i32()? })
+        }
         opcode::GET_EPHEMERALS => Request::GetEphemerals(path),
         opcode::GET_ALL_CHILDREN_NUMBER => Request::GetAllChildrenNumber(path),
         _ => Request::Sync(path),
@@ -171,7 +185,7 @@ fn reconfig(reader: &mut Reader<'_>) -> Decoded<Request> {
         reader.buffer()?;
     }
     reader.i64()?;
-    Ok(Request::Reconfig)
+    Ok(Request::Update(Update::Reconfig))
 }
 
 fn auth(reader: &mut Reader<'_>) -> Decoded<Request> {
@@ -283,7 +297,7 @@ mod tests {
         assert!(matches!(decode(opcode::MULTI, &body), Some(Err(Malformed))));
         let end = [opcode::ERROR.to_be_bytes().as_slice(), &[1], &[0xff; 4]].concat();
         assert!(
-            matches!(decode(opcode::MULTI, &end), Some(Ok(Request::Multi(operations))) if operations.is_empty())
+            matches!(decode(opcode::MULTI, &end), Some(Ok(Request::Update(Update::Multi(operations)))) if operations.is_empty())
         );
     }
 

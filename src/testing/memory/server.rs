@@ -1,12 +1,16 @@
 //! A server in memory, as its users see it.
 
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use tokio::io::{AsyncRead, AsyncWrite};
+
 use super::builder::MemoryServerBuilder;
-use super::serve::{Running, Shared};
+use super::running::{Running, Shared};
+use super::serve;
 use crate::testing::four_letter;
 use crate::testing::ports::Port;
 
@@ -161,6 +165,41 @@ impl MemoryServer {
         self.check_running()?;
         self.shared.set_paused(false);
         Ok(())
+    }
+
+    /// Serves a client at the other end of a stream, such as one of [`tokio::io::duplex`], until either side closes it.
+    /// So the client needs no port. If the server is not running, the stream is closed at once.
+    ///
+    /// The stream is served by the task that awaits the returned future, which can outlive this value.
+    ///
+    /// ```
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// use zk_recipes::testing::MemoryServer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = MemoryServer::start()?;
+    /// let (mut client, stream) = tokio::io::duplex(4096);
+    /// tokio::spawn(server.serve(stream));
+    ///
+    /// client.write_all(b"ruok").await?;
+    /// let mut answer = String::new();
+    /// client.read_to_string(&mut answer).await?;
+    /// assert_eq!(answer, "imok");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn serve<S>(&self, stream: S) -> impl Future<Output = ()> + use<S>
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let is_running = self.is_running();
+        let shared = self.shared.clone();
+        async move {
+            if is_running {
+                serve::serve(shared, stream, serve::PEER_OF_STREAM).await;
+            }
+        }
     }
 
     /// Closes all connections. Clients can connect again immediately, and resume their sessions.

@@ -27,11 +27,24 @@ impl Sessions {
     }
 
     pub(super) fn open(&mut self, timeout: Duration, now: Duration) -> i64 {
-        let id = self.next;
+        let id = self.next_id();
+        self.add(id, timeout, now);
+        id
+    }
+
+    /// Returns an id for a session that is to be opened.
+    pub(super) fn next_id(&mut self) -> i64 {
         self.next += 1;
+        self.next - 1
+    }
+
+    pub(super) fn add(&mut self, id: i64, timeout: Duration, now: Duration) {
         let deadline = self.deadline(timeout, now);
         self.sessions.insert(id, Session { timeout, deadline, connection: None });
-        id
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = i64> {
+        self.sessions.keys().copied()
     }
 
     /// Notes a sign of life. Returns whether there is that session.

@@ -1,6 +1,7 @@
 //! Writes, and what they return: one at a time, or several as a transaction.
 
 use super::code::Code;
+use super::database::Limits;
 use super::jute::Writer;
 use super::opcode;
 use super::request::Write;
@@ -19,12 +20,12 @@ pub(super) enum Outcome {
 pub(super) fn write(
     transaction: &mut Transaction<'_>,
     write: Write,
-    has_ttl_nodes: bool,
+    limits: &Limits,
 ) -> Result<Outcome, Code> {
     match write {
         Write::Create { create, returns_stat } => {
             let create = create?;
-            if matches!(create.kind, Kind::Ttl(_)) && !has_ttl_nodes {
+            if matches!(create.kind, Kind::Ttl(_)) && !limits.has_ttl_nodes {
                 return Err(Code::Unimplemented);
             }
             let (path, stat) = transaction.create(create)?;
@@ -42,13 +43,16 @@ pub(super) fn write(
 pub(super) fn write_all(
     mut transaction: Transaction<'_>,
     writes: Vec<Write>,
-    has_ttl_nodes: bool,
+    limits: &Limits,
     body: &mut Writer,
 ) -> Vec<Change> {
     let count = writes.len();
     let mut outcomes = Vec::new();
     for one in writes {
-        match write(&mut transaction, one, has_ttl_nodes) {
+        match write(&mut transaction, one, limits) {
+            Ok(Outcome::Created { path, stat: Some(_) }) if !limits.has_stats_in_multi => {
+                outcomes.push(Outcome::Created { path, stat: Some(Stat::default()) });
+            }
             Ok(outcome) => outcomes.push(outcome),
             Err(code) => {
                 put_failure(body, count, outcomes.len(), code);

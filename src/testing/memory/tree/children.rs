@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// Names in an order that looks random, and is the same in each run. A real server lists children in the order of
 /// its hash table; names in order would hide that a program forgets to sort them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Children(BTreeSet<(u64, Box<str>)>);
 
 impl Children {

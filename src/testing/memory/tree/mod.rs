@@ -53,7 +53,7 @@ pub(super) struct Change {
     pub(super) acl: Arc<[Acl]>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Node {
     data: Option<Vec<u8>>,
     acl: Arc<[Acl]>,
@@ -72,7 +72,7 @@ struct Node {
 }
 
 /// All nodes of a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tree {
     nodes: HashMap<String, Node>,
     ephemerals: HashMap<i64, BTreeSet<String>>,
@@ -159,6 +159,29 @@ impl Tree {
         let prefix = if prefix.trim() == ROOT { "" } else { prefix.trim_end() };
         let paths = self.ephemerals.get(&session).into_iter().flatten().map(String::as_str);
         paths.filter(|path| path.starts_with(prefix)).collect()
+    }
+
+    /// Returns what a node has, whoever may read it.
+    pub(super) fn look(&self, path: &str) -> Option<(Option<&[u8]>, Stat)> {
+        self.nodes.get(path).map(|node| (node.data.as_deref(), node.stat()))
+    }
+
+    /// Returns the names of the children, sorted, whoever may read them.
+    pub(super) fn names(&self, path: &str) -> Option<Vec<&str>> {
+        let mut names: Vec<_> = self.nodes.get(path)?.children.names().collect();
+        names.sort_unstable();
+        Some(names)
+    }
+
+    /// Returns the paths below a path, sorted.
+    pub(super) fn paths_below(&self, path: &str) -> Vec<&str> {
+        let prefix = if path == ROOT { "" } else { path };
+        let is_below = |other: &&str| {
+            other.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/') && rest != ROOT)
+        };
+        let mut paths: Vec<_> = self.nodes.keys().map(String::as_str).filter(is_below).collect();
+        paths.sort_unstable();
+        paths
     }
 
     /// Returns the zxids of the last change of a node's data and of its children, if there is that node.

@@ -2,19 +2,19 @@
 
 use super::super::jute::Writer;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Stat {
-    pub(super) czxid: i64,
-    pub(super) mzxid: i64,
+    pub(in super::super) czxid: i64,
+    pub(in super::super) mzxid: i64,
     pub(super) pzxid: i64,
     pub(super) ctime: i64,
     pub(super) mtime: i64,
-    pub(super) version: i32,
+    pub(in super::super) version: i32,
     pub(super) cversion: i32,
     pub(super) aversion: i32,
-    pub(super) ephemeral_owner: i64,
+    pub(in super::super) ephemeral_owner: i64,
     pub(super) data_length: i32,
-    pub(super) num_children: i32,
+    pub(in super::super) num_children: i32,
 }
 
 impl Stat {

@@ -1,0 +1,98 @@
+//! What changes the database.
+
+use super::code::Code;
+use super::connections::ConnectionId;
+use super::database::{Database, Now};
+use super::jute::Writer;
+use super::request::Update;
+use super::tree::{Requester, Stamp};
+use super::writes;
+
+impl Database {
+    /// Returns the stamp of the next transaction of a server that numbers its transactions itself.
+    pub(super) fn next_stamp(&self, now: Now) -> Stamp {
+        Stamp { zxid: self.zxid + 1, time: now.wall }
+    }
+
+    /// Makes an update, and returns the body of the reply. What it does depends on nothing but its arguments and the
+    /// updates before it, so servers that make the same updates have the same tree.
+    pub(super) fn update(
+        &mut self,
+        stamp: Stamp,
+        requester: Requester<'_>,
+        update: Update,
+    ) -> Result<Writer, Code> {
+        self.zxid = stamp.zxid;
+        let mut body = Writer::new();
+        match update {
+            Update::Write(write) => {
+                let mut transaction = self.tree.begin(stamp, requester);
+                let outcome = writes::write(&mut transaction, write, &self.limits)?;
+                let changes = transaction.commit();
+                outcome.put(&mut body);
+                self.publish(changes);
+            }
+            Update::Multi(writes) => {
+                let transaction = self.tree.begin(stamp, requester);
+                let changes = writes::write_all(transaction, writes, &self.limits, &mut body);
+                self.publish(changes);
+            }
+            Update::SetAcl { path, acl, version } => {
+                let mut transaction = self.tree.begin(stamp, requester);
+                transaction.set_acl(&path, &acl, version)?.put(&mut body);
+                transaction.commit();
+            }
+            Update::CloseSession => {
+                self.remove_session(requester.session, stamp.zxid);
+            }
+            Update::Reconfig => return Err(Code::ReconfigDisabled),
+            Update::Malformed => return Err(Code::Marshalling),
+        }
+        Ok(body)
+    }
+
+    /// Removes a session with its nodes. Returns the connection that it had.
+    fn remove_session(&mut self, session: i64, zxid: i64) -> Option<ConnectionId> {
+        self.zxid = zxid;
+        let connection = self.sessions.remove(session).and_then(|session| session.connection);
+        let changes = self.tree.end_session(session, zxid);
+        self.publish(changes);
+        connection
+    }
+
+    /// Ends a session and closes its connection.
+    pub(super) fn close_session(&mut self, session: i64, zxid: i64) {
+        if let Some(connection) = self.remove_session(session, zxid) {
+            self.disconnect(connection);
+        }
+    }
+
+    /// Same as [`close_session`](Self::close_session). Returns whether there was that session.
+    pub(super) fn end_session(&mut self, session: i64) -> bool {
+        let is_known = self.sessions.get_mut(session).is_some();
+        if is_known {
+            self.close_session(session, self.zxid + 1);
+        }
+        is_known
+    }
+
+    pub(super) fn end_expired_sessions(&mut self, now: Now) {
+        for session in self.sessions.expired(now.elapsed) {
+            self.end_session(session);
+        }
+    }
+
+    /// Removes a container without children, or a node whose time to live is over.
+    pub(super) fn remove_overdue(&mut self, path: &str, zxid: i64) {
+        self.zxid = zxid;
+        let changes = self.tree.reap(path, zxid);
+        self.publish(changes);
+    }
+
+    /// Removes all that is overdue.
+    pub(super) fn reap(&mut self, now: Now) {
+        for path in self.tree.overdue(now.wall) {
+            self.remove_overdue(&path, self.zxid + 1);
+        }
+    }
+}
