@@ -15,6 +15,7 @@ pub(super) enum Code {
     NoChildrenForEphemerals = -108,
     NodeExists = -110,
     NotEmpty = -111,
+    SessionExpired = -112,
     InvalidAcl = -114,
     AuthFailed = -115,
     NoWatcher = -121,

@@ -43,6 +43,14 @@ pub(super) struct Limits {
     pub(super) forgets_sessions: bool,
 }
 
+impl Limits {
+    /// Returns the timeout that a client is granted.
+    pub(super) fn timeout(&self, connect: &Connect<'_>) -> Duration {
+        let timeout = Duration::from_millis(connect.timeout.max(0).unsigned_abs().into());
+        timeout.clamp(self.shortest_timeout, self.longest_timeout)
+    }
+}
+
 /// Whether a connection stays open after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -59,6 +67,8 @@ pub(super) struct Database {
     pub(super) connections: Connections,
     /// The number of the last transaction.
     pub(super) zxid: i64,
+    /// What the server is to others of its ensemble.
+    pub(super) mode: &'static str,
     pub(super) received: u64,
     pub(super) sent: u64,
     /// What has changed since this was last taken, if somebody takes it.
@@ -74,10 +84,17 @@ impl Database {
             sessions: Sessions::new(first_session, limits.tick),
             connections: Connections::default(),
             zxid: 0,
+            mode: "standalone",
             received: 0,
             sent: 0,
             changes: None,
         }
+    }
+
+    /// Takes over the nodes and the sessions of another server.
+    pub(super) fn restore(&mut self, other: &Self) {
+        (self.tree, self.zxid) = (other.tree.clone(), other.zxid);
+        self.sessions.restore(&other.sessions);
     }
 
     pub(super) fn accept(&mut self, peer: SocketAddr) -> Wire {
@@ -108,13 +125,19 @@ impl Database {
 
     /// Does what a message says, and sends the reply.
     pub(super) fn receive(&mut self, id: ConnectionId, message: &[u8], now: Now) -> Fate {
-        self.received += 1;
-        let Some(connection) = self.connections.get_mut(id) else { return Fate::Close };
-        connection.received += 1;
-        match connection.session {
-            None => self.connect(id, message, now),
-            Some(session) => self.serve(id, session, message, now),
+        match self.received_from(id) {
+            None => Fate::Close,
+            Some(None) => self.connect(id, message, now),
+            Some(Some(session)) => self.serve(id, session, message, now),
         }
+    }
+
+    /// Counts a message. Returns the session of the connection, if both are there.
+    pub(super) fn received_from(&mut self, id: ConnectionId) -> Option<Option<i64>> {
+        self.received += 1;
+        let connection = self.connections.get_mut(id)?;
+        connection.received += 1;
+        Some(connection.session)
     }
 
     fn connect(&mut self, id: ConnectionId, message: &[u8], now: Now) -> Fate {
@@ -123,15 +146,25 @@ impl Database {
             // The client knows of what has not happened here.
             return Fate::Close;
         }
-        let Limits { shortest_timeout, longest_timeout, .. } = self.limits;
-        let timeout = Duration::from_millis(connect.timeout.max(0).unsigned_abs().into());
-        let timeout = timeout.clamp(shortest_timeout, longest_timeout);
+        let timeout = self.limits.timeout(&connect);
         let session = if connect.session == 0 || self.limits.forgets_sessions {
             self.zxid += 1;
             Some(self.sessions.open(timeout, now.elapsed))
         } else {
             self.resume(&connect, timeout, now)
         };
+        self.attach(id, session, timeout, &connect);
+        if session.is_some() { Fate::Keep } else { Fate::Close }
+    }
+
+    /// Attaches a client to its session, or refuses it.
+    pub(super) fn attach(
+        &mut self,
+        id: ConnectionId,
+        session: Option<i64>,
+        timeout: Duration,
+        connect: &Connect<'_>,
+    ) {
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.connection = Some(id);
         }
@@ -148,7 +181,6 @@ impl Database {
             reply.bool(false);
         }
         self.send(id, reply.finish());
-        if session.is_some() { Fate::Keep } else { Fate::Close }
     }
 
     /// Attaches a client to its session again. Like ZooKeeper, first closes the connection that the session has.
@@ -162,7 +194,8 @@ impl Database {
         is_known.then_some(id)
     }
 
-    fn serve(&mut self, id: ConnectionId, session: i64, message: &[u8], now: Now) -> Fate {
+    /// Does a request, and sends the reply.
+    pub(super) fn serve(&mut self, id: ConnectionId, session: i64, message: &[u8], now: Now) -> Fate {
         let mut reader = Reader::new(message);
         let (Ok(xid), Ok(operation)) = (reader.i32(), reader.i32()) else { return Fate::Close };
         self.sessions.touch(session, now.elapsed);
@@ -188,7 +221,7 @@ impl Database {
         fate
     }
 
-    fn reply(&mut self, id: ConnectionId, xid: i32, zxid: i64, result: Result<Writer, Code>) {
+    pub(super) fn reply(&mut self, id: ConnectionId, xid: i32, zxid: i64, result: Result<Writer, Code>) {
         let mut reply = Writer::new();
         reply.i32(xid).i64(zxid);
         match result {

@@ -61,6 +61,13 @@ impl Sessions {
         true
     }
 
+    /// Takes over the sessions of another server. They are not connected here.
+    pub(super) fn restore(&mut self, other: &Self) {
+        let sessions = other.sessions.iter();
+        self.sessions =
+            sessions.map(|(id, session)| (*id, Session { connection: None, ..*session })).collect();
+    }
+
     pub(super) fn get_mut(&mut self, id: i64) -> Option<&mut Session> {
         self.sessions.get_mut(&id)
     }

@@ -52,7 +52,7 @@ impl Database {
     }
 
     /// Removes a session with its nodes. Returns the connection that it had.
-    fn remove_session(&mut self, session: i64, zxid: i64) -> Option<ConnectionId> {
+    pub(super) fn remove_session(&mut self, session: i64, zxid: i64) -> Option<ConnectionId> {
         self.zxid = zxid;
         let connection = self.sessions.remove(session).and_then(|session| session.connection);
         let changes = self.tree.end_session(session, zxid);

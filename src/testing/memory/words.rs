@@ -30,10 +30,10 @@ impl Database {
     }
 
     fn summary(&self) -> String {
-        let Self { received, sent, zxid, .. } = self;
+        let Self { received, sent, zxid, mode, .. } = self;
         format!(
             "Zookeeper version: {VERSION}\nLatency min/avg/max: 0/0.0/0\nReceived: {received}\nSent: {sent}\n\
-             Connections: {}\nOutstanding: 0\nZxid: {zxid:#x}\nMode: standalone\nNode count: {}\n",
+             Connections: {}\nOutstanding: 0\nZxid: {zxid:#x}\nMode: {mode}\nNode count: {}\n",
             self.connections.all().len(),
             self.nodes(),
         )
@@ -49,7 +49,7 @@ impl Database {
             ("watch_count", self.watches.len() as u64),
             ("ephemerals_count", self.tree.ephemerals() as u64),
         ];
-        let mut text = format!("zk_version\t{VERSION}\nzk_server_state\tstandalone\n");
+        let mut text = format!("zk_version\t{VERSION}\nzk_server_state\t{}\n", self.mode);
         for (name, number) in numbers {
             let _ = writeln!(text, "zk_{name}\t{number}");
         }

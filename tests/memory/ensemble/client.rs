@@ -19,6 +19,13 @@ pub(super) const EPHEMERAL: i32 = 1;
 pub(super) const SEQUENTIAL: i32 = 2;
 const NOTIFICATION: i32 = -1;
 
+/// Why there is no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Closed,
+    Expired,
+}
+
 #[derive(Debug)]
 pub(super) struct Client {
     stream: DuplexStream,
@@ -33,12 +40,12 @@ impl Client {
     /// Opens a session.
     pub(super) async fn open(ensemble: &MemoryEnsemble, server: usize) -> Option<Self> {
         let nobody = Welcome { timeout: 1_000, session: 0, password: vec![0; 16] };
-        Self::connect(ensemble, server, &nobody, 0).await
+        Self::connect(ensemble, server, &nobody, 0).await.ok()
     }
 
     /// Continues a session at another server. `None` if it is refused.
     pub(super) async fn resume(&self, ensemble: &MemoryEnsemble, server: usize) -> Option<Self> {
-        Self::connect(ensemble, server, &self.welcome, self.zxid).await
+        Self::connect(ensemble, server, &self.welcome, self.zxid).await.ok()
     }
 
     pub(super) async fn connect(
@@ -46,19 +53,19 @@ impl Client {
         server: usize,
         welcome: &Welcome,
         zxid: i64,
-    ) -> Option<Self> {
+    ) -> Result<Self, Refusal> {
         let (stream, theirs) = tokio::io::duplex(1 << 16);
         tokio::spawn(ensemble.serve(server, theirs));
         let mut client = Self { stream, xid: 0, welcome: welcome.clone(), zxid, events: Vec::new() };
         let Welcome { timeout, session, password } = welcome;
         let request = Body::default().int(0).long(zxid).int(*timeout).long(*session).bytes(password);
         client.send(&request.bool(false).0).await;
-        let answer = client.receive().await?;
+        let answer = client.receive().await.ok_or(Refusal::Closed)?;
         let mut parts = Parts(&answer);
         assert_eq!(parts.int(), 0, "the version of the protocol");
         let (timeout, session) = (parts.int(), parts.long());
         client.welcome = Welcome { timeout, session, password: parts.bytes().unwrap().to_vec() };
-        (session != 0).then_some(client)
+        if session == 0 { Err(Refusal::Expired) } else { Ok(client) }
     }
 
     pub(super) async fn send(&mut self, message: &[u8]) {

@@ -146,9 +146,6 @@ impl MemoryEnsembleBuilder {
         if self.servers % 2 == 0 || self.servers > 99 {
             return Err(invalid(format!("an ensemble has 1, 3, 5 ... 99 servers, not {}", self.servers)));
         }
-        if self.servers > 1 {
-            return Err(invalid("ensembles of several servers are not there yet".into()));
-        }
         for (name, range) in [("latency", &self.latency), ("election_time", &self.election_time)] {
             if range.is_empty() {
                 return Err(invalid(format!("the range of {name}, {range:?}, is empty")));

@@ -2,8 +2,14 @@
 
 mod agenda;
 mod builder;
+mod election;
+mod follower;
 mod host;
+mod leader;
+mod log;
+mod network;
 mod operate;
+mod pipeline;
 mod replica;
 mod state;
 mod truth;
@@ -152,7 +158,7 @@ impl MemoryEnsemble {
 
     /// Closes all client connections of a server. Clients can connect again immediately.
     pub fn cut_connections(&self, server: usize) {
-        self.core.with(|state| state.cut_connections(server));
+        self.core.with(|state| state.replicas[server].cut_connections());
     }
 
     /// Moves the wall clock of a server forward. It stamps the nodes that are created or changed while the server

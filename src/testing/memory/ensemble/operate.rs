@@ -1,5 +1,6 @@
 //! What operators do, as if they were clients that may do everything.
 
+use super::log::{Action, Proposal};
 use super::state::State;
 use crate::testing::memory::acl::{self, Acl, Id};
 use crate::testing::memory::database::Database;
@@ -56,6 +57,10 @@ impl State {
     /// Has the leader propose what an operator does. Returns whether there is a leader.
     pub(super) fn operate(&mut self, operation: Operation) -> bool {
         let Some(leader) = self.leader() else { return false };
+        if !self.is_standalone() {
+            self.propose(leader, Proposal::of_leader(Action::Operate(operation), 0));
+            return true;
+        }
         let now = self.now(leader);
         let database = &mut self.replicas[leader].database;
         operation.apply(database, database.next_stamp(now));

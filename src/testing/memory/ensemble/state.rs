@@ -1,17 +1,17 @@
 //! The servers of an ensemble, and what happens to them.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use super::agenda::Agenda;
-use super::replica::Replica;
+use super::log::Log;
+use super::network::{Envelope, Network};
+use super::replica::{Replica, Role};
 use super::truth::Observed;
-use crate::testing::memory::connections::{ConnectionId, Wire};
-use crate::testing::memory::database::{Database, Fate, Limits, Now};
+use crate::testing::memory::database::{Database, Limits, Now};
 
 /// The settings of an ensemble.
 #[derive(Clone, Debug)]
@@ -34,20 +34,31 @@ pub(super) enum Task {
     Tick(usize),
     /// The leader looks for nodes that are overdue.
     Reap,
+    Deliver(Envelope),
+    /// A server has looked for a leader for long enough.
+    Elect {
+        server: usize,
+        term: u64,
+    },
 }
 
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) behaviour: Behaviour,
     pub(super) replicas: Vec<Replica>,
+    /// What a server knew that had lost its disk, if no other knew it.
+    pub(super) remains: Option<Database>,
+    pub(super) network: Network,
     pub(super) agenda: Agenda<Task>,
     pub(super) random: Rng,
-    /// The servers that hear each other.
-    pub(super) groups: Vec<Vec<usize>>,
     /// The time since the start.
     pub(super) now: Duration,
     /// Until when the task that advances the time sleeps.
     pub(super) awaited: Duration,
+    /// How often servers have begun to look for a leader.
+    pub(super) terms: u64,
+    /// How many requests were sent to a leader.
+    pub(super) tickets: u64,
     /// The last transaction of which the changes were noted.
     pub(super) noted: i64,
     pub(super) is_observed: bool,
@@ -63,22 +74,33 @@ impl State {
             Replica::new(database(&behaviour, first))
         });
         let replicas = replicas.collect();
+        let (tick, reap_interval) = (behaviour.limits.tick, behaviour.reap_interval);
         let mut state = Self {
             behaviour,
             replicas,
+            remains: None,
+            network: Network::new(servers),
             agenda: Agenda::default(),
             random,
-            groups: vec![(0..servers).collect()],
             now: Duration::ZERO,
             awaited: Duration::MAX,
+            terms: 0,
+            tickets: 0,
             noted: 0,
             is_observed: false,
             observed: VecDeque::new(),
         };
-        for server in 0..servers {
-            state.agenda.add(state.behaviour.limits.tick, Task::Tick(server));
+        state.agenda.add(reap_interval, Task::Reap);
+        if state.is_standalone() {
+            state.agenda.add(tick, Task::Tick(0));
+            return state;
         }
-        state.agenda.add(state.behaviour.reap_interval, Task::Reap);
+        for server in 0..servers {
+            let first = tick.mul_f64(state.random.f64() / 2.0);
+            state.agenda.add(first, Task::Tick(server));
+        }
+        let leader = state.random.usize(..servers);
+        state.elect(leader, &(0..servers).collect::<Vec<_>>());
         state
     }
 
@@ -97,31 +119,48 @@ impl State {
     }
 
     fn perform(&mut self, task: Task) {
+        let Behaviour { limits, reap_interval, .. } = &self.behaviour;
         match task {
             Task::Tick(server) => {
+                // Servers of an ensemble talk every half tick.
+                let interval = if self.is_standalone() { limits.tick } else { limits.tick / 2 };
+                self.agenda.add(self.now + interval, Task::Tick(server));
                 self.tick(server);
-                self.agenda.add(self.now + self.behaviour.limits.tick, Task::Tick(server));
             }
             Task::Reap => {
+                self.agenda.add(self.now + *reap_interval, Task::Reap);
                 self.reap();
-                self.agenda.add(self.now + self.behaviour.reap_interval, Task::Reap);
             }
+            Task::Deliver(envelope) => self.deliver(envelope),
+            Task::Elect { server, term } => self.vote(server, term),
         }
     }
 
     fn tick(&mut self, server: usize) {
-        if self.replicas[server].is_active() {
-            let now = self.now(server);
-            self.replicas[server].database.end_expired_sessions(now);
-            self.note(server, false);
+        let now = self.now(server);
+        let replica = &mut self.replicas[server];
+        if !replica.is_active() {
+            return;
+        }
+        match replica.role {
+            Role::Standalone => {
+                replica.database.end_expired_sessions(now);
+                self.note(server, false);
+            }
+            Role::Leading(_) => self.tick_as_leader(server),
+            Role::Following { .. } => self.tick_as_follower(server),
+            Role::Looking { .. } => {}
         }
     }
 
     fn reap(&mut self) {
-        if let Some(leader) = self.leader() {
+        let Some(leader) = self.leader() else { return };
+        if self.is_standalone() {
             let now = self.now(leader);
             self.replicas[leader].database.reap(now);
             self.note(leader, false);
+        } else {
+            self.reap_as_leader(leader);
         }
     }
 
@@ -134,70 +173,69 @@ impl State {
     }
 
     pub(super) fn leader(&self) -> Option<usize> {
-        self.replicas[0].is_active().then_some(0)
+        let leads = |server: &usize| {
+            let replica = &self.replicas[*server];
+            replica.is_active() && matches!(replica.role, Role::Leading(_) | Role::Standalone)
+        };
+        (0..self.replicas.len()).filter(leads).max_by_key(|server| self.replicas[*server].epoch)
     }
 
     /// Whether a server accepts clients.
     pub(super) fn is_open(&self, server: usize) -> bool {
-        self.replicas[server].is_running
+        let replica = &self.replicas[server];
+        replica.is_running && !matches!(replica.role, Role::Looking { .. })
     }
 
     /// Returns the database of a server that has made all updates which are committed.
     pub(super) fn newest(&self) -> &Database {
         let databases = self.replicas.iter().map(|replica| &replica.database);
-        databases.max_by_key(|database| database.zxid).expect("an ensemble has a server")
-    }
-
-    pub(super) fn cut_connections(&mut self, server: usize) {
-        self.replicas[server].database.cut_all();
+        let newest = databases.chain(&self.remains).max_by_key(|database| database.zxid);
+        newest.expect("an ensemble has a server")
     }
 
     pub(super) fn set_paused(&mut self, server: usize, is_paused: bool) {
         self.replicas[server].is_paused = is_paused;
-    }
-
-    pub(super) fn partition(&mut self, groups: &[&[usize]]) {
-        for group in groups {
-            assert!(group.iter().all(|server| *server < self.replicas.len()), "no such server in {groups:?}");
-        }
-        self.groups = groups.iter().map(|group| group.to_vec()).collect();
-    }
-
-    pub(super) fn accept(&mut self, server: usize, peer: SocketAddr) -> Option<Wire> {
-        self.is_open(server).then(|| self.replicas[server].database.accept(peer))
-    }
-
-    pub(super) fn receive(&mut self, server: usize, id: ConnectionId, message: &[u8]) -> Fate {
-        let now = self.now(server);
-        let fate = self.replicas[server].database.receive(id, message, now);
-        self.note(server, false);
-        fate
-    }
-
-    pub(super) fn disconnect(&mut self, server: usize, id: ConnectionId) {
-        self.replicas[server].database.disconnect(id);
+        self.release();
     }
 
     pub(super) fn stop(&mut self, server: usize) {
         let replica = &mut self.replicas[server];
+        if !replica.is_running {
+            return;
+        }
         replica.is_running = false;
-        replica.database.cut_all();
+        if matches!(replica.role, Role::Standalone) {
+            replica.cut_connections();
+        } else {
+            self.look(server);
+        }
     }
 
     pub(super) fn start(&mut self, server: usize) {
         let replica = &mut self.replicas[server];
-        if !replica.is_running {
-            (replica.is_running, replica.is_paused) = (true, false);
+        if replica.is_running {
+            return;
+        }
+        (replica.is_running, replica.is_paused) = (true, false);
+        if matches!(replica.role, Role::Standalone) {
             replica.database.sessions.renew(self.now);
+        } else {
+            self.look(server);
         }
     }
 
     pub(super) fn wipe(&mut self, server: usize) {
         self.stop(server);
-        let next_session = self.replicas[server].database.sessions.next_id();
-        self.replicas[server].database = database(&self.behaviour, next_session);
-        if self.is_standalone() {
+        let is_standalone = self.is_standalone();
+        let replica = &mut self.replicas[server];
+        let next_session = replica.database.sessions.next_id();
+        let lost = std::mem::replace(&mut replica.database, database(&self.behaviour, next_session));
+        (replica.log, replica.epoch) = (Log::default(), 0);
+        if is_standalone {
             self.noted = 0;
+        } else if lost.zxid > self.newest().zxid {
+            // Others may not have heard of its last commits.
+            self.remains = Some(lost);
         }
     }
 }

@@ -205,17 +205,18 @@ impl Tree {
 
     /// Returns the containers, and the nodes with a time to live, that are to be removed at this time.
     pub(super) fn overdue(&self, time: i64) -> Vec<String> {
-        let is_overdue = |path: &&String| {
-            self.nodes.get(*path).is_some_and(|node| {
-                let is_over = match Owner::of(node.owner) {
-                    Owner::Container => node.creates > 0,
-                    Owner::Ttl(ttl) => time - node.mtime > ttl,
-                    Owner::None | Owner::Session(_) => false,
-                };
-                is_over && node.children.is_empty()
-            })
-        };
-        self.mortals.iter().filter(is_overdue).cloned().collect()
+        self.mortals.iter().filter(|path| self.is_overdue(path, time)).cloned().collect()
+    }
+
+    pub(super) fn is_overdue(&self, path: &str, time: i64) -> bool {
+        self.nodes.get(path).is_some_and(|node| {
+            let is_over = match Owner::of(node.owner) {
+                Owner::Container => node.creates > 0,
+                Owner::Ttl(ttl) => time - node.mtime > ttl,
+                Owner::None | Owner::Session(_) => false,
+            };
+            is_over && node.children.is_empty()
+        })
     }
 
     /// Removes a node that is [overdue](Self::overdue).
