@@ -108,25 +108,29 @@ async fn a_leader_that_is_cut_off_answers_reads_and_syncs_but_no_writes() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_new_leader_has_logged_is_committed() {
-    let (ensemble, old, [other, silent]) = start(builder());
-    let mut client = Client::open(&ensemble, old).await.unwrap();
-    ensemble.set_paused(silent, true);
-    // One follower logs it, and the leader does not hear that.
-    client.request(CREATE, &create("/a", PERSISTENT).0).await;
-    while timeout(Duration::from_nanos(1), sleep(Duration::ZERO)).await.is_err() {}
-    tokio::task::yield_now().await;
-    ensemble.stop(old);
-    assert!(client.reply().await.is_none());
-    sleep(MS).await;
-    ensemble.set_paused(silent, false);
-    until("another leader", || ensemble.leader().is_some()).await;
-    let is_done = ensemble.node("/a").is_some();
-    ensemble.start(old);
-    until("all servers", || (0..3).all(|server| ensemble.is_serving(server))).await;
-    for server in [old, other, silent] {
-        let mut client = client.resume(&ensemble, server).await.unwrap();
-        client.sync().await.unwrap();
-        assert_eq!(client.data("/a").await.unwrap().is_ok(), is_done);
+    // After how long the leader of a write stops: before the followers have logged it, or before it knows that.
+    for (delay, is_done) in [(5, false), (15, true)] {
+        let (ensemble, old, [other, silent]) = start(builder().latency(10 * MS..11 * MS));
+        let mut client = Client::open(&ensemble, old).await.unwrap();
+        ensemble.set_paused(silent, true);
+        client.request(CREATE, &create("/a", PERSISTENT).0).await;
+        sleep(delay * MS).await;
+        if !is_done {
+            ensemble.partition(&[&[other, silent]]);
+        }
+        ensemble.stop(old);
+        assert!(client.reply().await.is_none());
+        ensemble.set_paused(silent, false);
+        until("another leader", || ensemble.leader().is_some()).await;
+        assert_eq!(ensemble.node("/a").is_some(), is_done);
+        ensemble.heal();
+        ensemble.start(old);
+        until("all servers", || (0..3).all(|server| ensemble.is_serving(server))).await;
+        for server in [old, other, silent] {
+            let mut client = client.resume(&ensemble, server).await.unwrap();
+            client.sync().await.unwrap();
+            assert_eq!(client.data("/a").await.unwrap().is_ok(), is_done, "server {server}");
+        }
     }
 }
 

@@ -143,7 +143,7 @@ impl MemoryEnsembleBuilder {
     /// - outside of a runtime.
     pub fn start(self) -> io::Result<MemoryEnsemble> {
         let limits = self.settings.limits()?;
-        if self.servers % 2 == 0 || self.servers > 99 {
+        if self.servers.is_multiple_of(2) || self.servers > 99 {
             return Err(invalid(format!("an ensemble has 1, 3, 5 ... 99 servers, not {}", self.servers)));
         }
         for (name, range) in [("latency", &self.latency), ("election_time", &self.election_time)] {

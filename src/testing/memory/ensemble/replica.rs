@@ -156,10 +156,10 @@ impl State {
         let source = &self.replicas[leader];
         let (log, epoch) = (source.log.clone(), source.epoch);
         let Role::Leading(Leading { committed, .. }) = source.role else { return };
-        if !log.continues(self.replicas[server].database.zxid) {
-            if let Ok([replica, source]) = self.replicas.get_disjoint_mut([server, leader]) {
-                replica.database.restore(&source.database);
-            }
+        if !log.continues(self.replicas[server].database.zxid)
+            && let Ok([replica, source]) = self.replicas.get_disjoint_mut([server, leader])
+        {
+            replica.database.restore(&source.database);
         }
         let replica = &mut self.replicas[server];
         (replica.log, replica.epoch) = (log, epoch);
