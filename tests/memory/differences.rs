@@ -7,8 +7,7 @@ use crate::support::is_thorough;
 /// A history to repeat, as a failure names it.
 const SEED: &str = "ZK_RECIPES_SEED";
 
-fn play(class_path: Option<&str>) {
-    let mut pair = Pair::start(class_path);
+fn play(mut pair: Pair) {
     if let Ok(seed) = std::env::var(SEED) {
         return pair.play(seed.parse().unwrap()).unwrap_or_else(|difference| panic!("{difference}"));
     }
@@ -23,12 +22,24 @@ fn play(class_path: Option<&str>) {
 
 #[test]
 fn replies_and_events_are_those_of_the_server_found_here() {
-    play(None);
+    play(Pair::start(None));
 }
 
 #[test]
 fn replies_and_events_are_those_of_zookeeper_3_9() {
     if let Some(peers) = Peers::if_installed(Generation::Current) {
-        play(Some(&peers.class_path));
+        play(Pair::start(Some(&peers.class_path)));
+    }
+}
+
+#[test]
+fn replies_and_events_are_those_of_a_follower_found_here() {
+    play(Pair::start_three(None));
+}
+
+#[test]
+fn replies_and_events_are_those_of_a_follower_of_zookeeper_3_9() {
+    if let Some(peers) = Peers::if_installed(Generation::Current) {
+        play(Pair::start_three(Some(&peers.class_path)));
     }
 }

@@ -1,13 +1,13 @@
 //! Histories of several clients, played on two servers at once.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::runtime::Runtime;
-use zk_recipes::testing::{MemoryServer, TestingServer};
+use zk_recipes::testing::{TestingCluster, TestingServer};
 
 use crate::operation::{self, CREATE, CREATE_2, CREATE_CONTAINER, CREATE_TTL, Generator, Operation, Scope};
+use crate::servers::{Memory, Real};
 use crate::wire::{Body, Event, Parts, Welcome, Wire};
 
 const CLIENTS: usize = 3;
@@ -19,11 +19,15 @@ const UNKNOWN: i32 = 4711;
 /// How many steps before a difference are shown.
 const SHOWN: usize = 40;
 
+/// Containers would be removed at other times than by the other server.
+const PROPERTIES: [(&str, &str); 2] =
+    [("zookeeper.extendedTypesEnabled", "true"), ("znode.container.checkIntervalMs", "86400000")];
+
 /// The two servers. Both have seen the same requests since they were started.
 pub(crate) struct Pair {
-    pub(crate) memory: MemoryServer,
-    pub(crate) real: TestingServer,
-    pub(crate) version: (u32, u32, u32),
+    memory: Memory,
+    real: Real,
+    version: (u32, u32, u32),
     runtime: Runtime,
 }
 
@@ -37,25 +41,40 @@ struct Side {
 impl Pair {
     /// Starts both servers; the real one of the version that is found, or of a class path.
     pub(crate) fn start(class_path: Option<&str>) -> Self {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let mut builder = TestingServer::builder()
-            .system_property("zookeeper.extendedTypesEnabled", "true")
-            // Else containers would be removed at other times than by the other server.
-            .system_property("znode.container.checkIntervalMs", "86400000");
+        let runtime = runtime();
+        let mut builder = TestingServer::builder();
+        for (name, value) in PROPERTIES {
+            builder = builder.system_property(name, value);
+        }
         if let Some(class_path) = class_path {
             builder = builder.class_path(class_path);
         }
         let (real, version) = runtime.block_on(async {
-            let real = builder.start().await.unwrap();
-            let answer = real.four_letter_word("srvr").await.unwrap();
+            let real = Real::One(builder.start().await.unwrap());
+            let answer = real.server().four_letter_word("srvr").await.unwrap();
             (real, version(&answer))
         });
-        let memory = MemoryServer::builder()
-            .ttl_nodes(true)
-            .container_check_interval(Duration::from_secs(86_400))
-            .start()
-            .unwrap();
+        Self { memory: Memory::one(), real, version, runtime }
+    }
+
+    /// Same, with a follower of three servers on both sides.
+    pub(crate) fn start_three(class_path: Option<&str>) -> Self {
+        let runtime = runtime();
+        let mut builder = TestingCluster::builder(3);
+        for (name, value) in PROPERTIES {
+            builder = builder.system_property(name, value);
+        }
+        if let Some(class_path) = class_path {
+            builder = builder.class_path(class_path);
+        }
+        let (memory, real, version) = runtime.block_on(async {
+            let cluster = builder.start().await.unwrap();
+            let follower = (cluster.leader().await.unwrap() + 1) % 3;
+            let real = Real::Cluster { cluster, follower };
+            let answer = real.server().four_letter_word("srvr").await.unwrap();
+            let version = version(&answer);
+            (Memory::three(version >= (3, 8, 2)).await, real, version)
+        });
         Self { memory, real, version, runtime }
     }
 
@@ -74,11 +93,18 @@ impl Pair {
         Scope { one_shot_watches, lasting_watches, mixed_watches: false, current: false, acls: seed % 3 == 2 }
     }
 
+    /// Whether an operation is on nodes that both sides have. The configuration of an ensemble has its addresses.
+    fn has_same(&self, operation: &Operation) -> bool {
+        const CONFIG: &[u8] = b"/zookeeper/config";
+        let is_on_config = operation.body.windows(CONFIG.len()).any(|part| part == CONFIG);
+        !is_on_config || matches!(self.real, Real::One(_))
+    }
+
     /// Returns the report of the first difference.
     pub(crate) fn play(&mut self, seed: u64) -> Result<(), String> {
         let mut sides = [
-            Side::new("memory", self.memory.connect_string()),
-            Side::new("real", self.real.connect_string()),
+            Side::new("memory", self.memory.address()),
+            Side::new("real", self.real.server().connect_string()),
         ];
         let mut history = Vec::new();
         let played = self.steps(seed, &mut sides, &mut history);
@@ -112,7 +138,10 @@ impl Pair {
             let said = match chance {
                 0..90 => {
                     let mut generator = Generator { random: &mut random, paths: &paths, scope, zxid };
-                    let operation = first.pop().unwrap_or_else(|| generator.operation());
+                    let mut operation = first.pop().unwrap_or_else(|| generator.operation());
+                    while !self.has_same(&operation) {
+                        operation = generator.operation();
+                    }
                     history.push(text(&operation.text));
                     let said = self.both_perform(sides, client, &operation)?;
                     if let Some(created) = said.created {
@@ -147,8 +176,8 @@ impl Pair {
                     is_unordered = true;
                     history.push(text("loses its session"));
                     let [memory, real] = [0, 1].map(|side| sides[side].clients[client].1.session);
-                    self.runtime.block_on(self.memory.kill_session(memory)).unwrap();
-                    self.runtime.block_on(self.real.kill_session(real)).unwrap();
+                    self.memory.kill_session(&self.runtime, memory);
+                    self.runtime.block_on(self.real.server().kill_session(real)).unwrap();
                     let mut said = both(sides, |side| side.try_to_resume(client))?;
                     said += &both(sides, |side| side.connect_new(client))?;
                     said
@@ -187,6 +216,10 @@ impl Pair {
         })?;
         Ok(Said { text, ..said.unwrap() })
     }
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
 fn create(path: &str) -> Operation {

@@ -11,4 +11,5 @@ mod faults;
 mod history;
 mod operation;
 mod recipes;
+mod servers;
 mod wire;

@@ -37,7 +37,7 @@ pub(super) struct Limits {
     pub(super) longest_timeout: Duration,
     pub(super) tick: Duration,
     pub(super) has_ttl_nodes: bool,
-    /// Whether the results of creates in a transaction tell their stats. Servers before 3.8.2 do not.
+    /// Whether a transaction returns the stats of the plain and ephemeral nodes that it creates.
     pub(super) has_stats_in_multi: bool,
     /// Whether no connection continues a session.
     pub(super) forgets_sessions: bool,

@@ -49,9 +49,16 @@ pub(super) fn write_all(
     let count = writes.len();
     let mut outcomes = Vec::new();
     for one in writes {
+        let is_plain = match &one {
+            Write::Create { create: Ok(create), .. } => {
+                matches!(create.kind, Kind::Persistent | Kind::Ephemeral)
+            }
+            _ => false,
+        };
         match write(&mut transaction, one, limits) {
-            Ok(Outcome::Created { path, stat: Some(_) }) if !limits.has_stats_in_multi => {
-                outcomes.push(Outcome::Created { path, stat: Some(Stat::default()) });
+            // Old servers take it for a create that returns none.
+            Ok(Outcome::Created { path, .. }) if is_plain && !limits.has_stats_in_multi => {
+                outcomes.push(Outcome::Created { path, stat: None });
             }
             Ok(outcome) => outcomes.push(outcome),
             Err(code) => {

@@ -106,8 +106,8 @@ impl MemoryEnsembleBuilder {
         self
     }
 
-    /// Sets whether a transaction returns the stats of the nodes that it creates. True by default; servers before
-    /// 3.8.2 return zeros instead.
+    /// Sets whether a transaction can return the stats of the plain and ephemeral nodes that it creates. True by
+    /// default; servers before 3.8.2 return only the paths.
     pub fn stats_in_transactions(mut self, enabled: bool) -> Self {
         self.settings.has_stats_in_multi = enabled;
         self

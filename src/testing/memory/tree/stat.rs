@@ -2,7 +2,7 @@
 
 use super::super::jute::Writer;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Stat {
     pub(in super::super) czxid: i64,
     pub(in super::super) mzxid: i64,
