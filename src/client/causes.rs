@@ -6,9 +6,10 @@ use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
+// That of the sessions, so that both have the same network in a simulation.
+use async_net::TcpStream;
 use futures_util::future::join_all;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use futures_util::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use super::hosts::{Hosts, Server};

@@ -59,16 +59,16 @@ impl Core {
         match &config.origin {
             Origin::Own { hosts, .. } => {
                 let (hosts, patience, link) = (hosts.clone(), config.connection_timeout, link.clone());
-                tokio::spawn(async move {
+                home.spawn(async move {
                     tokio::select! {
                         () = supervising => {}
                         never = causes::find(&hosts, patience, &link) => match never {}
                     }
                 });
             }
-            Origin::Adopted { .. } => drop(tokio::spawn(supervising)),
+            Origin::Adopted { .. } => drop(home.spawn(supervising)),
         }
-        let janitor = Janitor::start();
+        let janitor = Janitor::start(&home);
         drop(_at_home);
         Arc::new(Self {
             config,
@@ -101,7 +101,7 @@ impl Core {
         }
         let (leaving, closed) = (self.leaving.clone(), self.closed.clone());
         let patience = self.config.connection_timeout;
-        self.home.runtime().spawn(async move {
+        self.home.spawn(async move {
             leaving.wait(patience).await;
             closed.cancel();
         });

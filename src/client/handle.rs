@@ -282,7 +282,7 @@ impl Client {
 
     /// Runs a task on the client's runtime, whatever the caller's runtime is.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.core.home.runtime().spawn(task);
+        drop(self.core.home.spawn(task));
     }
 
     /// Runs a task for each of the runtimes of these clients, so that the work goes on until the last of them ends.

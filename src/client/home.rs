@@ -1,5 +1,8 @@
 //! The runtime of a client's session and of all its background work.
 
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 use futures_util::FutureExt;
@@ -24,7 +27,14 @@ pub(crate) struct Home {
     runtime: Handle,
     /// `Some` if the runtime is our own.
     own: Option<Own>,
+    wrapper: Option<Wrapper>,
 }
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What the user makes of each task.
+#[derive(Clone)]
+pub(crate) struct Wrapper(Arc<dyn Fn(Task) -> Task + Send + Sync>);
 
 #[derive(Clone, Debug)]
 struct Own {
@@ -64,16 +74,24 @@ impl Home {
         let thread = thread::Builder::new().name("zk-recipes".into());
         let thread = thread.spawn(move || runtime.block_on(std::future::pending::<()>()))?;
         let own = Own { thread: thread.thread().id(), reactor: Reactor::start()? };
-        Ok(Self { runtime: handle, own: Some(own) })
+        Ok(Self { runtime: handle, own: Some(own), wrapper: None })
     }
 
     /// Wraps a runtime of the user.
-    pub(crate) fn of(runtime: Handle) -> Self {
-        Self { runtime, own: None }
+    pub(crate) fn of(runtime: Handle, wrapper: Option<Wrapper>) -> Self {
+        Self { runtime, own: None, wrapper }
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    /// Spawns a task of the client.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        match &self.wrapper {
+            Some(Wrapper(wrap)) => self.runtime.spawn(wrap(Box::pin(task))),
+            None => self.runtime.spawn(task),
+        }
     }
 
     /// Whether the runtime is our own, which lives as long as the process.
@@ -87,7 +105,7 @@ impl Home {
         let connection = Abortable::new(connection, registration).map(drop);
         match &self.own {
             Some(own) => own.reactor.spawn(connection),
-            None => drop(self.runtime.spawn(connection)),
+            None => drop(self.spawn(connection)),
         }
         Served(handle)
     }
@@ -132,7 +150,7 @@ impl Home {
         };
         match THREADS.try_acquire() {
             Ok(thread) => self.runtime.spawn_blocking(shown_by(thread)),
-            Err(_) => self.runtime.spawn(async move {
+            Err(_) => self.spawn(async move {
                 // The semaphore is never closed.
                 let Ok(thread) = THREADS.acquire().await else { return };
                 let _ = tokio::task::spawn_blocking(shown_by(thread)).await;
@@ -152,6 +170,18 @@ impl Home {
 impl Own {
     fn is_here(&self) -> bool {
         [self.thread, self.reactor.thread()].contains(&thread::current().id())
+    }
+}
+
+impl Wrapper {
+    pub(super) fn new(wrap: impl Fn(Task) -> Task + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wrap))
+    }
+}
+
+impl fmt::Debug for Wrapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wrapper").finish_non_exhaustive()
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use zookeeper_client as zk;
 
 use super::deletes::{DeleteTogether, DeletedTogether};
+use super::home::Home;
 use super::session::Session;
 use super::sweeper::{self, Lost};
 use crate::failure::Failure;
@@ -38,10 +39,10 @@ enum Job {
 }
 
 impl Janitor {
-    /// Starts a janitor on the current runtime.
-    pub(crate) fn start() -> Self {
+    /// Starts the janitor of a client.
+    pub(crate) fn start(home: &Home) -> Self {
         let (jobs, posted) = mpsc::unbounded_channel();
-        tokio::spawn(work(posted));
+        home.spawn(work(posted));
         Self { jobs }
     }
 

@@ -32,7 +32,7 @@ impl Drop for Presence {
         }
         let (at_the_end, end) = mpsc::channel::<Infallible>();
         let ending = core.clone();
-        core.home.runtime().spawn(async move {
+        core.home.spawn(async move {
             ending.let_go().await;
             drop(at_the_end);
         });

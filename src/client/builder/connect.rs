@@ -52,7 +52,10 @@ impl ClientBuilder {
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
         let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
         let session_timeout = self.session_timeout;
-        let home = self.runtime.clone().map_or_else(Home::shared, |runtime| Ok(Home::of(runtime)))?;
+        let home = match self.runtime.clone() {
+            Some(runtime) => Home::of(runtime, self.wrapper.clone()),
+            None => Home::shared()?,
+        };
         let dialer = Box::new(Dialer::new(connector, hosts, self.uses_sasl));
         self.start(origin, home, Source::Own { dialer, session_timeout }, Some(settings))
     }
@@ -83,7 +86,7 @@ impl ClientBuilder {
                 "no tokio runtime is running here; call this on the runtime that the session was created on"
                     .into(),
         })?;
-        self.start(origin, Home::of(runtime), Source::Adopted(zookeeper), None).map(Client::new)
+        self.start(origin, Home::of(runtime, None), Source::Adopted(zookeeper), None).map(Client::new)
     }
 
     fn start(self, origin: Origin, home: Home, source: Source, own: Option<Self>) -> Result<Arc<Core>> {

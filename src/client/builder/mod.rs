@@ -2,6 +2,7 @@
 
 mod connect;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::runtime::Handle;
 use zookeeper_client::{self as zk, Acl};
 
 use super::acl::AclProvider;
+use super::home::Wrapper;
 use super::keep_alive::KeepAlive;
 use super::retry::RetryPolicy;
 use super::validity::Terms;
@@ -44,6 +46,7 @@ pub struct ClientBuilder {
     connection_timeout: Duration,
     drop_timeout: Duration,
     runtime: Option<Handle>,
+    wrapper: Option<Wrapper>,
     terms: Terms,
     namespace: String,
     identity: Option<Vec<u8>>,
@@ -74,6 +77,7 @@ impl ClientBuilder {
             connection_timeout: DEFAULT_CONNECTION_TIMEOUT,
             drop_timeout: DEFAULT_DROP_TIMEOUT,
             runtime: None,
+            wrapper: None,
             terms: Terms::default(),
             namespace: String::new(),
             identity: None,
@@ -143,6 +147,19 @@ impl ClientBuilder {
     /// ```
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
+        self
+    }
+
+    /// Passes each task of the client through a function before it is spawned on the [given runtime](Self::runtime).
+    ///
+    /// The function can give the task a span, or measure it; in a test it can poll the task late, as a busy machine does,
+    /// or drop it, as the end of a process does. Without a given runtime, nothing is passed to it.
+    pub fn wrap_tasks<W>(mut self, wrap: W) -> Self
+    where
+        W: Fn(Pin<Box<dyn Future<Output = ()> + Send>>) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+        W: Send + Sync + 'static,
+    {
+        self.wrapper = Some(Wrapper::new(wrap));
         self
     }
 
