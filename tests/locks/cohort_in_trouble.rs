@@ -446,17 +446,19 @@ async fn a_hold_that_is_over_ends_the_cohort_for_no_one() {
     let server = TestingServer::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
-    // So long that the node of the stranger is seen behind that of the cohort.
-    let time = Duration::from_millis(300);
-    let mutex = with(&client, LockOptions::new().cohort(1000).cohort_time(LONG).max_hold(time));
+    let time = Duration::from_millis(50);
+    let mutex = with(&client, LockOptions::new().cohort(1000).cohort_time(LONG).max_hold(LONG));
     let mut kept = vec![alone(&server, &client, &mutex).await];
     let line: Vec<_> = (0..10).map(|_| in_line(&mutex)).collect();
     let stranger = mutex_of(&other);
     let stranger = tokio::spawn(async move { stranger.acquire().await.unwrap().release().await });
+    // The stranger is behind the cohort before the first hold is over.
     queue_of(&zookeeper, PATH, 2).await;
+    kept[0].extend(time).unwrap();
     let mut last = (0, 0);
     for acquire in line {
         let guard = within(acquire).await.unwrap();
+        guard.extend(time).unwrap();
         assert!(kept.iter().all(|kept| !kept.is_valid()));
         assert!((guard.fencing_token(), guard.turn()) > last);
         last = (guard.fencing_token(), guard.turn());
