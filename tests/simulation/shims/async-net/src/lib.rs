@@ -1,0 +1,3 @@
+//! All that `zookeeper-client` needs of `async-net`, on the simulated network.
+
+pub use network::TcpStream;

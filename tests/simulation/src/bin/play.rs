@@ -1,0 +1,123 @@
+//! Plays runs, and tells of broken promises.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use lexopt::prelude::*;
+use zk_recipes_simulation::plan::{Fault, Plan};
+use zk_recipes_simulation::recipes::{self, Recipe};
+use zk_recipes_simulation::world::{self, Report};
+
+const HELP: &str = "\
+Usage: play [--recipe NAME] [--seed FIRST] [--seeds NUMBER] [--for SECONDS] [--machines N] [--servers N]
+            [--storm SECONDS] [--without FAULT]... [--trace]
+
+Plays the recipes from seeds. The last line says how much was played and how many promises were broken; the exit
+status is 1 if any was.";
+
+struct Options {
+    recipes: Vec<Recipe>,
+    seed: u64,
+    seeds: u64,
+    limit: Option<Duration>,
+    machines: usize,
+    servers: usize,
+    storm: Duration,
+    without: Vec<Fault>,
+    traces: bool,
+}
+
+fn options() -> Result<Options, lexopt::Error> {
+    let mut options = Options {
+        recipes: recipes::ALL.to_vec(),
+        seed: 1,
+        seeds: 1,
+        limit: None,
+        machines: 3,
+        servers: 1,
+        storm: Duration::from_secs(30),
+        without: Vec::new(),
+        traces: false,
+    };
+    let mut arguments = lexopt::Parser::from_env();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("recipe") => {
+                let name = arguments.value()?.string()?;
+                let names = || recipes::ALL.map(|recipe| recipe.name).join(", ");
+                let recipe = Recipe::of_name(&name);
+                options.recipes = vec![recipe.ok_or_else(|| format!("no recipe {name:?}; there are: {}", names()))?];
+            }
+            Long("seed") => options.seed = arguments.value()?.parse()?,
+            Long("seeds") => options.seeds = arguments.value()?.parse()?,
+            Long("for") => options.limit = Some(Duration::from_secs(arguments.value()?.parse()?)),
+            Long("machines") => options.machines = arguments.value()?.parse()?,
+            Long("servers") => options.servers = arguments.value()?.parse()?,
+            Long("storm") => options.storm = Duration::from_secs(arguments.value()?.parse()?),
+            Long("without") => {
+                let name = arguments.value()?.string()?;
+                let names = || Fault::ALL.map(Fault::name).join(", ");
+                let fault = Fault::of_name(&name);
+                options.without.push(fault.ok_or_else(|| format!("no fault {name:?}; there are: {}", names()))?);
+            }
+            Long("trace") => options.traces = true,
+            Long("help") => {
+                println!("{HELP}");
+                std::process::exit(0);
+            }
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    Ok(options)
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    let start = Instant::now();
+    let (mut runs, mut violations, mut faults, mut operations, mut virtual_time) = (0, 0, 0, 0, Duration::ZERO);
+    let mut counts = BTreeMap::<&str, u64>::new();
+    'seeds: for seed in options.seed..options.seed + options.seeds {
+        for recipe in &options.recipes {
+            if options.limit.is_some_and(|limit| start.elapsed() > limit) {
+                break 'seeds;
+            }
+            let plan =
+                Plan::of_seed(seed, options.machines, options.servers, options.storm, &options.without);
+            let report = world::play(plan, *recipe, options.traces);
+            runs += 1;
+            violations += report.violations.len();
+            faults += report.counts.get("faults").copied().unwrap_or_default();
+            operations += report.counts.get(recipe.operations).copied().unwrap_or_default();
+            virtual_time += report.elapsed;
+            if options.seeds == 1 || !report.violations.is_empty() {
+                tell(recipe, &report);
+            }
+            for (what, number) in report.counts {
+                *counts.entry(what).or_default() += number;
+            }
+        }
+    }
+    let took = start.elapsed().as_secs_f64();
+    println!("{counts:?}, {:.1} virtual hours", virtual_time.as_secs_f64() / 3600.0);
+    let rate = operations as f64 / took;
+    println!("{runs} runs, {operations} operations, {faults} faults, {violations} violations, {rate:.0}/s");
+    if violations > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn tell(recipe: &Recipe, report: &Report) {
+    println!("{}, {}", recipe.name, report.plan);
+    println!("    fingerprint {:016x}, {:?}", report.fingerprint, report.counts);
+    for line in &report.lines {
+        println!("{:12.6} {}", line.at.as_secs_f64(), line.text);
+    }
+    for violation in report.violations.iter().take(5) {
+        println!("    BROKEN: {violation}");
+    }
+}

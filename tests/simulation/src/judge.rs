@@ -1,0 +1,105 @@
+//! What each change at the servers is compared with.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use zk_recipes::testing::{MemoryEnsemble, Observed, ObservedKind};
+
+use crate::log::violation;
+
+type Valid = Rc<dyn Fn() -> bool>;
+
+#[derive(Default)]
+struct Judge {
+    /// Nodes that no one but an operator may delete, and for how long.
+    kept: BTreeMap<String, Vec<(String, Valid)>>,
+    registers: BTreeMap<String, Register>,
+}
+
+/// A node that only holders write, with their tokens.
+#[derive(Debug, Default)]
+struct Register {
+    written: (i64, u64),
+    granted: (i64, u64),
+}
+
+thread_local! {
+    static JUDGE: RefCell<Judge> = RefCell::default();
+}
+
+/// So many nodes may be kept before those that are over are looked for.
+const MANY: usize = 4_000;
+
+pub(crate) fn watch(servers: &MemoryEnsemble) {
+    servers.observe(|change| match (&change.kind, &change.data) {
+        (ObservedKind::Deleted, _) => deleted(change),
+        (ObservedKind::DataChanged, Some(data)) => written(change, data),
+        _ => {}
+    });
+}
+
+/// Forgets what was before.
+pub(crate) fn reset() {
+    JUDGE.take();
+}
+
+/// While something is valid, no one but an operator deletes its node.
+pub fn keep(path: &str, what: String, valid: impl Fn() -> bool + 'static) {
+    JUDGE.with_borrow_mut(|judge| {
+        if judge.kept.len() > MANY {
+            judge.kept.retain(|_, keepers| {
+                keepers.retain(|(_, valid)| valid());
+                !keepers.is_empty()
+            });
+        }
+        judge.kept.entry(path.to_owned()).or_default().push((what, Rc::new(valid)));
+    });
+}
+
+/// From now on, a node is written only with tokens that grow.
+pub fn register(path: &str) {
+    JUDGE.with_borrow_mut(|judge| judge.registers.insert(path.to_owned(), Register::default()));
+}
+
+/// From now on, nothing with a smaller token is written to a register.
+pub fn granted(path: &str, token: (i64, u64)) {
+    JUDGE.with_borrow_mut(|judge| {
+        if let Some(register) = judge.registers.get_mut(path) {
+            register.granted = register.granted.max(token);
+        }
+    });
+}
+
+/// What a holder writes to a register.
+pub fn to_data((token, turn): (i64, u64)) -> Vec<u8> {
+    [token.to_be_bytes(), turn.to_be_bytes()].concat()
+}
+
+fn of_data(data: &[u8]) -> Option<(i64, u64)> {
+    let (token, turn) = data.split_first_chunk()?;
+    Some((i64::from_be_bytes(*token), u64::from_be_bytes(turn.try_into().ok()?)))
+}
+
+fn deleted(change: &Observed) {
+    let kept = JUDGE.with_borrow_mut(|judge| judge.kept.remove(&change.path));
+    if change.is_by_operator {
+        return;
+    }
+    for (what, _) in kept.into_iter().flatten().filter(|(_, valid)| valid()) {
+        violation(format!("{} is deleted (zxid {:#x}) while {what} is valid", change.path, change.zxid));
+    }
+}
+
+fn written(change: &Observed, data: &[u8]) {
+    JUDGE.with_borrow_mut(|judge| {
+        let Some(register) = judge.registers.get_mut(&change.path) else { return };
+        let Some(token) = of_data(data) else { return };
+        let Register { written, granted } = register;
+        if token < *written || token < *granted {
+            let path = &change.path;
+            violation(format!("{path} is written with {token:?} after {written:?} and the grant of {granted:?}"));
+        }
+        *written = token.max(*written);
+    });
+}

@@ -1,0 +1,252 @@
+//! What goes wrong in a run, and when: drawn from its seed before it begins.
+
+use std::fmt;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::machine::Lateness;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// A connection is cut; what is on its way is lost.
+    Cut,
+    /// A connection is cut; the client sees it at once, and its requests arrive, perhaps much later.
+    CutHalf,
+    /// All connections of a machine are cut.
+    CutMachine,
+    /// A connection is silent, in one direction or both.
+    Silence,
+    /// Everything takes up to 100 ms.
+    Slow,
+    /// A server refuses connections.
+    Refuse,
+    /// A server stands still.
+    Pause,
+    /// A server is stopped, and started later.
+    Restart,
+    /// A server loses its disk.
+    Wipe,
+    /// The servers of an ensemble do not hear each other.
+    Partition,
+    /// A follower lags.
+    Lag,
+    /// An operator ends a session.
+    KillSession,
+    /// An operator deletes a node.
+    DeleteNode,
+    /// An operator deletes a path and all below it.
+    DeletePath,
+    /// The processes of a machine end without a farewell.
+    Crash,
+    /// A machine stands still.
+    Standstill,
+    /// A machine was suspended: of its clocks, only one shows it.
+    Suspension,
+    /// A wall clock jumps.
+    WallClock,
+    /// Containers are reaped every few milliseconds.
+    Reap,
+    /// Tasks are polled late.
+    Late,
+    /// Futures are dropped at any poll.
+    Drop,
+    /// Each connection gets a new session.
+    Forget,
+}
+
+impl Fault {
+    pub const ALL: [Self; 22] = [
+        Self::Cut, Self::CutHalf, Self::CutMachine, Self::Silence, Self::Slow, Self::Refuse, Self::Pause,
+        Self::Restart, Self::Wipe, Self::Partition, Self::Lag, Self::KillSession, Self::DeleteNode,
+        Self::DeletePath, Self::Crash, Self::Standstill, Self::Suspension, Self::WallClock, Self::Reap,
+        Self::Late, Self::Drop, Self::Forget,
+    ];
+
+    /// How often it happens in a minute in which it happens at all.
+    fn per_minute(self) -> f64 {
+        match self {
+            Self::Cut => 20.0,
+            Self::CutHalf => 12.0,
+            Self::CutMachine | Self::Slow => 6.0,
+            Self::Silence => 8.0,
+            Self::Refuse | Self::Pause | Self::Restart | Self::Partition | Self::Standstill => 4.0,
+            Self::Lag => 6.0,
+            Self::KillSession | Self::DeleteNode => 8.0,
+            Self::DeletePath | Self::Crash | Self::Suspension | Self::WallClock => 3.0,
+            Self::Wipe => 1.0,
+            Self::Reap | Self::Late | Self::Drop | Self::Forget => 0.0,
+        }
+    }
+
+    /// In how many of 256 runs it happens.
+    fn of_256(self) -> u8 {
+        match self {
+            Self::Cut | Self::CutHalf | Self::CutMachine | Self::Silence => 170,
+            Self::Slow | Self::Refuse | Self::Pause | Self::Late | Self::Drop | Self::Reap => 128,
+            Self::Restart | Self::Partition | Self::Lag | Self::Standstill => 100,
+            Self::Crash | Self::WallClock => 60,
+            Self::KillSession | Self::DeleteNode | Self::DeletePath => 50,
+            Self::Suspension | Self::Wipe => 30,
+            // Only where it is asked for: ZooKeeper never does it.
+            Self::Forget => 0,
+        }
+    }
+
+    fn needs_ensemble(self) -> bool {
+        matches!(self, Self::Partition | Self::Lag | Self::Wipe)
+    }
+
+    /// Whether it is an operator's act, after which some promises do not hold.
+    pub fn is_operators(self) -> bool {
+        matches!(self, Self::KillSession | Self::DeleteNode | Self::DeletePath)
+    }
+
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.extend(letter.to_lowercase());
+        }
+        name
+    }
+
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| fault.name() == name)
+    }
+}
+
+/// One fault of a run.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub at: Duration,
+    pub fault: Fault,
+    /// For how long.
+    pub time: Duration,
+    /// Decides what it meets.
+    pub dice: u64,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub machines: usize,
+    pub servers: usize,
+    /// How long things go wrong.
+    pub storm: Duration,
+    pub session_timeout: Duration,
+    pub reap_interval: Duration,
+    pub late: Lateness,
+    /// Of 256 futures, how many are dropped.
+    pub dropped_of_256: u8,
+    pub forgets: bool,
+    /// In the order of their times.
+    pub events: Vec<Event>,
+}
+
+/// How often servers look for containers without children, where nothing goes wrong.
+const REAP_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Plan {
+    /// Draws a run from its seed, without some kinds of faults.
+    pub fn of_seed(seed: u64, machines: usize, servers: usize, storm: Duration, without: &[Fault]) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x5eed);
+        let short = rng.bool();
+        let session_timeout =
+            Duration::from_secs(if short { 4 } else { rng.u64(1..10) });
+        let mut plan = Self {
+            seed,
+            machines,
+            servers,
+            storm,
+            session_timeout,
+            reap_interval: REAP_INTERVAL,
+            late: Lateness::default(),
+            dropped_of_256: 0,
+            forgets: false,
+            events: Vec::new(),
+        };
+        for fault in Fault::ALL {
+            // The other faults of a seed stay the same without one.
+            let mut rng = rng.fork();
+            if rng.u8(..) >= fault.of_256() || fault.needs_ensemble() && servers < 3 || without.contains(&fault) {
+                continue;
+            }
+            plan.add(fault, &mut rng);
+        }
+        plan.events.sort_by_key(|event| event.at);
+        plan
+    }
+
+    fn add(&mut self, fault: Fault, rng: &mut Rng) {
+        match fault {
+            Fault::Reap => self.reap_interval = Duration::from_millis(rng.u64(1..50)),
+            Fault::Late => {
+                let most = 10_u64.pow(rng.u32(2..7)) * rng.u64(1..8);
+                self.late = Lateness { of_256: rng.u8(1..=255), most: Duration::from_micros(most) };
+            }
+            Fault::Drop => self.dropped_of_256 = rng.u8(10..150),
+            Fault::Forget => self.forgets = true,
+            _ => {
+                let mean = 60.0 / fault.per_minute();
+                let mut at = 0.0;
+                loop {
+                    at += -mean * (1.0 - rng.f64()).ln();
+                    if at >= self.storm.as_secs_f64() {
+                        return;
+                    }
+                    // From short to one and a half session timeouts.
+                    let longest = self.session_timeout.mul_f64(1.5).as_micros() as f64;
+                    let time = Duration::from_micros((1000.0 * (longest / 1000.0).powf(rng.f64())) as u64);
+                    self.events.push(Event { at: Duration::from_secs_f64(at), fault, time, dice: rng.u64(..) });
+                }
+            }
+        }
+    }
+
+    /// Whether operators interfere in this run.
+    pub fn is_operated(&self) -> bool {
+        self.events.iter().any(|event| event.fault.is_operators())
+    }
+
+    /// Whether something of this kind goes wrong.
+    pub fn has(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::Reap => self.reap_interval != REAP_INTERVAL,
+            Fault::Late => self.late != Lateness::default(),
+            Fault::Drop => self.dropped_of_256 > 0,
+            Fault::Forget => self.forgets,
+            _ => self.events.iter().any(|event| event.fault == fault),
+        }
+    }
+
+    /// Whether nothing delays anyone.
+    pub fn is_punctual(&self) -> bool {
+        !self.has(Fault::Late) && !self.has(Fault::Standstill)
+    }
+
+    /// The same without one kind of faults.
+    pub fn without(mut self, fault: Fault) -> Self {
+        match fault {
+            Fault::Reap => self.reap_interval = REAP_INTERVAL,
+            Fault::Late => self.late = Lateness::default(),
+            Fault::Drop => self.dropped_of_256 = 0,
+            Fault::Forget => self.forgets = false,
+            _ => self.events.retain(|event| event.fault != fault),
+        }
+        self
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<_> = Fault::ALL.into_iter().filter(|fault| self.has(*fault)).map(Fault::name).collect();
+        let Self { seed, machines, servers, storm, session_timeout, .. } = self;
+        write!(f, "seed {seed}: {machines} machines, {servers} servers, {storm:?} of storm, session timeout ")?;
+        write!(f, "{session_timeout:?}, {} faults: {}", self.events.len(), kinds.join(" "))
+    }
+}

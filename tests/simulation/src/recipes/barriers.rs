@@ -1,0 +1,335 @@
+//! Members of a double barrier, in rounds, and a gate at which the others wait.
+//!
+//! Promised are: members are let in when all have come, or while one of a round is in; a member that has left waits
+//! until all of its round have; no one deletes the node of a member that is in; a wait at the gate ends when it is
+//! opened, and not before; no one is stuck; after a round in calm weather nothing is left, whatever was before.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use zk_recipes::barriers::{Barrier, DoubleBarrier, Entered};
+use zk_recipes::testing::{Observed, ObservedKind};
+use zk_recipes::{Client, Error, Result};
+
+use super::Recipe;
+use crate::chance;
+use crate::judge;
+use crate::log::{count, note, violation};
+use crate::machine::Machine;
+use crate::plan::Fault;
+use crate::world::World;
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "barriers",
+    scenario: |world| Box::pin(play(world)),
+    paths: &[BARRIER, GATE],
+    operations: "entered",
+    ensembles: 1,
+};
+
+const BARRIER: &str = "/barrier";
+const GATE: &str = "/gate";
+/// After the storm, no wait for something that is to come takes longer.
+const SETTLED: Duration = Duration::from_secs(40);
+/// After the storm, all members begin rounds together.
+const CALM_ROUNDS: Duration = Duration::from_secs(60);
+const IN_CALM: Duration = Duration::from_secs(20);
+
+/// What the servers have of a barrier.
+#[derive(Debug, Default)]
+struct Truth {
+    members: usize,
+    /// The nodes of members.
+    there: BTreeSet<String>,
+    /// Those that are in, and since which opening.
+    inside: BTreeMap<String, u64>,
+    /// Those that were in at any time, or may have been.
+    let_in: BTreeSet<String>,
+    openings: u64,
+    gate_changes: u64,
+}
+
+thread_local! {
+    static TRUTH: RefCell<Truth> = RefCell::default();
+}
+
+fn truth<T>(work: impl FnOnce(&mut Truth) -> T) -> T {
+    TRUTH.with_borrow_mut(work)
+}
+
+impl Truth {
+    fn observe(&mut self, change: &Observed) {
+        if change.path == GATE && change.kind != ObservedKind::DataChanged {
+            self.gate_changes += 1;
+        }
+        let Some(name) = change.path.strip_prefix(BARRIER).and_then(|name| name.strip_prefix('/')) else { return };
+        match (name, change.kind) {
+            ("ready", ObservedKind::Created) => self.opens(),
+            ("ready", ObservedKind::DataChanged) => self.is_joined(),
+            (_, ObservedKind::Created) => drop(self.there.insert(change.path.clone())),
+            (_, ObservedKind::Deleted) => {
+                self.there.remove(&change.path);
+                self.inside.remove(&change.path);
+            }
+            _ => {}
+        }
+    }
+
+    fn opens(&mut self) {
+        if self.there.len() < self.members {
+            // One that is in may make it again, if it was deleted too early.
+            if self.inside.is_empty() {
+                violation(format!("the barrier opens for {} of {}", self.there.len(), self.members));
+            }
+            count("opened again", 1);
+            return;
+        }
+        if self.inside.is_empty() {
+            self.openings += 1;
+        }
+        self.inside.extend(self.there.iter().map(|path| (path.clone(), self.openings)));
+        self.let_in.extend(self.there.iter().cloned());
+    }
+
+    /// One of those that are there has come to a round that goes on.
+    fn is_joined(&mut self) {
+        if self.inside.is_empty() {
+            violation("someone joins a round in which no one is");
+        }
+        count("joined", 1);
+        self.let_in.extend(self.there.iter().cloned());
+    }
+
+    fn enters(&mut self, who: &str, path: &str) {
+        if !self.let_in.contains(path) {
+            violation(format!("{who} enters by {path}, and was not let in: {:?} are there", self.there));
+        }
+        // One that has joined, or may have.
+        if self.there.contains(path) {
+            self.inside.entry(path.to_owned()).or_insert(self.openings);
+        }
+    }
+}
+
+async fn play(world: World) {
+    let (calm, each) = (Instant::now() + world.plan().storm, fastrand::usize(1..4));
+    let members = world.machines().len() * each;
+    TRUTH.set(Truth { members, ..Truth::default() });
+    // What was confirmed, and how the servers go on from there, may differ when a disk is lost.
+    if !world.plan().has(Fault::Wipe) {
+        world.servers().observe(|change| truth(|truth| truth.observe(change)));
+    }
+    let machines = world.machines().iter().map(|machine| {
+        let (world, here) = (world.clone(), machine.clone());
+        machine.boots(move || Box::pin(process(world.clone(), here.clone(), each, calm)))
+    });
+    let machines: Vec<_> = machines.collect();
+    let clients: Vec<_> = join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    sleep(Duration::from_secs(10)).await;
+    for path in [BARRIER, GATE] {
+        let left = world.servers().children(path).unwrap_or_default();
+        if !left.is_empty() || path == GATE && world.servers().node(path).is_some() {
+            violation(format!("left at {path}: {left:?}"));
+        }
+    }
+    world.expect_idle().await;
+    for client in clients {
+        client.close().await;
+    }
+}
+
+async fn process(world: World, machine: Machine, each: usize, calm: Instant) -> Client {
+    let client = machine.client().await;
+    let members = each * world.machines().len();
+    let tasks = (0..each).map(|task| {
+        let who = format!("machine {} member {task}", machine.number());
+        let barrier = DoubleBarrier::new(&client, BARRIER, members).expect("a valid path");
+        let member = Member { world: world.clone(), who, barrier, calm };
+        machine.spawn(member.takes_part())
+    });
+    let mut tasks: Vec<_> = tasks.collect();
+    let gate = Barrier::new(&client, GATE).expect("a valid path");
+    tasks.push(machine.spawn(guard_the_gate(world.clone(), gate, machine.number(), calm)));
+    for task in join_all(tasks).await {
+        if task.is_err() {
+            violation("a task has panicked");
+        }
+    }
+    client
+}
+
+struct Member {
+    world: World,
+    who: String,
+    barrier: DoubleBarrier,
+    calm: Instant,
+}
+
+impl Member {
+    async fn takes_part(self) {
+        while self.world.is_stormy() {
+            match self.enters().await {
+                Some(Ok(entered)) => self.is_in(entered).await,
+                // The machine has crashed.
+                Some(Err(Error::Closed)) => return,
+                Some(Err(error)) => {
+                    self.fails("enter", &error);
+                    sleep(Duration::from_millis(20)).await;
+                }
+                None => count("entries given up", 1),
+            }
+        }
+        sleep_until(self.calm + CALM_ROUNDS).await;
+        for round in 0..3 {
+            match timeout(IN_CALM, self.barrier.enter()).await {
+                Ok(Ok(entered)) => self.is_in(entered).await,
+                entered => {
+                    let there = self.world.servers().children(BARRIER);
+                    violation(format!("{}: in calm weather, round {round}: {entered:?}, {there:?}", self.who));
+                }
+            }
+        }
+    }
+
+    /// Enters, and waits until it is known that not enough others come any more.
+    async fn enters(&self) -> Option<Result<Entered>> {
+        if chance(self.world.plan().dropped_of_256 / 2) {
+            return self.world.chancy(self.barrier.enter(), Duration::from_secs(5)).await;
+        }
+        let entered = timeout_at(self.calm + SETTLED, self.barrier.enter()).await;
+        if entered.is_err() {
+            truth(|Truth { there, inside, members, .. }| {
+                if there.len() >= *members || !inside.is_empty() {
+                    violation(format!("{} is stuck before {there:?}, of whom {inside:?} are in", self.who));
+                }
+            });
+        }
+        entered.ok()
+    }
+
+    async fn is_in(&self, entered: Entered) {
+        count("entered", 1);
+        let path = entered.node_path().to_owned();
+        note(|| format!("{} has entered by {path}", self.who));
+        let is_observed = !self.world.plan().has(Fault::Wipe);
+        if is_observed {
+            truth(|truth| truth.enters(&self.who, &path));
+        }
+        let round = truth(|truth| truth.inside.get(&path).copied());
+        let _stays = self.is_kept(&path);
+        let longest = if chance(30) { 3_000 } else { 4 };
+        sleep(Duration::from_millis(fastrand::u64(0..longest))).await;
+        if entered.loss().is_some() {
+            count("lost", 1);
+        }
+        drop(_stays);
+        note(|| format!("{} leaves", self.who));
+        if self.world.is_stormy() && chance(self.world.plan().dropped_of_256 / 4) {
+            return drop(entered);
+        }
+        let latest = (self.calm + SETTLED).max(Instant::now() + IN_CALM);
+        match timeout_at(latest, entered.leave()).await {
+            Ok(Ok(())) => self.has_left(round),
+            Ok(Err(error)) => self.fails("leave", &error),
+            Err(_) => {
+                let there = truth(|truth| format!("{:?}, in: {:?}", truth.there, truth.inside));
+                violation(format!("{} is stuck on its way out of round {round:?}: {there}", self.who));
+            }
+        }
+    }
+
+    /// While it is in, and its session lives, no one but an operator deletes its node.
+    fn is_kept(&self, path: &str) -> Stays {
+        let stays = Stays(Rc::new(Cell::new(true)));
+        if let Some(node) = self.world.servers().node(path) {
+            let (world, is_in) = (self.world.clone(), stays.0.clone());
+            let lives = move || world.servers().session_ids().contains(&node.ephemeral_owner);
+            judge::keep(path, self.who.clone(), move || is_in.get() && lives());
+        }
+        stays
+    }
+
+    fn has_left(&self, round: Option<u64>) {
+        let is_deleted_early = [Fault::DeleteNode, Fault::DeletePath].iter().any(|fault| self.world.plan().has(*fault));
+        let Some(round) = round.filter(|_| !is_deleted_early || !self.world.is_stormy()) else { return };
+        let mut others = truth(|truth| truth.inside.clone());
+        others.retain(|_, other| *other == round);
+        if !others.is_empty() {
+            violation(format!("{} has left round {round} before {others:?}", self.who));
+        }
+    }
+
+    fn fails(&self, what: &'static str, error: &Error) {
+        note(|| format!("{}: {what}: {error}", self.who));
+        count("errors", 1);
+        let is_expected = match error {
+            Error::NotConnected { .. } | Error::ZooKeeper { .. } | Error::Closed => true,
+            Error::PlaceLost { .. } => what == "enter",
+            Error::MemberLost { .. } => what == "leave",
+            _ => false,
+        };
+        if !is_expected || !self.world.is_stormy() && Instant::now() > self.calm + CALM_ROUNDS {
+            violation(format!("{}: {what}: {error:?}", self.who));
+        }
+    }
+}
+
+/// A member that is in, until it leaves or its machine crashes.
+struct Stays(Rc<Cell<bool>>);
+
+impl Drop for Stays {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// The first machine opens and closes it, the others wait.
+async fn guard_the_gate(world: World, gate: Barrier, machine: usize, calm: Instant) {
+    let who = format!("machine {machine} at the gate");
+    while world.is_stormy() {
+        let longest = Duration::from_secs(60);
+        let done = match machine {
+            0 if fastrand::bool() => world.chancy(gate.set(), longest).await,
+            0 => world.chancy(gate.remove(), longest).await,
+            _ => waits(&world, &gate, &who).await,
+        };
+        if matches!(done, Some(Err(Error::Closed))) {
+            return;
+        }
+        sleep(Duration::from_millis(fastrand::u64(0..if machine == 0 { 500 } else { 20 }))).await;
+    }
+    sleep_until(calm + SETTLED).await;
+    // What the first has sent last may still be on its way to it.
+    for is_open in [false, true] {
+        if machine == 0 {
+            let turned = if is_open { gate.remove().await } else { gate.set().await };
+            turned.unwrap_or_else(|error| violation(format!("{who}: in calm weather: {error}")));
+        }
+        sleep(Duration::from_secs(2)).await;
+        match timeout(Duration::from_secs(5), gate.wait()).await {
+            Ok(Ok(())) if is_open => {}
+            Err(_) if !is_open => {}
+            waited => violation(format!("{who}: in calm weather, is it open: {is_open}; {waited:?}")),
+        }
+        sleep_until(calm + SETTLED + Duration::from_secs(10)).await;
+    }
+}
+
+async fn waits(world: &World, gate: &Barrier, who: &str) -> Option<Result<()>> {
+    let look = || (world.servers().node(GATE).is_some(), truth(|truth| truth.gate_changes));
+    let before = look();
+    let within = Duration::from_millis(fastrand::u64(1..3_000));
+    let opened = world.chancy(gate.wait_within(within), Duration::from_secs(60)).await?;
+    if let Ok(is_open) = opened {
+        count("waits", 1);
+        let was_set = before.0;
+        if is_open == was_set && look() == before && !world.plan().has(Fault::Wipe) {
+            violation(format!("{who}: is it open: {is_open}; was it set: {was_set}, the whole time"));
+        }
+    }
+    Some(opened.map(drop))
+}

@@ -1,0 +1,207 @@
+//! Elections: in each process, several latches at one path and several selectors at another.
+//!
+//! Promised are: no two valid leaderships at a time; each is valid when it is handed out; tokens that grow; first come,
+//! first served; no node of a valid leadership is deleted; no work beside itself, under a leadership that is lost, or
+//! more often than it is told to; each candidate leads in its turn; nothing is left.
+
+mod latch;
+mod selector;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::mem;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use zk_recipes::testing::MemoryEnsemble;
+use zk_recipes::{Client, LeaderOptions, Leadership, SuspectPolicy};
+
+use self::latch::Latch;
+use self::selector::Selector;
+use super::{Recipe, number};
+use crate::chance;
+use crate::judge;
+use crate::log::{count, note, violation};
+use crate::machine::Machine;
+use crate::plan::Fault;
+use crate::world::World;
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "leaders",
+    scenario: |world| Box::pin(play(world)),
+    paths: &[LATCHES, SELECTORS],
+    operations: "terms",
+    ensembles: 1,
+};
+
+const LATCHES: &str = "/l1";
+const SELECTORS: &str = "/l2";
+
+/// A leadership that a candidate was given.
+struct Term {
+    path: &'static str,
+    who: String,
+    token: i64,
+    leadership: Weak<Leadership>,
+}
+
+#[derive(Default)]
+struct Terms {
+    present: Vec<Term>,
+    tokens: BTreeMap<&'static str, i64>,
+}
+
+thread_local! {
+    static TERMS: RefCell<Terms> = RefCell::default();
+}
+
+fn is_valid(leadership: &Weak<Leadership>) -> bool {
+    leadership.upgrade().is_some_and(|leadership| leadership.is_valid())
+}
+
+fn millis(range: Range<u64>) -> Duration {
+    Duration::from_millis(fastrand::u64(range))
+}
+
+async fn play(world: World) {
+    TERMS.take();
+    let machines = world.machines().iter().map(|machine| {
+        let (world, here) = (world.clone(), machine.clone());
+        machine.boots(move || Box::pin(process(world.clone(), here.clone())))
+    });
+    let machines: Vec<_> = machines.collect();
+    let clients: Vec<_> = join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    TERMS.take();
+    sleep(Duration::from_secs(3)).await;
+    for path in RECIPE.paths {
+        let left = world.servers().children(path).unwrap_or_default();
+        if !left.is_empty() {
+            violation(format!("left at {path}: {left:?}"));
+        }
+    }
+    world.expect_idle().await;
+    for client in clients {
+        client.close().await;
+    }
+}
+
+async fn process(world: World, machine: Machine) -> Client {
+    let client = machine.client().await;
+    // Work runs in tasks that do not know of the machine.
+    let life = CancellationToken::new();
+    let _crashes = life.clone().drop_guard();
+    let tasks = (0..4).map(|task| {
+        let (kind, path) = if task < 2 { ("latch", LATCHES) } else { ("selector", SELECTORS) };
+        let who = format!("machine {} {kind} {task}", machine.number());
+        let (servers, is_operated) = (world.servers().clone(), world.plan().is_operated());
+        let candidate = Candidate { who, path, servers, is_operated, life: life.clone() };
+        match kind {
+            "latch" => machine.spawn(Latch::new(&world, &client, candidate).stands()),
+            _ => machine.spawn(Selector::new(&world, &client, candidate).stands()),
+        }
+    });
+    let tasks: Vec<_> = tasks.collect();
+    for task in join_all(tasks).await {
+        if task.is_err() {
+            violation("a task has panicked");
+        }
+    }
+    client
+}
+
+#[derive(Clone)]
+struct Candidate {
+    who: String,
+    path: &'static str,
+    servers: MemoryEnsemble,
+    is_operated: bool,
+    life: CancellationToken,
+}
+
+impl Candidate {
+    /// Judges a leadership that was just handed out. While the result lives, the candidate acts as the leader.
+    #[must_use]
+    fn leads(&self, leadership: &Leadership) -> Arc<Leadership> {
+        let Self { who, path, .. } = self;
+        let token = leadership.fencing_token();
+        if !leadership.is_valid() {
+            violation(format!("{who} is given a leadership that is lost: {:?}", leadership.loss()));
+        }
+        self.expect_alone(token);
+        let term = Arc::new(leadership.clone());
+        let known = Arc::downgrade(&term);
+        judge::keep(leadership.node_path(), who.clone(), move || is_valid(&known));
+        let last = TERMS.with_borrow_mut(|terms| {
+            let leadership = Arc::downgrade(&term);
+            terms.present.push(Term { path, who: who.clone(), token, leadership });
+            let last = terms.tokens.entry(path).or_default();
+            mem::replace(last, token.max(*last))
+        });
+        if token < last && !self.is_operated {
+            violation(format!("{who} leads {path} with {token} after {last}"));
+        }
+        if token > last {
+            self.begins(leadership);
+        }
+        term
+    }
+
+    /// No one else has a valid leadership.
+    fn expect_alone(&self, token: i64) {
+        TERMS.with_borrow_mut(|terms| {
+            terms.present.retain(|term| is_valid(&term.leadership));
+            let others = terms.present.iter().filter(|term| term.path == self.path && term.token != token);
+            let others: Vec<_> = others.map(|term| (&*term.who, term.token)).collect();
+            if !others.is_empty() && !self.is_operated {
+                violation(format!("{} leads {} with {token} beside {others:?}", self.who, self.path));
+            }
+        });
+    }
+
+    /// Judges a term at the first sight of it.
+    fn begins(&self, leadership: &Leadership) {
+        let Self { who, path, .. } = self;
+        let (token, node) = (leadership.fencing_token(), leadership.node_path());
+        count("terms", 1);
+        note(|| format!("{who} leads {path} by {node} with {token}"));
+        if self.is_operated {
+            return;
+        }
+        let found = self.servers.node(node);
+        if found.as_ref().map(|node| node.czxid) != Some(token) {
+            violation(format!("{who} leads by {node} with {token}, servers have {found:?}"));
+        }
+        let owner = |path: &str| self.servers.node(path).map(|node| node.ephemeral_owner);
+        for other in self.servers.children(path).unwrap_or_default() {
+            if number(&other) < number(node) && owner(&format!("{path}/{other}")) != owner(node) {
+                violation(format!("{who} leads by {node} although {other} is before it"));
+            }
+        }
+    }
+
+    fn options(&self) -> (LeaderOptions, Option<watch::Sender<bool>>) {
+        let mut options = LeaderOptions::new().id(&*self.who).grace(millis(1..2000));
+        if chance(60) {
+            options = options.suspect_policy(SuspectPolicy::GiveUp);
+        }
+        if !chance(60) {
+            return (options, None);
+        }
+        let (eligible, is_eligible) = watch::channel(true);
+        (options.eligible_while(is_eligible), Some(eligible))
+    }
+
+    /// In the storm, a close may take its time, but not any time.
+    async fn closes(&self, world: &World, close: impl Future) {
+        const LONGEST: Duration = Duration::from_secs(90);
+        let closed = world.chancy(close, LONGEST).await;
+        if closed.is_none() && !world.plan().has(Fault::Drop) {
+            violation(format!("{}: a close takes more than {LONGEST:?}", self.who));
+        }
+    }
+}

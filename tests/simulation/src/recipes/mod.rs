@@ -1,0 +1,50 @@
+//! What each recipe promises, played and judged.
+
+mod barriers;
+mod caches;
+mod discovery;
+mod jobs;
+mod leaders;
+mod locks;
+mod nodes;
+mod numbers;
+mod quorum;
+
+use crate::world::Scenario;
+
+/// A recipe that can be played.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipe {
+    pub name: &'static str,
+    pub scenario: Scenario,
+    /// Where operators delete nodes.
+    pub paths: &'static [&'static str],
+    /// What is counted as one operation.
+    pub operations: &'static str,
+    /// How many independent ensembles there are.
+    pub ensembles: usize,
+}
+
+/// All recipes.
+pub const ALL: [Recipe; 9] = [
+    locks::RECIPE,
+    leaders::RECIPE,
+    jobs::RECIPE,
+    quorum::RECIPE,
+    numbers::RECIPE,
+    barriers::RECIPE,
+    nodes::RECIPE,
+    caches::RECIPE,
+    discovery::RECIPE,
+];
+
+impl Recipe {
+    pub fn of_name(name: &str) -> Option<Self> {
+        ALL.into_iter().find(|recipe| recipe.name == name)
+    }
+}
+
+/// Returns the number at the end of the name of a sequential node.
+fn number(name: &str) -> Option<u64> {
+    name.get(name.len().checked_sub(10)?..)?.parse().ok()
+}

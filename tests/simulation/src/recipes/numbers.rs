@@ -1,0 +1,443 @@
+//! Numbers and values that processes change together.
+//!
+//! Promised are: no increment is lost or done twice, but for those whose outcome no one knows; what is read includes
+//! every change before; ids are unique, and rise in a process; a value is replaced by one other only; who watches sees
+//! the last value; no call waits without need.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
+use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
+use zk_recipes::zookeeper_client as zk;
+use zk_recipes::{Client, Error, Result};
+
+use super::{Recipe, number};
+use crate::chance;
+use crate::log::{count, note, violation};
+use crate::machine::Machine;
+use crate::plan::Fault;
+use crate::world::World;
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "numbers",
+    scenario: |world| Box::pin(play(world)),
+    // Whoever deletes a number has lost it.
+    paths: &[LOCK],
+    operations: "changes",
+    ensembles: 1,
+};
+
+const LOCK: &str = "/lock-of-a-number";
+const LONGEST: Duration = Duration::from_secs(60);
+
+const KINDS: [Kind; 9] = [
+    Kind::Increment, Kind::Increment, Kind::Promoted, Kind::FetchUpdate, Kind::Id, Kind::CompareAndSet,
+    Kind::Exchange, Kind::Update, Kind::UpdateCount,
+];
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Increment,
+    /// Under a lock, when others are faster.
+    Promoted,
+    FetchUpdate,
+    Id,
+    CompareAndSet,
+    Exchange,
+    Update,
+    UpdateCount,
+}
+
+/// What is known of a number that only grows, one by one.
+#[derive(Debug, Default)]
+struct Counter {
+    returned: BTreeSet<i64>,
+    done: i64,
+    in_doubt: i64,
+}
+
+/// What is known of a value, each of which is written once.
+#[derive(Debug, Default)]
+struct Chain {
+    /// Which value has replaced which.
+    next: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Values that may have been replaced.
+    in_doubt: BTreeSet<Vec<u8>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    counters: BTreeMap<&'static str, Counter>,
+    chains: BTreeMap<&'static str, Chain>,
+    ids: BTreeSet<i64>,
+    values: u64,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+fn counter<T>(path: &'static str, work: impl FnOnce(&mut Counter) -> T) -> T {
+    KNOWN.with_borrow_mut(|known| work(known.counters.entry(path).or_default()))
+}
+
+fn chain<T>(path: &'static str, work: impl FnOnce(&mut Chain) -> T) -> T {
+    KNOWN.with_borrow_mut(|known| work(known.chains.entry(path).or_default()))
+}
+
+fn may_be_replaced(path: &'static str, old: &[u8]) {
+    chain(path, |chain| chain.in_doubt.insert(old.to_vec()));
+}
+
+impl Counter {
+    fn greatest(&self) -> i64 {
+        self.returned.last().copied().unwrap_or_default()
+    }
+}
+
+/// A change whose outcome no one knows, unless it is told: its caller may be dropped, and the machine may crash.
+struct Doubt<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Doubt<F> {
+    fn is_over(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<F: FnOnce()> Drop for Doubt<F> {
+    fn drop(&mut self) {
+        if let Some(remember) = self.0.take() {
+            count("in doubt", 1);
+            remember();
+        }
+    }
+}
+
+/// All the handles of a task.
+struct Task {
+    world: World,
+    who: String,
+    number: DistributedAtomicLong,
+    promoted: DistributedAtomicLong,
+    ids: CachedAtomicLong,
+    last_id: i64,
+    value: SharedValue,
+    text: SharedValue,
+    count: SharedCount,
+    atomic: DistributedAtomicValue,
+}
+
+impl Task {
+    fn new(world: &World, client: &Client, ids: &CachedAtomicLong, who: String) -> Result<Self> {
+        let long = |path| DistributedAtomicLong::new(client, path);
+        Ok(Self {
+            world: world.clone(),
+            who,
+            number: long("/number")?,
+            promoted: long("/promoted")?.with_options(&AtomicOptions::new().promoted_to_lock(LOCK))?,
+            ids: ids.clone(),
+            last_id: -1,
+            value: SharedValue::new(client, "/value", "seed")?,
+            text: SharedValue::new(client, "/text", "0")?,
+            count: SharedCount::new(client, "/count", 0)?,
+            atomic: DistributedAtomicValue::new(client, "/atomic")?,
+        })
+    }
+
+    /// A server that has lost its disk may make others forget what was confirmed.
+    fn broken(&self, text: String) {
+        if !self.world.plan().has(Fault::Wipe) {
+            violation(format!("{}: {text}", self.who));
+        }
+    }
+
+    async fn changes<T>(&self, change: impl Future<Output = Result<T>>, in_doubt: impl FnOnce()) -> Option<T> {
+        let doubt = Doubt(Some(in_doubt));
+        let error = match self.world.chancy(change, LONGEST).await? {
+            Ok(done) => {
+                count("changes", 1);
+                doubt.is_over();
+                return Some(done);
+            }
+            Err(error) => error,
+        };
+        count("errors", 1);
+        note(|| format!("{}: {error}", self.who));
+        if !is_in_doubt(&error) {
+            doubt.is_over();
+        }
+        if !is_expected(&error) {
+            violation(format!("{}: {error:?}", self.who));
+        }
+        sleep(Duration::from_millis(10)).await;
+        None
+    }
+
+    async fn acts(&mut self, kind: Kind) {
+        let next = |text: &[u8]| (to_number(text) + 1).to_string().into_bytes();
+        match kind {
+            Kind::Increment | Kind::FetchUpdate if chance(30) => self.gets().await,
+            Kind::Increment => self.increments("/number", self.number.increment()).await,
+            Kind::Promoted => self.increments("/promoted", self.promoted.increment()).await,
+            Kind::FetchUpdate => {
+                let update = async {
+                    let before = self.number.fetch_update(|number| Some(number + 1)).await?;
+                    Ok(before.expect("never left as it is") + 1)
+                };
+                self.increments("/number", update).await;
+            }
+            Kind::Update => {
+                let update = async { Ok(to_number(self.text.update(next).await?.value())) };
+                self.increments("/text", update).await;
+            }
+            Kind::UpdateCount => {
+                let update = async { Ok(i64::from(*self.count.update(|number| number + 1).await?.value())) };
+                self.increments("/count", update).await;
+            }
+            Kind::Id => self.takes_id().await,
+            Kind::CompareAndSet => self.compares_and_sets().await,
+            Kind::Exchange => self.exchanges().await,
+        }
+    }
+
+    async fn gets(&self) {
+        let before = counter("/number", |counter| counter.greatest());
+        if let Some(Ok(number)) = self.world.chancy(self.number.get(), LONGEST).await {
+            if number < before {
+                self.broken(format!("get returns {number} after {before} was returned"));
+            }
+        }
+    }
+
+    async fn increments(&self, path: &'static str, change: impl Future<Output = Result<i64>>) {
+        let before = counter(path, |counter| counter.greatest());
+        let in_doubt = || counter(path, |counter| counter.in_doubt += 1);
+        let Some(number) = self.changes(change, in_doubt).await else { return };
+        if number <= before {
+            self.broken(format!("{path} returns {number} after {before}"));
+        }
+        counter(path, |counter| {
+            counter.done += 1;
+            if !counter.returned.insert(number) {
+                self.broken(format!("{path} returns {number} twice"));
+            }
+        });
+    }
+
+    async fn takes_id(&mut self) {
+        let Some(id) = self.changes(self.ids.next(), || {}).await else { return };
+        if !KNOWN.with_borrow_mut(|known| known.ids.insert(id)) {
+            self.broken(format!("id {id} twice"));
+        }
+        if id <= self.last_id {
+            self.broken(format!("id {id} after {}", self.last_id));
+        }
+        self.last_id = id;
+        if chance(200) {
+            sleep(Duration::from_millis(fastrand::u64(0..20))).await;
+        }
+    }
+
+    async fn compares_and_sets(&self) {
+        let Some(Ok(seen)) = self.world.chancy(self.value.get_versioned(), LONGEST).await else { return };
+        if chance(40) {
+            sleep(Duration::from_millis(fastrand::u64(0..50))).await;
+        }
+        let (old, new) = (seen.value().clone(), self.new_value());
+        let set = self.value.compare_and_set(&seen, &new);
+        match self.changes(set, || may_be_replaced("/value", &old)).await {
+            Some(Ok(set)) if *set.value() != new => self.broken("another value was set".into()),
+            Some(Ok(_)) => self.replaced("/value", &old, new),
+            Some(Err(now)) if *now.value() == new => self.broken("not set, and the value is there".into()),
+            Some(Err(_)) | None => {}
+        }
+    }
+
+    async fn exchanges(&self) {
+        let Some(Ok(seen)) = self.world.chancy(self.atomic.get(), LONGEST).await else { return };
+        let (old, new) = (seen.clone().unwrap_or_default(), self.new_value());
+        let exchange = self.atomic.compare_exchange(seen.as_deref(), &new);
+        match self.changes(exchange, || may_be_replaced("/atomic", &old)).await {
+            Some(Ok(before)) if before != seen => self.broken(format!("{before:?} was exchanged for {seen:?}")),
+            Some(Ok(_)) => self.replaced("/atomic", &old, new),
+            Some(Err(_)) | None => {}
+        }
+    }
+
+    fn new_value(&self) -> Vec<u8> {
+        let number = KNOWN.with_borrow_mut(|known| {
+            known.values += 1;
+            known.values
+        });
+        format!("{} {number}", self.who).into_bytes()
+    }
+
+    fn replaced(&self, path: &'static str, old: &[u8], new: Vec<u8>) {
+        if let Some(other) = chain(path, |chain| chain.next.insert(old.to_vec(), new)) {
+            self.broken(format!("{} was replaced by {} as well", text(old), text(&other)));
+        }
+    }
+
+    async fn is_served_in_calm_weather(&self, kind: Kind) {
+        match timeout(LONGEST, self.number.get()).await {
+            Ok(Ok(_)) => {}
+            got => violation(format!("{}: in calm weather, get: {got:?}", self.who)),
+        }
+        if kind != Kind::Increment {
+            return;
+        }
+        match timeout(LONGEST, self.number.increment()).await {
+            Ok(Ok(_)) => counter("/number", |counter| counter.done += 1),
+            Ok(Err(Error::Contended { .. })) => {}
+            added => violation(format!("{}: in calm weather, increment: {added:?}", self.who)),
+        }
+    }
+}
+
+fn is_in_doubt(error: &Error) -> bool {
+    use Error::{Closed, NodeReplaced, OutcomeUnknown, WriteOutcomeUnknown};
+    matches!(error, WriteOutcomeUnknown { .. } | NodeReplaced { .. } | OutcomeUnknown { .. } | Closed)
+}
+
+fn is_expected(error: &Error) -> bool {
+    use Error::{Closed, Contended, LockLost, NotConnected, PlaceLost, SessionOver, WriteOutcomeUnknown, ZooKeeper};
+    use zk::Error::{BadVersion, NoAuth, NoNode, NodeExists, NotEmpty};
+    match error {
+        ZooKeeper { source, .. } => !matches!(source, NoNode | BadVersion | NodeExists | NotEmpty | NoAuth),
+        NotConnected { .. } | WriteOutcomeUnknown { .. } | Contended { .. } | Closed => true,
+        LockLost { .. } | SessionOver { .. } | PlaceLost { .. } => true,
+        _ => false,
+    }
+}
+
+fn to_number(text: &[u8]) -> i64 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).expect("a number")
+}
+
+fn text(data: &[u8]) -> String {
+    String::from_utf8_lossy(data).into_owned()
+}
+
+/// A process that has done its work, and watches.
+struct Done {
+    client: Client,
+    count: watch::Receiver<SharedState<i32>>,
+    value: watch::Receiver<SharedState<Vec<u8>>>,
+}
+
+async fn play(world: World) {
+    KNOWN.take();
+    let machines = world.machines().iter().map(|machine| {
+        let (world, here) = (world.clone(), machine.clone());
+        machine.boots(move || Box::pin(process(world.clone(), here.clone())))
+    });
+    let machines: Vec<_> = machines.collect();
+    let all: Vec<_> = join_all(machines).await.into_iter().map(|done| done.expect("a process")).collect();
+    sleep(Duration::from_secs(10)).await;
+    if !world.plan().has(Fault::Wipe) {
+        judge_numbers(&world);
+        judge_chains(&world);
+    }
+    for (machine, done) in all.iter().enumerate() {
+        let count = data(&world, "/count").map(|data| i32::from_be_bytes(data.try_into().expect("a count")));
+        judge_watched(machine, &done.count, count);
+        judge_watched(machine, &done.value, data(&world, "/value"));
+    }
+    let mut left = world.servers().children(LOCK).unwrap_or_default();
+    left.retain(|name| number(name).is_some());
+    if !left.is_empty() {
+        violation(format!("left at {LOCK}: {left:?}"));
+    }
+    let clients: Vec<_> = all.into_iter().map(|done| done.client).collect();
+    sleep(Duration::from_secs(3)).await;
+    world.expect_idle().await;
+    for client in clients {
+        client.close().await;
+    }
+}
+
+async fn process(world: World, machine: Machine) -> Done {
+    let client = machine.client().await;
+    let ids = DistributedAtomicLong::new(&client, "/ids").expect("a valid path");
+    let ids = CachedAtomicLong::new(&ids, fastrand::u32(1..9)).expect("a valid size");
+    let count = SharedCount::new(&client, "/count", 0).expect("a valid path").watch();
+    let value = SharedValue::new(&client, "/value", "seed").expect("a valid path").watch();
+    let tasks = (0..fastrand::usize(3..9)).map(|task| {
+        let kind = KINDS[fastrand::usize(..KINDS.len())];
+        let who = format!("machine {} task {task} ({kind:?})", machine.number());
+        let task = Task::new(&world, &client, &ids, who).expect("valid paths");
+        machine.spawn(work(task, kind))
+    });
+    let tasks: Vec<_> = tasks.collect();
+    for task in join_all(tasks).await {
+        if task.is_err() {
+            violation("a task has panicked");
+        }
+    }
+    Done { client, count, value }
+}
+
+async fn work(mut task: Task, kind: Kind) {
+    let world = task.world.clone();
+    while world.is_stormy() {
+        task.acts(kind).await;
+        if chance(128) {
+            sleep(Duration::from_millis(fastrand::u64(0..30))).await;
+        }
+    }
+    world.calm().await;
+    sleep(Duration::from_secs(30)).await;
+    task.is_served_in_calm_weather(kind).await;
+}
+
+fn data(world: &World, path: &str) -> Option<Vec<u8>> {
+    world.servers().node(path).map(|node| node.data)
+}
+
+fn judge_numbers(world: &World) {
+    KNOWN.with_borrow(|known| {
+        for (path, Counter { done, in_doubt, .. }) in &known.counters {
+            let now = match (data(world, path), *path) {
+                (None, _) => 0,
+                (Some(data), "/text") => to_number(&data),
+                (Some(data), "/count") => i32::from_be_bytes(data.try_into().expect("a count")).into(),
+                (Some(data), _) => i64::from_be_bytes(data.try_into().expect("a number")),
+            };
+            if now < *done || now > done + in_doubt {
+                violation(format!("{path} is {now}: {done} were done, {in_doubt} are in doubt"));
+            }
+        }
+    });
+}
+
+/// What was set is there, unless someone has replaced it.
+fn judge_chains(world: &World) {
+    KNOWN.with_borrow(|known| {
+        for (path, Chain { next, in_doubt }) in &known.chains {
+            let now = data(world, path).unwrap_or_default();
+            for set in next.values() {
+                if *set != now && !next.contains_key(set) && !in_doubt.contains(set) {
+                    violation(format!("{path}: no one has replaced {}; it is {}", text(set), text(&now)));
+                }
+            }
+        }
+    });
+}
+
+fn judge_watched<T: PartialEq + std::fmt::Debug>(
+    machine: usize,
+    watched: &watch::Receiver<SharedState<T>>,
+    now: Option<T>,
+) {
+    match (&*watched.borrow(), &now) {
+        (SharedState::Known(seen), Some(now)) if seen.value() == now => {}
+        (SharedState::Missing, None) => {}
+        (seen, now) => violation(format!("machine {machine} watches {seen:?}, the servers have {now:?}")),
+    }
+}
