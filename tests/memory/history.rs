@@ -86,11 +86,20 @@ impl Pair {
                 lasting_watches: true,
                 mixed_watches: true,
                 current: true,
+                stats_in_multi: true,
                 acls: true,
             };
         }
         let (one_shot_watches, lasting_watches) = (seed.is_multiple_of(3), seed % 3 == 1);
-        Scope { one_shot_watches, lasting_watches, mixed_watches: false, current: false, acls: seed % 3 == 2 }
+        let stats_in_multi = matches!(self.real, Real::Cluster { .. });
+        Scope {
+            one_shot_watches,
+            lasting_watches,
+            mixed_watches: false,
+            current: false,
+            stats_in_multi,
+            acls: seed % 3 == 2,
+        }
     }
 
     /// Whether an operation is on nodes that both sides have. The configuration of an ensemble has its addresses.
