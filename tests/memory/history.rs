@@ -1,6 +1,7 @@
 //! Histories of several clients, played on two servers at once.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::runtime::Runtime;
@@ -60,7 +61,8 @@ impl Pair {
     /// Same, with a follower of three servers on both sides.
     pub(crate) fn start_three(class_path: Option<&str>) -> Self {
         let runtime = runtime();
-        let mut builder = TestingCluster::builder(3);
+        // With the usual tick, the servers lose each other on a busy machine.
+        let mut builder = TestingCluster::builder(3).tick_time(Duration::from_millis(500));
         for (name, value) in PROPERTIES {
             builder = builder.system_property(name, value);
         }
