@@ -26,6 +26,9 @@
 //!
 //! A [`MemoryServer`] is a ZooKeeper in this process, which needs none of that.
 //!
+//! A [`MemoryEnsemble`] is several of them for simulations: they go by tokio's clock, which can be paused, are reached
+//! by streams instead of ports, and do the same again for the same seed.
+//!
 //! A [`FaultProxy`] between clients and a server simulates network failures: it cuts and refuses connections,
 //! delays and withholds traffic, and loses single requests and replies.
 //!

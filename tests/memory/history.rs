@@ -1,6 +1,7 @@
 //! Histories of several clients, played on two servers at once.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::runtime::Runtime;
@@ -60,7 +61,8 @@ impl Pair {
     /// Same, with a follower of three servers on both sides.
     pub(crate) fn start_three(class_path: Option<&str>) -> Self {
         let runtime = runtime();
-        let mut builder = TestingCluster::builder(3);
+        // With the usual tick, the servers lose each other on a busy machine.
+        let mut builder = TestingCluster::builder(3).tick_time(Duration::from_millis(500));
         for (name, value) in PROPERTIES {
             builder = builder.system_property(name, value);
         }
@@ -86,11 +88,20 @@ impl Pair {
                 lasting_watches: true,
                 mixed_watches: true,
                 current: true,
+                stats_in_multi: true,
                 acls: true,
             };
         }
         let (one_shot_watches, lasting_watches) = (seed.is_multiple_of(3), seed % 3 == 1);
-        Scope { one_shot_watches, lasting_watches, mixed_watches: false, current: false, acls: seed % 3 == 2 }
+        let stats_in_multi = matches!(self.real, Real::Cluster { .. });
+        Scope {
+            one_shot_watches,
+            lasting_watches,
+            mixed_watches: false,
+            current: false,
+            stats_in_multi,
+            acls: seed % 3 == 2,
+        }
     }
 
     /// Whether an operation is on nodes that both sides have. The configuration of an ensemble has its addresses.

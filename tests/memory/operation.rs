@@ -55,6 +55,8 @@ pub(crate) struct Scope {
     /// Whether the version is one that returns when a transaction has created its nodes, numbers no request that it
     /// cannot decode, hides the existence of what may not be read, and tells whose watch it is.
     pub(crate) current: bool,
+    /// Whether both sides answer alike to a create in a transaction that asks for a stat.
+    pub(crate) stats_in_multi: bool,
     /// Whether nodes may be hidden from some of the clients.
     pub(crate) acls: bool,
 }
@@ -175,7 +177,7 @@ impl Generator<'_> {
             let codes =
                 [CREATE, CREATE_2, CREATE, CREATE_CONTAINER, CREATE_TTL, DELETE, SET_DATA, CHECK, SET_DATA];
             let mut code = *self.random.choice(&codes).unwrap();
-            if code == CREATE_2 && !self.scope.current {
+            if code == CREATE_2 && !self.scope.stats_in_multi {
                 code = CREATE;
             }
             body = header(body, code);

@@ -40,6 +40,24 @@ pub use self::truth::{NodeInfo, Observed, ObservedKind};
 /// runtime with one thread and a paused clock, everything that happens follows from the seed and from what the
 /// clients do.
 ///
+/// The servers replicate as ZooKeeper's do. A leader numbers the writes, which are committed when a majority has
+/// logged them. Each server answers reads from what it has heard of, so a follower may show the past; `sync` waits
+/// until it has caught up. A leader that is cut off from the majority answers reads and `sync` until it notices. A
+/// server without a leader closes its connections and refuses new ones. Sessions expire at the leader, even if the
+/// server of their client, cut off from it, still answers pings.
+///
+/// # Differences to real servers
+///
+/// - An election, and the transfer of what a server has missed, take the
+///   [election time](MemoryEnsembleBuilder::election_time) and no messages: the servers that take part agree at once.
+/// - What a server has logged is on its disk at once. Only [`wipe`](Self::wipe) loses it.
+/// - A write is checked by each server that makes it, in the same way, and not by the leader in advance.
+/// - A request of a session that has moved to another server closes its connection without being logged.
+/// - There is neither reconfiguration nor an observer, and `/zookeeper/config` is empty.
+///
+/// The tests of this crate play random histories on a follower of three servers in memory and of three real ones, and
+/// compare each reply and each event.
+///
 /// Servers have indices from 0. Methods panic at an index that is too large. Clones of this value are handles of the
 /// same ensemble, which ends when the last one is dropped.
 ///
