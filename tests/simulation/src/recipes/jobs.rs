@@ -244,14 +244,18 @@ impl Worker {
             if !history.begun.insert((number, attempt)) || attempt > 1 + terms.repeats {
                 violation(format!("{who}: run {number} is begun for the {attempt}. time, once more"));
             }
-            if let Some(last) = history.last {
+            // Whose node an operator has deleted may hear late that others have led since.
+            let is_deposed = terms.is_operated && history.last.is_some_and(|last| token < last.token);
+            if let Some(last) = history.last.filter(|_| !is_deposed) {
                 expect_after(who, &last, run, terms);
             }
             if *history.times.entry(scheduled_at).or_insert(number) != number {
                 violation(format!("{who}: run {number} is for the same time as {:?}", history.last));
             }
             history.running.push((who.clone(), token, Arc::downgrade(leadership)));
-            history.last = Some(Last { number, scheduled_at, token, begun: Instant::now() });
+            if !is_deposed {
+                history.last = Some(Last { number, scheduled_at, token, begun: Instant::now() });
+            }
         });
     }
 
