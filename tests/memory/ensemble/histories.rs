@@ -222,7 +222,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn acknowledged_writes_survive_all_faults() {
-    let histories = std::env::var("ENSEMBLE_HISTORIES").map_or(40, |count| count.parse().unwrap());
+    let histories = std::env::var("ENSEMBLE_HISTORIES").map_or(12, |count| count.parse().unwrap());
     let first = std::env::var("ENSEMBLE_SEED").map_or(0, |seed| seed.parse().unwrap());
     for seed in first..first + histories {
         let servers = [3, 3, 5, 1][seed as usize % 4];
