@@ -16,6 +16,7 @@ use zookeeper_client::{self as zk, Acl};
 
 use super::builder::ClientBuilder;
 use super::core::Core;
+use super::home::Home;
 use super::janitor::Janitor;
 use super::path;
 use super::presence::Presence;
@@ -283,6 +284,11 @@ impl Client {
     /// Runs a task on the client's runtime, whatever the caller's runtime is.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.core.home.spawn(task));
+    }
+
+    /// Returns the runtime of the client.
+    pub(crate) fn home(&self) -> &Home {
+        &self.core.home
     }
 
     /// Runs a task for each of the runtimes of these clients, so that the work goes on until the last of them ends.

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, Abortable};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::context::TokioContext;
@@ -92,6 +92,25 @@ impl Home {
             Some(Wrapper(wrap)) => self.runtime.spawn(wrap(Box::pin(task))),
             None => self.runtime.spawn(task),
         }
+    }
+
+    /// Spawns a task of the user's, on a runtime of the user.
+    pub(crate) fn spawn_on<T: Send + 'static>(
+        &self,
+        runtime: &Handle,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let Some(Wrapper(wrap)) = self.wrapper.clone() else { return runtime.spawn(task) };
+        let (done, result) = oneshot::channel();
+        let task = wrap(Box::pin(async move { drop(done.send(task.await)) }));
+        runtime.spawn(async move {
+            task.await;
+            match result.await {
+                Ok(result) => result,
+                // It was dropped by its wrapper, and its process with it.
+                Err(_) => std::future::pending().await,
+            }
+        })
     }
 
     /// Whether the runtime is our own, which lives as long as the process.

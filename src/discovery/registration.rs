@@ -82,8 +82,8 @@ impl<T: Serialize> Registration<T> {
         updated
     }
 
-    /// Unregisters the instance, and waits until that is done. Dropping the value does the same in the background. Two
-    /// round trips.
+    /// Unregisters the instance, and waits until that is done, as [`PersistentNode::close`](crate::PersistentNode::close)
+    /// does. Dropping the value does the same in the background. Two round trips.
     ///
     /// # Errors
     /// - [`Error::ZooKeeper`]: the servers refuse. Unless it is static, the instance is gone when the session ends.

@@ -318,10 +318,11 @@ fn in_tasks(
     })?;
     let presence = client.presence().as_ref().map(Arc::downgrade).unwrap_or_default();
     let weak = Arc::downgrade(work);
+    let home = client.home().clone();
     Ok(move |leadership: &Leadership| {
         // Without a presence, the candidate is being closed.
         let leadership = leadership.with_presence(presence.upgrade());
-        runtime.spawn(lead(leadership, weak.clone()))
+        home.spawn_on(&runtime, lead(leadership, weak.clone()))
     })
 }
 

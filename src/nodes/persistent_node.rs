@@ -223,8 +223,9 @@ impl PersistentNode {
         &self.path
     }
 
-    /// Deletes the node, if it is there and ours, and waits until it is gone: two round trips, or until its session has
-    /// ended. Dropping the value does the same in the background. Someone who goes on writing to the node holds this up for
+    /// Deletes the node, if it is there and ours, and waits until it is gone: two round trips, or until its session is
+    /// over. In that case this does not wait for servers that cannot be reached: by their clocks the session may end later,
+    /// and others may see the node until then, or until the whole session timeout after a restart of the servers. Dropping the value does the same in the background. Someone who goes on writing to the node holds this up for
     /// a second or two; then it is deleted whatever he writes.
     ///
     /// # Errors

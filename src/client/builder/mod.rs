@@ -150,7 +150,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Passes each task of the client through a function before it is spawned on the [given runtime](Self::runtime).
+    /// Passes each task of the client, and the work of its [leaders](crate::LeaderSelector), through a function before it is
+    /// spawned on the [given runtime](Self::runtime).
     ///
     /// The function can give the task a span, or measure it; in a test it can poll the task late, as a busy machine does,
     /// or drop it, as the end of a process does. Without a given runtime, nothing is passed to it.

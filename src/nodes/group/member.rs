@@ -69,7 +69,7 @@ impl GroupMember {
         self.node.watch_state()
     }
 
-    /// Leaves the group, and waits until that is confirmed. See [`PersistentNode::close`]. Two round trips.
+    /// Leaves the group, and waits until that is confirmed, as [`PersistentNode::close`] does. Two round trips.
     ///
     /// # Errors
     /// Same as [`PersistentNode::close`].

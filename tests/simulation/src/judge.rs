@@ -98,7 +98,9 @@ fn written(change: &Observed, data: &[u8]) {
         let Register { written, granted } = register;
         if token < *written || token < *granted {
             let path = &change.path;
-            violation(format!("{path} is written with {token:?} after {written:?} and the grant of {granted:?}"));
+            violation(format!(
+                "{path} is written with {token:?} after {written:?} and the grant of {granted:?}"
+            ));
         }
         *written = token.max(*written);
     });

@@ -98,11 +98,19 @@ impl Machine {
     fn runs<F: Future>(&self, task: F) -> Running<F> {
         let life = self.with(|state| state.life.clone());
         let task = Box::pin(task);
-        Running { machine: self.clone(), life: Box::pin(life.cancelled_owned()), task: Some(task), sleep: None }
+        Running {
+            machine: self.clone(),
+            life: Box::pin(life.cancelled_owned()),
+            task: Some(task),
+            sleep: None,
+        }
     }
 
     /// Runs a process, and runs it again whenever the machine has crashed.
-    pub fn boots<T: 'static>(&self, process: impl Fn() -> LocalBoxFuture<'static, T> + 'static) -> JoinHandle<T> {
+    pub fn boots<T: 'static>(
+        &self,
+        process: impl Fn() -> LocalBoxFuture<'static, T> + 'static,
+    ) -> JoinHandle<T> {
         let machine = self.clone();
         tokio::task::spawn_local(async move {
             loop {

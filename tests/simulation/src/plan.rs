@@ -58,10 +58,28 @@ pub enum Fault {
 
 impl Fault {
     pub const ALL: [Self; 22] = [
-        Self::Cut, Self::CutHalf, Self::CutMachine, Self::Silence, Self::Slow, Self::Refuse, Self::Pause,
-        Self::Restart, Self::Wipe, Self::Partition, Self::Lag, Self::KillSession, Self::DeleteNode,
-        Self::DeletePath, Self::Crash, Self::Standstill, Self::Suspension, Self::WallClock, Self::Reap,
-        Self::Late, Self::Drop, Self::Forget,
+        Self::Cut,
+        Self::CutHalf,
+        Self::CutMachine,
+        Self::Silence,
+        Self::Slow,
+        Self::Refuse,
+        Self::Pause,
+        Self::Restart,
+        Self::Wipe,
+        Self::Partition,
+        Self::Lag,
+        Self::KillSession,
+        Self::DeleteNode,
+        Self::DeletePath,
+        Self::Crash,
+        Self::Standstill,
+        Self::Suspension,
+        Self::WallClock,
+        Self::Reap,
+        Self::Late,
+        Self::Drop,
+        Self::Forget,
     ];
 
     /// How often it happens in a minute in which it happens at all.
@@ -88,9 +106,9 @@ impl Fault {
             Self::Restart | Self::Partition | Self::Lag | Self::Standstill => 100,
             Self::Crash | Self::WallClock => 60,
             Self::KillSession | Self::DeleteNode | Self::DeletePath => 50,
-            Self::Suspension | Self::Wipe => 30,
-            // Only where it is asked for: ZooKeeper never does it.
-            Self::Forget => 0,
+            // Only where they are asked for. Judges read the clocks of other machines than those that were suspended; servers
+            // that lose their disks lose what was confirmed; and ZooKeeper never forgets a session.
+            Self::Suspension | Self::Wipe | Self::Forget => 0,
         }
     }
 
@@ -156,8 +174,7 @@ impl Plan {
     pub fn of_seed(seed: u64, machines: usize, servers: usize, storm: Duration, without: &[Fault]) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x5eed);
         let short = rng.bool();
-        let session_timeout =
-            Duration::from_secs(if short { 4 } else { rng.u64(1..10) });
+        let session_timeout = Duration::from_secs(if short { 4 } else { rng.u64(1..10) });
         let mut plan = Self {
             seed,
             machines,
@@ -173,7 +190,10 @@ impl Plan {
         for fault in Fault::ALL {
             // The other faults of a seed stay the same without one.
             let mut rng = rng.fork();
-            if rng.u8(..) >= fault.of_256() || fault.needs_ensemble() && servers < 3 || without.contains(&fault) {
+            if rng.u8(..) >= fault.of_256()
+                || fault.needs_ensemble() && servers < 3
+                || without.contains(&fault)
+            {
                 continue;
             }
             plan.add(fault, &mut rng);
@@ -202,7 +222,12 @@ impl Plan {
                     // From short to one and a half session timeouts.
                     let longest = self.session_timeout.mul_f64(1.5).as_micros() as f64;
                     let time = Duration::from_micros((1000.0 * (longest / 1000.0).powf(rng.f64())) as u64);
-                    self.events.push(Event { at: Duration::from_secs_f64(at), fault, time, dice: rng.u64(..) });
+                    self.events.push(Event {
+                        at: Duration::from_secs_f64(at),
+                        fault,
+                        time,
+                        dice: rng.u64(..),
+                    });
                 }
             }
         }
@@ -244,9 +269,13 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds: Vec<_> = Fault::ALL.into_iter().filter(|fault| self.has(*fault)).map(Fault::name).collect();
+        let kinds: Vec<_> =
+            Fault::ALL.into_iter().filter(|fault| self.has(*fault)).map(Fault::name).collect();
         let Self { seed, machines, servers, storm, session_timeout, .. } = self;
-        write!(f, "seed {seed}: {machines} machines, {servers} servers, {storm:?} of storm, session timeout ")?;
+        write!(
+            f,
+            "seed {seed}: {machines} machines, {servers} servers, {storm:?} of storm, session timeout "
+        )?;
         write!(f, "{session_timeout:?}, {} faults: {}", self.events.len(), kinds.join(" "))
     }
 }

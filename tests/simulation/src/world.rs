@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
-use network::faults::{self, Direction, Requests, Which};
 use network::Listener;
+use network::faults::{self, Direction, Requests, Which};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -240,7 +240,8 @@ impl World {
                 format!("{machine:?}")
             }
             Fault::Silence => {
-                let direction = [Direction::Requests, Direction::Replies, Direction::Both][(dice % 3) as usize];
+                let direction =
+                    [Direction::Requests, Direction::Replies, Direction::Both][(dice % 3) as usize];
                 faults::silence(&Which::Any, direction, time);
                 format!("{direction:?}, {time:?}")
             }
@@ -262,7 +263,11 @@ impl World {
                 format!("{address}, {time:?}")
             }
             Fault::Restart | Fault::Wipe => {
-                if fault == Fault::Wipe { servers.wipe(server) } else { servers.stop(server) }
+                if fault == Fault::Wipe {
+                    servers.wipe(server)
+                } else {
+                    servers.stop(server)
+                }
                 self.later(time, move || servers_later.start(server));
                 format!("{address}, {time:?}")
             }
@@ -336,7 +341,9 @@ impl World {
         let later = sessions();
         let may_crash = self.0.plan.has(Fault::Crash);
         if later > 0 || left > 0 && !may_crash {
-            violation(format!("{left} sessions are left, and {later} {time:?} later, though all clients were closed"));
+            violation(format!(
+                "{left} sessions are left, and {later} {time:?} later, though all clients were closed"
+            ));
         }
     }
 }

@@ -12,9 +12,16 @@ pub enum Which {
     All,
     /// One of them, by chance.
     Any,
-    Of { machine: usize },
-    At { address: String },
-    Between { machine: usize, address: String },
+    Of {
+        machine: usize,
+    },
+    At {
+        address: String,
+    },
+    Between {
+        machine: usize,
+        address: String,
+    },
 }
 
 /// What becomes of what is on its way to the server when a connection is cut. The client sees the end at once, and no
@@ -23,7 +30,9 @@ pub enum Which {
 pub enum Requests {
     Lost,
     /// They arrive, perhaps long after the client has connected again.
-    Arrive { after: Duration },
+    Arrive {
+        after: Duration,
+    },
 }
 
 /// Which direction is silent.

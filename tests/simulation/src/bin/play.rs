@@ -47,7 +47,8 @@ fn options() -> Result<Options, lexopt::Error> {
                 let name = arguments.value()?.string()?;
                 let names = || recipes::ALL.map(|recipe| recipe.name).join(", ");
                 let recipe = Recipe::of_name(&name);
-                options.recipes = vec![recipe.ok_or_else(|| format!("no recipe {name:?}; there are: {}", names()))?];
+                options.recipes =
+                    vec![recipe.ok_or_else(|| format!("no recipe {name:?}; there are: {}", names()))?];
             }
             Long("seed") => options.seed = arguments.value()?.parse()?,
             Long("seeds") => options.seeds = arguments.value()?.parse()?,
@@ -59,7 +60,9 @@ fn options() -> Result<Options, lexopt::Error> {
                 let name = arguments.value()?.string()?;
                 let names = || Fault::ALL.map(Fault::name).join(", ");
                 let fault = Fault::of_name(&name);
-                options.without.push(fault.ok_or_else(|| format!("no fault {name:?}; there are: {}", names()))?);
+                options
+                    .without
+                    .push(fault.ok_or_else(|| format!("no fault {name:?}; there are: {}", names()))?);
             }
             Long("trace") => options.traces = true,
             Long("help") => {
@@ -81,7 +84,8 @@ fn main() -> ExitCode {
         }
     };
     let start = Instant::now();
-    let (mut runs, mut violations, mut faults, mut operations, mut virtual_time) = (0, 0, 0, 0, Duration::ZERO);
+    let (mut runs, mut violations, mut faults, mut operations, mut virtual_time) =
+        (0, 0, 0, 0, Duration::ZERO);
     let mut counts = BTreeMap::<&str, u64>::new();
     'seeds: for seed in options.seed..options.seed + options.seeds {
         for recipe in &options.recipes {

@@ -66,7 +66,9 @@ impl Truth {
         if change.path == GATE && change.kind != ObservedKind::DataChanged {
             self.gate_changes += 1;
         }
-        let Some(name) = change.path.strip_prefix(BARRIER).and_then(|name| name.strip_prefix('/')) else { return };
+        let Some(name) = change.path.strip_prefix(BARRIER).and_then(|name| name.strip_prefix('/')) else {
+            return;
+        };
         match (name, change.kind) {
             ("ready", ObservedKind::Created) => self.opens(),
             ("ready", ObservedKind::DataChanged) => self.is_joined(),
@@ -128,7 +130,8 @@ async fn play(world: World) {
         machine.boots(move || Box::pin(process(world.clone(), here.clone(), each, calm)))
     });
     let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> = join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    let clients: Vec<_> =
+        join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
     sleep(Duration::from_secs(10)).await;
     for path in [BARRIER, GATE] {
         let left = world.servers().children(path).unwrap_or_default();
@@ -189,7 +192,10 @@ impl Member {
                 Ok(Ok(entered)) => self.is_in(entered).await,
                 entered => {
                     let there = self.world.servers().children(BARRIER);
-                    violation(format!("{}: in calm weather, round {round}: {entered:?}, {there:?}", self.who));
+                    violation(format!(
+                        "{}: in calm weather, round {round}: {entered:?}, {there:?}",
+                        self.who
+                    ));
                 }
             }
         }
@@ -215,18 +221,17 @@ impl Member {
         count("entered", 1);
         let path = entered.node_path().to_owned();
         note(|| format!("{} has entered by {path}", self.who));
-        let is_observed = !self.world.plan().has(Fault::Wipe);
-        if is_observed {
+        if !self.world.plan().has(Fault::Wipe) {
             truth(|truth| truth.enters(&self.who, &path));
         }
         let round = truth(|truth| truth.inside.get(&path).copied());
-        let _stays = self.is_kept(&path);
+        let stays = self.is_kept(&path);
         let longest = if chance(30) { 3_000 } else { 4 };
         sleep(Duration::from_millis(fastrand::u64(0..longest))).await;
         if entered.loss().is_some() {
             count("lost", 1);
         }
-        drop(_stays);
+        drop(stays);
         note(|| format!("{} leaves", self.who));
         if self.world.is_stormy() && chance(self.world.plan().dropped_of_256 / 4) {
             return drop(entered);
@@ -254,7 +259,8 @@ impl Member {
     }
 
     fn has_left(&self, round: Option<u64>) {
-        let is_deleted_early = [Fault::DeleteNode, Fault::DeletePath].iter().any(|fault| self.world.plan().has(*fault));
+        let is_deleted_early =
+            [Fault::DeleteNode, Fault::DeletePath].iter().any(|fault| self.world.plan().has(*fault));
         let Some(round) = round.filter(|_| !is_deleted_early || !self.world.is_stormy()) else { return };
         let mut others = truth(|truth| truth.inside.clone());
         others.retain(|_, other| *other == round);
@@ -302,8 +308,8 @@ async fn guard_the_gate(world: World, gate: Barrier, machine: usize, calm: Insta
         }
         sleep(Duration::from_millis(fastrand::u64(0..if machine == 0 { 500 } else { 20 }))).await;
     }
+    // By then, what was sent in the storm has arrived.
     sleep_until(calm + SETTLED).await;
-    // What the first has sent last may still be on its way to it.
     for is_open in [false, true] {
         if machine == 0 {
             let turned = if is_open { gate.remove().await } else { gate.set().await };

@@ -156,7 +156,8 @@ impl Mirror {
 
     fn is_created(&mut self, path: &str, node: Shown) {
         self.sees(path, &node);
-        let is_below_nothing = path != TREE && !path.rsplit_once('/').is_some_and(|(at, _)| self.known.contains_key(at));
+        let is_below_nothing =
+            path != TREE && !path.rsplit_once('/').is_some_and(|(at, _)| self.known.contains_key(at));
         if self.known.insert(path.to_owned(), node).is_some() || is_below_nothing {
             violation(format!("{}: {path} is created twice, or below nothing", self.who));
         }

@@ -15,7 +15,7 @@ use zk_recipes::discovery::{
 use zk_recipes::nodes::NodeState;
 use zk_recipes::{Client, Error};
 
-use super::Recipe;
+use super::{Recipe, of_old_session};
 use crate::chance;
 use crate::log::{count, note, violation};
 use crate::machine::Machine;
@@ -39,6 +39,7 @@ const EACH: usize = 3;
 struct Task {
     world: World,
     who: String,
+    client: Client,
     services: ServiceDiscovery<String>,
     id: String,
     service_type: ServiceType,
@@ -118,8 +119,8 @@ impl Task {
 
     fn is_gone(&self, last: &NodeState) {
         let NodeState::Present { path, czxid } = last else { return };
-        let node = self.world.servers().node(path);
-        if node.is_some_and(|node| node.czxid == *czxid) && !self.is_forgetful() {
+        let node = self.world.servers().node(path).filter(|node| node.czxid == *czxid);
+        if node.is_some_and(|node| !of_old_session(&self.client, &node)) && !self.is_forgetful() {
             violation(format!("{}: it is unregistered, and {path} of {czxid:#x} is there", self.who));
         }
     }
@@ -187,7 +188,8 @@ async fn process(world: World, machine: Machine) -> Done {
         let service_type = if index == 0 { ServiceType::Static } else { ServiceType::Dynamic };
         let id = format!("{}-{index}", machine.number());
         let who = format!("instance {id} ({service_type:?})");
-        let task = Task { world: world.clone(), who, services: services.clone(), id, service_type };
+        let (world, client, services) = (world.clone(), client.clone(), services.clone());
+        let task = Task { world, who, client, services, id, service_type };
         machine.spawn(task.registers())
     });
     let tasks: Vec<_> = tasks.collect();
@@ -217,7 +219,9 @@ fn judge_caches(world: &World, all: &[Done]) {
         for seen in [&**cached, &*candidates] {
             let seen = payloads(&mut seen.iter().map(|instance| &**instance));
             if !is_current || seen != registered || !cached.unreadable().is_empty() {
-                violation(format!("machine {machine} sees {seen:?}, current: {is_current}; {registered:?} are registered"));
+                violation(format!(
+                    "machine {machine} sees {seen:?}, current: {is_current}; {registered:?} are registered"
+                ));
             }
         }
     }

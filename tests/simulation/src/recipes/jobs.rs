@@ -80,7 +80,8 @@ fn with_history<T>(work: impl FnOnce(&mut History) -> T) -> T {
 impl Terms {
     fn drawn(plan: &Plan) -> Self {
         // All that a clock is ever ahead is less than so many periods.
-        let missed = [MissedRuns::Skip, MissedRuns::RunOnce, MissedRuns::RunAll(10_000)][fastrand::usize(..3)];
+        let missed =
+            [MissedRuns::Skip, MissedRuns::RunOnce, MissedRuns::RunAll(10_000)][fastrand::usize(..3)];
         let period = Duration::from_millis([100, 200, 1000][fastrand::usize(..3)]);
         let at_least_for = if fastrand::bool() { period / 4 } else { Duration::ZERO };
         let repeats = if fastrand::bool() { fastrand::u32(1..3) } else { 0 };
@@ -130,7 +131,8 @@ async fn play(world: World) {
         machine.boots(move || Box::pin(process(world.clone(), here.clone(), terms)))
     });
     let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> = join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    let clients: Vec<_> =
+        join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
     sleep(Duration::from_secs(5)).await;
     let mut left = world.servers().nodes_below(PATH);
     left.retain(|(_, node)| node.ephemeral_owner != 0);
@@ -188,6 +190,14 @@ struct Clock {
     since: Option<Instant>,
 }
 
+impl Clock {
+    fn shows(&mut self, by: Duration) {
+        if self.by != by {
+            *self = Self { by, since: Some(Instant::now()) };
+        }
+    }
+}
+
 impl Worker {
     fn start(&self, client: &Client) -> ScheduledJob {
         let here = self.clone();
@@ -196,18 +206,15 @@ impl Worker {
             let life = here.life.clone();
             async move { life.run_until_cancelled(here.runs(run)).await.unwrap_or(Ok(())) }
         };
-        ScheduledJob::every(client, PATH, self.terms.period, self.terms.options(), work).expect("a valid path")
+        ScheduledJob::every(client, PATH, self.terms.period, self.terms.options(), work)
+            .expect("a valid path")
     }
 
     async fn watches_clock(self) {
         while !with_history(|history| history.is_calm) {
             let (shown, right) = (SystemTime::now(), now());
             let by = shown.duration_since(right).unwrap_or_else(|behind| behind.duration());
-            let mut clock = self.clock.lock().expect("one thread");
-            if clock.by != by {
-                *clock = Clock { by, since: Some(Instant::now()) };
-            }
-            drop(clock);
+            self.clock.lock().expect("one thread").shows(by);
             sleep(Duration::from_millis(50)).await;
         }
     }
@@ -271,7 +278,9 @@ impl Worker {
         let since = since.map(|since| since.elapsed()).unwrap_or_default();
         // A run may be under way when the clock is set.
         if by > tolerance && since > terms.slack {
-            violation(format!("{who}: run {number} is begun by a clock that is {by:?} wrong since {since:?}"));
+            violation(format!(
+                "{who}: run {number} is begun by a clock that is {by:?} wrong since {since:?}"
+            ));
         }
     }
 
@@ -307,7 +316,9 @@ impl Worker {
         let is_late = due.is_none_or(|due| due + terms.period + Duration::from_secs(3) < now());
         if (runs as f64) < expected || is_late {
             let health = job.health();
-            violation(format!("{who}: {runs} runs in {TIME:?} of calm weather, the last for {due:?}: {health:?}"));
+            violation(format!(
+                "{who}: {runs} runs in {TIME:?} of calm weather, the last for {due:?}: {health:?}"
+            ));
         }
         sleep(Duration::from_secs(5)).await;
         match timeout(Duration::from_secs(60), job.close()).await {
@@ -343,7 +354,9 @@ fn expect_after(who: &str, last: &Last, run: &JobRun, terms: &Terms) {
     }
     let runs = u32::try_from(number.saturating_sub(last.number)).unwrap_or(u32::MAX);
     // Those between them are recorded as begun, though their leader has not come to it.
-    if matches!(terms.missed, MissedRuns::RunAll(_)) && scheduled_at != last.scheduled_at + terms.period * runs {
+    if matches!(terms.missed, MissedRuns::RunAll(_))
+        && scheduled_at != last.scheduled_at + terms.period * runs
+    {
         violates("leaves out others");
     }
     let is_of_same = last.token == run.fencing_token();

@@ -75,7 +75,8 @@ async fn play(world: World) {
         machine.boots(move || Box::pin(process(world.clone(), here.clone())))
     });
     let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> = join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    let clients: Vec<_> =
+        join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
     TERMS.take();
     sleep(Duration::from_secs(3)).await;
     for path in RECIPE.paths {

@@ -33,9 +33,25 @@ pub(super) const RECIPE: Recipe = Recipe {
 };
 
 const KINDS: [Kind; 19] = [
-    Kind::Mutex, Kind::Shared, Kind::Linger, Kind::Cohort, Kind::Cohort, Kind::CohortLinger, Kind::Semaphore,
-    Kind::SemaphoreMutex, Kind::Write, Kind::Read, Kind::Read, Kind::Multi, Kind::Many, Kind::One, Kind::MaxHold,
-    Kind::GiveUp, Kind::Deadline, Kind::Ticket, Kind::TicketLinger,
+    Kind::Mutex,
+    Kind::Shared,
+    Kind::Linger,
+    Kind::Cohort,
+    Kind::Cohort,
+    Kind::CohortLinger,
+    Kind::Semaphore,
+    Kind::SemaphoreMutex,
+    Kind::Write,
+    Kind::Read,
+    Kind::Read,
+    Kind::Multi,
+    Kind::Many,
+    Kind::One,
+    Kind::MaxHold,
+    Kind::GiveUp,
+    Kind::Deadline,
+    Kind::Ticket,
+    Kind::TicketLinger,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,8 +138,15 @@ impl Contended {
     fn is_queued(&self) -> bool {
         !matches!(
             self.kind,
-            Kind::Linger | Kind::Cohort | Kind::CohortLinger | Kind::TicketLinger | Kind::Multi | Kind::Semaphore
-                | Kind::SemaphoreMutex | Kind::Many | Kind::One
+            Kind::Linger
+                | Kind::Cohort
+                | Kind::CohortLinger
+                | Kind::TicketLinger
+                | Kind::Multi
+                | Kind::Semaphore
+                | Kind::SemaphoreMutex
+                | Kind::Many
+                | Kind::One
         )
     }
 
@@ -221,8 +244,10 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
     let is_exclusive = contended.is_exclusive();
     HOLDERS.with_borrow_mut(|holders| {
         holders.valid.retain(|holder| is_valid(&holder.guard));
-        let excluded =
-            holders.valid.iter().filter(|holder| holder.path == path && (holder.is_exclusive || is_exclusive));
+        let excluded = holders
+            .valid
+            .iter()
+            .filter(|holder| holder.path == path && (holder.is_exclusive || is_exclusive));
         let held: u32 = excluded.clone().map(|holder| holder.weight).sum();
         if held + weight > limit && !is_operated {
             let others: Vec<_> = excluded.map(|holder| &*holder.who).collect();
@@ -286,7 +311,8 @@ async fn play(world: World) {
         machine.boots(move || Box::pin(process(world.clone(), here.clone(), kinds.clone(), holds_long)))
     });
     let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> = join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    let clients: Vec<_> =
+        join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
     sleep(Duration::from_secs(3)).await;
     for path in RECIPE.paths {
         for path in [(*path).to_owned(), format!("{path}/locks"), format!("{path}/leases")] {

@@ -10,6 +10,10 @@ mod nodes;
 mod numbers;
 mod quorum;
 
+use futures_util::FutureExt;
+use zk_recipes::Client;
+use zk_recipes::testing::NodeInfo;
+
 use crate::world::Scenario;
 
 /// A recipe that can be played.
@@ -42,6 +46,13 @@ impl Recipe {
     pub fn of_name(name: &str) -> Option<Self> {
         ALL.into_iter().find(|recipe| recipe.name == name)
     }
+}
+
+/// Whether a node is of a session that its client has taken for over before the servers did.
+fn of_old_session(client: &Client, node: &NodeInfo) -> bool {
+    let zookeeper = client.zookeeper().now_or_never().and_then(Result::ok);
+    let session = zookeeper.map(|zookeeper| zookeeper.session_id().0);
+    node.ephemeral_owner != 0 && session != Some(node.ephemeral_owner)
 }
 
 /// Returns the number at the end of the name of a sequential node.

@@ -18,7 +18,7 @@ use zk_recipes::nodes::{
 use zk_recipes::testing::ObservedKind;
 use zk_recipes::{Client, Error};
 
-use super::Recipe;
+use super::{Recipe, of_old_session};
 use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
@@ -84,7 +84,9 @@ impl Keeps {
                 if is_faithful(&world) && !was_created(&path, czxid) {
                     violation(format!("{who} has {path} of {czxid:#x}, which never was"));
                 }
-                let Some(owner) = world.servers().node(&path).map(|node| node.ephemeral_owner) else { continue };
+                let Some(owner) = world.servers().node(&path).map(|node| node.ephemeral_owner) else {
+                    continue;
+                };
                 let (world, is_kept, states) = (world.clone(), is_kept.clone(), states.clone());
                 let said = NodeState::Present { path: path.clone(), czxid };
                 let lives = move || owner == 0 || world.servers().session_ids().contains(&owner);
@@ -101,10 +103,11 @@ impl Drop for Keeps {
     }
 }
 
-/// What was closed is not there any more.
-fn judge_closed(world: &World, who: &str, last: &NodeState) {
+/// What was closed is not there any more, unless the client took its session for over before the servers did.
+fn judge_closed(Task { world, client, who, .. }: &Task, last: &NodeState) {
     let NodeState::Present { path, czxid } = last else { return };
-    if world.servers().node(path).is_some_and(|node| node.czxid == *czxid) && is_faithful(world) {
+    let node = world.servers().node(path).filter(|node| node.czxid == *czxid);
+    if node.is_some_and(|node| !of_old_session(client, &node)) && is_faithful(world) {
         violation(format!("{who} has closed {path} of {czxid:#x}, which is there"));
     }
 }
@@ -137,7 +140,9 @@ impl Task {
                     self.closes(node).await;
                     (node, keeps) = self.starts(index);
                 }
-                3 if world.plan().has(Fault::DeleteNode) => drop(world.servers().set_data(node.path(), b"foreign")),
+                3 if world.plan().has(Fault::DeleteNode) => {
+                    world.servers().set_data(node.path(), b"foreign");
+                }
                 _ => sleep(Duration::from_millis(fastrand::u64(0..800))).await,
             }
         }
@@ -145,10 +150,15 @@ impl Task {
         sleep(Duration::from_secs(30)).await;
         let present = timeout(Duration::from_secs(10), node.wait_present()).await;
         let at = present.ok().and_then(Result::ok).and_then(|path| world.servers().node(&path));
-        let is_alive = |owner| world.servers().session_ids().contains(&owner) != (MODES[index] == NodeMode::Persistent);
+        let is_alive =
+            |owner| world.servers().session_ids().contains(&owner) != (MODES[index] == NodeMode::Persistent);
         match at {
             Some(at) if at.data == node.data() && is_alive(at.ephemeral_owner) => {}
-            at => violation(format!("{}: in calm weather: {:?}, the servers have {at:?}", self.who, node.state())),
+            at => violation(format!(
+                "{}: in calm weather: {:?}, the servers have {at:?}",
+                self.who,
+                node.state()
+            )),
         }
         (node, keeps)
     }
@@ -174,7 +184,7 @@ impl Task {
             return drop(node);
         }
         match self.world.chancy(node.close(), Duration::from_secs(20)).await {
-            Some(Ok(())) => judge_closed(&self.world, &self.who, &last),
+            Some(Ok(())) => judge_closed(self, &last),
             Some(Err(error)) => self.fails("close", &error),
             None => {}
         }
@@ -219,7 +229,11 @@ impl Task {
                 Some((member, keeps))
             }
             joined => {
-                violation(format!("{}: in calm weather: {:?}", self.who, joined.map(|joined| joined.map(drop))));
+                violation(format!(
+                    "{}: in calm weather: {:?}",
+                    self.who,
+                    joined.map(|joined| joined.map(drop))
+                ));
                 None
             }
         }
@@ -231,7 +245,9 @@ impl Task {
         let NodeState::Present { path, czxid } = joined.clone() else { return };
         let is_there = || self.world.servers().node(&path).is_some_and(|node| node.czxid == czxid);
         let was_there = is_there();
-        let Some(Ok(members)) = self.world.chancy(group.members(), Duration::from_secs(20)).await else { return };
+        let Some(Ok(members)) = self.world.chancy(group.members(), Duration::from_secs(20)).await else {
+            return;
+        };
         count("operations", 1);
         let is_listed = members.get(member.id()).is_some_and(|listed| listed.czxid() == czxid);
         if was_there && is_there() && member.state() == joined && !is_listed && is_faithful(&self.world) {
@@ -245,7 +261,7 @@ impl Task {
             return drop(member);
         }
         match self.world.chancy(member.leave(), Duration::from_secs(20)).await {
-            Some(Ok(())) => judge_closed(&self.world, &self.who, &last),
+            Some(Ok(())) => judge_closed(self, &last),
             Some(Err(error)) => self.fails("leave", &error),
             None => {}
         }
@@ -304,7 +320,10 @@ async fn play(world: World) {
     }
 }
 
-async fn close_in_calm_weather<T, F: Future<Output = zk_recipes::Result<()>>>(kept: T, close: impl Fn(T) -> F) {
+async fn close_in_calm_weather<T, F: Future<Output = zk_recipes::Result<()>>>(
+    kept: T,
+    close: impl Fn(T) -> F,
+) {
     if fastrand::bool() {
         drop(kept);
     } else if let Err(error) = close(kept).await {
@@ -322,7 +341,8 @@ async fn process(world: World, machine: Machine) -> Done {
         Task { world: world.clone(), machine: machine.clone(), client: client.clone(), who }
     };
     let nodes: Vec<_> = (0..EACH).map(|index| machine.spawn(task("node", index).keeps_node(index))).collect();
-    let members: Vec<_> = (0..EACH).map(|index| machine.spawn(task("member", index).joins_group(index))).collect();
+    let members: Vec<_> =
+        (0..EACH).map(|index| machine.spawn(task("member", index).joins_group(index))).collect();
     let (nodes, members) = (join_all(nodes).await, join_all(members).await);
     if nodes.iter().any(Result::is_err) || members.iter().any(Result::is_err) {
         violation("a task has panicked");
@@ -349,7 +369,8 @@ fn judge_watched(world: &World, all: &[Done]) {
     if kept.len() != expected {
         violation(format!("{expected} nodes are kept, the servers have {kept:?}"));
     }
-    let truth: BTreeMap<_, _> = world.servers().nodes_below(GROUP).into_iter().map(|(path, node)| (path, node.data)).collect();
+    let truth: BTreeMap<_, _> =
+        world.servers().nodes_below(GROUP).into_iter().map(|(path, node)| (path, node.data)).collect();
     for (machine, done) in all.iter().enumerate() {
         let watched = done.watched.borrow();
         let data = |(id, member): (&str, &zk_recipes::nodes::Member)| {

@@ -36,8 +36,15 @@ const LOCK: &str = "/lock-of-a-number";
 const LONGEST: Duration = Duration::from_secs(60);
 
 const KINDS: [Kind; 9] = [
-    Kind::Increment, Kind::Increment, Kind::Promoted, Kind::FetchUpdate, Kind::Id, Kind::CompareAndSet,
-    Kind::Exchange, Kind::Update, Kind::UpdateCount,
+    Kind::Increment,
+    Kind::Increment,
+    Kind::Promoted,
+    Kind::FetchUpdate,
+    Kind::Id,
+    Kind::CompareAndSet,
+    Kind::Exchange,
+    Kind::Update,
+    Kind::UpdateCount,
 ];
 
 /// What a task does.
@@ -105,7 +112,7 @@ impl Counter {
 struct Doubt<F: FnOnce()>(Option<F>);
 
 impl<F: FnOnce()> Doubt<F> {
-    fn is_over(mut self) {
+    fn ends(mut self) {
         self.0 = None;
     }
 }
@@ -157,12 +164,16 @@ impl Task {
         }
     }
 
-    async fn changes<T>(&self, change: impl Future<Output = Result<T>>, in_doubt: impl FnOnce()) -> Option<T> {
+    async fn changes<T>(
+        &self,
+        change: impl Future<Output = Result<T>>,
+        in_doubt: impl FnOnce(),
+    ) -> Option<T> {
         let doubt = Doubt(Some(in_doubt));
         let error = match self.world.chancy(change, LONGEST).await? {
             Ok(done) => {
                 count("changes", 1);
-                doubt.is_over();
+                doubt.ends();
                 return Some(done);
             }
             Err(error) => error,
@@ -170,7 +181,7 @@ impl Task {
         count("errors", 1);
         note(|| format!("{}: {error}", self.who));
         if !is_in_doubt(&error) {
-            doubt.is_over();
+            doubt.ends();
         }
         if !is_expected(&error) {
             violation(format!("{}: {error:?}", self.who));
@@ -208,10 +219,9 @@ impl Task {
 
     async fn gets(&self) {
         let before = counter("/number", |counter| counter.greatest());
-        if let Some(Ok(number)) = self.world.chancy(self.number.get(), LONGEST).await {
-            if number < before {
-                self.broken(format!("get returns {number} after {before} was returned"));
-            }
+        let got = self.world.chancy(self.number.get(), LONGEST).await;
+        if let Some(Ok(number)) = got.filter(|got| got.as_ref().is_ok_and(|number| *number < before)) {
+            self.broken(format!("get returns {number} after {before} was returned"));
         }
     }
 
@@ -264,7 +274,9 @@ impl Task {
         let (old, new) = (seen.clone().unwrap_or_default(), self.new_value());
         let exchange = self.atomic.compare_exchange(seen.as_deref(), &new);
         match self.changes(exchange, || may_be_replaced("/atomic", &old)).await {
-            Some(Ok(before)) if before != seen => self.broken(format!("{before:?} was exchanged for {seen:?}")),
+            Some(Ok(before)) if before != seen => {
+                self.broken(format!("{before:?} was exchanged for {seen:?}"))
+            }
             Some(Ok(_)) => self.replaced("/atomic", &old, new),
             Some(Err(_)) | None => {}
         }
@@ -306,7 +318,9 @@ fn is_in_doubt(error: &Error) -> bool {
 }
 
 fn is_expected(error: &Error) -> bool {
-    use Error::{Closed, Contended, LockLost, NotConnected, PlaceLost, SessionOver, WriteOutcomeUnknown, ZooKeeper};
+    use Error::{
+        Closed, Contended, LockLost, NotConnected, PlaceLost, SessionOver, WriteOutcomeUnknown, ZooKeeper,
+    };
     use zk::Error::{BadVersion, NoAuth, NoNode, NodeExists, NotEmpty};
     match error {
         ZooKeeper { source, .. } => !matches!(source, NoNode | BadVersion | NodeExists | NotEmpty | NoAuth),

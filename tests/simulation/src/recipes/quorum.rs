@@ -52,7 +52,8 @@ async fn play(world: World) {
         machine.boots(move || Box::pin(process(world.clone(), here.clone())))
     });
     let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> = join_all(machines).await.into_iter().map(|clients| clients.expect("a process")).collect();
+    let clients: Vec<_> =
+        join_all(machines).await.into_iter().map(|clients| clients.expect("a process")).collect();
     sleep(Duration::from_secs(5)).await;
     for (servers, name) in world.ensembles().iter().zip(NAMES) {
         let left = servers.children(PATH).unwrap_or_default();

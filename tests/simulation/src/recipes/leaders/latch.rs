@@ -124,7 +124,10 @@ impl Latch {
         let who = self.candidate.who.clone();
         if !self.leads_once(Duration::from_secs(60)).await {
             let queue = self.world.servers().children(LATCHES);
-            violation(format!("{who} waits for ever for the leadership: {queue:?}, {:?}", self.latch.health()));
+            violation(format!(
+                "{who} waits for ever for the leadership: {queue:?}, {:?}",
+                self.latch.health()
+            ));
         }
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(20) {

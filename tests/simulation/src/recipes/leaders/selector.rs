@@ -46,8 +46,7 @@ impl Selector {
         let (options, eligible) = candidate.options();
         let is_once = chance(60);
         let left = Arc::new(AtomicI64::new(if is_once { 1 } else { i64::MAX }));
-        let works =
-            Works { is_busy: Arc::default(), is_calm: Arc::default(), begun: Arc::default(), left };
+        let works = Works { is_busy: Arc::default(), is_calm: Arc::default(), begun: Arc::default(), left };
         let (here, todo) = (candidate.clone(), works.clone());
         let work = move |leadership| {
             let (here, todo) = (here.clone(), todo.clone());
@@ -119,7 +118,10 @@ impl Selector {
         }
         if works.begun.load(SeqCst) == before {
             let (queue, health) = (world.servers().children(SELECTORS), selector.health());
-            violation(format!("{} has not worked for 30 s in calm weather: {queue:?}, {health:?}", candidate.who));
+            violation(format!(
+                "{} has not worked for 30 s in calm weather: {queue:?}, {health:?}",
+                candidate.who
+            ));
         }
         sleep(Duration::from_secs(5)).await;
         match timeout(Duration::from_secs(30), selector.close()).await {
