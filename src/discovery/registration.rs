@@ -82,7 +82,7 @@ impl<T: Serialize> Registration<T> {
         updated
     }
 
-    /// Unregisters the instance, and waits until that is done, as [`PersistentNode::close`](crate::PersistentNode::close)
+    /// Unregisters the instance, and waits until that is done, as [`PersistentNode::close`](crate::nodes::PersistentNode::close)
     /// does. Dropping the value does the same in the background. Two round trips.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub use self::truth::{NodeInfo, Observed, ObservedKind};
 /// same outcome.
 ///
 /// Its servers have no ports, no threads and no clocks of their own. [`serve`](Self::serve) connects a client to one
-/// of them by a stream, and all of them go by tokio's clock, which a test can [pause](tokio::time::pause). In a
+/// of them by a stream, and all of them go by tokio's clock, which a test can pause. In a
 /// runtime with one thread and a paused clock, everything that happens follows from the seed and from what the
 /// clients do.
 ///

@@ -217,6 +217,8 @@ impl Worker {
             self.clock.lock().expect("one thread").shows(by);
             sleep(Duration::from_millis(50)).await;
         }
+        // All are right from then on.
+        self.clock.lock().expect("one thread").shows(Duration::ZERO);
     }
 
     async fn runs(self, run: JobRun) -> io::Result<()> {
