@@ -166,12 +166,33 @@ pub struct Plan {
     pub events: Vec<Event>,
 }
 
+/// What is the same for all seeds.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    pub machines: usize,
+    pub servers: usize,
+    /// How long things go wrong.
+    pub storm: Duration,
+    /// What goes wrong in each run.
+    pub with: Vec<Fault>,
+    /// What goes wrong in none.
+    pub without: Vec<Fault>,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        let storm = Duration::from_secs(30);
+        Self { machines: 3, servers: 1, storm, with: Vec::new(), without: Vec::new() }
+    }
+}
+
 /// How often servers look for containers without children, where nothing goes wrong.
 const REAP_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Plan {
-    /// Draws a run from its seed, without some kinds of faults.
-    pub fn of_seed(seed: u64, machines: usize, servers: usize, storm: Duration, without: &[Fault]) -> Self {
+    /// Draws a run from its seed.
+    pub fn of_seed(seed: u64, conditions: &Conditions) -> Self {
+        let Conditions { machines, servers, storm, ref with, ref without } = *conditions;
         let mut rng = Rng::with_seed(seed ^ 0x5eed);
         let short = rng.bool();
         let session_timeout = Duration::from_secs(if short { 4 } else { rng.u64(1..10) });
@@ -190,13 +211,10 @@ impl Plan {
         for fault in Fault::ALL {
             // The other faults of a seed stay the same without one.
             let mut rng = rng.fork();
-            if rng.u8(..) >= fault.of_256()
-                || fault.needs_ensemble() && servers < 3
-                || without.contains(&fault)
-            {
-                continue;
+            let is_drawn = rng.u8(..) < fault.of_256() && !without.contains(&fault);
+            if (is_drawn || with.contains(&fault)) && (servers > 2 || !fault.needs_ensemble()) {
+                plan.add(fault, &mut rng);
             }
-            plan.add(fault, &mut rng);
         }
         plan.events.sort_by_key(|event| event.at);
         plan

@@ -3,24 +3,23 @@
 use std::process::Command;
 use std::time::Duration;
 
-use zk_recipes_simulation::plan::Plan;
+use zk_recipes_simulation::plan::{Conditions, Plan};
 use zk_recipes_simulation::recipes::{self, Recipe};
 use zk_recipes_simulation::world;
 
 const SERVERS: usize = 3;
-const MACHINES: usize = 3;
 const STORM: Duration = Duration::from_secs(8);
 
 fn here(recipe: Recipe, seed: u64, with_lines: bool) -> String {
-    let plan = Plan::of_seed(seed, MACHINES, SERVERS, STORM, &[]);
-    let report = world::play(plan, recipe, with_lines);
+    let conditions = Conditions { servers: SERVERS, storm: STORM, ..Conditions::default() };
+    let report = world::play(Plan::of_seed(seed, &conditions), recipe, with_lines);
     assert!(!report.counts.is_empty(), "{} does nothing", recipe.name);
     format!("{:016x}", report.fingerprint)
 }
 
 fn elsewhere(recipe: Recipe, seed: u64) -> String {
     let play = Command::new(env!("CARGO_BIN_EXE_play"))
-        .args(["--recipe", recipe.name, "--seed", &seed.to_string(), "--machines", &MACHINES.to_string()])
+        .args(["--recipe", recipe.name, "--seed", &seed.to_string()])
         .args(["--servers", &SERVERS.to_string(), "--storm", &STORM.as_secs().to_string()])
         .output()
         .unwrap();

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lexopt::prelude::*;
-use zk_recipes_simulation::plan::{Fault, Plan};
+use zk_recipes_simulation::plan::{Conditions, Fault, Plan};
 use zk_recipes_simulation::recipes::{self, Recipe};
 use zk_recipes_simulation::world::{self, Report};
 
 const HELP: &str = "\
 Usage: play [--recipe NAME] [--seed FIRST] [--seeds NUMBER] [--for SECONDS] [--machines N] [--servers N]
-            [--storm SECONDS] [--without FAULT]... [--trace]
+            [--storm SECONDS] [--with FAULT]... [--without FAULT]... [--trace] [--until-broken]
 
 Plays the recipes from seeds. The last line says how much was played and how many promises were broken; the exit
 status is 1 if any was.";
@@ -21,11 +21,15 @@ struct Options {
     seed: u64,
     seeds: u64,
     limit: Option<Duration>,
-    machines: usize,
-    servers: usize,
-    storm: Duration,
-    without: Vec<Fault>,
+    conditions: Conditions,
     traces: bool,
+    /// Whether the first broken promise is the last.
+    until_broken: bool,
+}
+
+fn fault(name: &str) -> Result<Fault, String> {
+    let names = || Fault::ALL.map(Fault::name).join(", ");
+    Fault::of_name(name).ok_or_else(|| format!("no fault {name:?}; there are: {}", names()))
 }
 
 fn options() -> Result<Options, lexopt::Error> {
@@ -34,11 +38,9 @@ fn options() -> Result<Options, lexopt::Error> {
         seed: 1,
         seeds: 1,
         limit: None,
-        machines: 3,
-        servers: 1,
-        storm: Duration::from_secs(30),
-        without: Vec::new(),
+        conditions: Conditions::default(),
         traces: false,
+        until_broken: false,
     };
     let mut arguments = lexopt::Parser::from_env();
     while let Some(argument) = arguments.next()? {
@@ -53,18 +55,13 @@ fn options() -> Result<Options, lexopt::Error> {
             Long("seed") => options.seed = arguments.value()?.parse()?,
             Long("seeds") => options.seeds = arguments.value()?.parse()?,
             Long("for") => options.limit = Some(Duration::from_secs(arguments.value()?.parse()?)),
-            Long("machines") => options.machines = arguments.value()?.parse()?,
-            Long("servers") => options.servers = arguments.value()?.parse()?,
-            Long("storm") => options.storm = Duration::from_secs(arguments.value()?.parse()?),
-            Long("without") => {
-                let name = arguments.value()?.string()?;
-                let names = || Fault::ALL.map(Fault::name).join(", ");
-                let fault = Fault::of_name(&name);
-                options
-                    .without
-                    .push(fault.ok_or_else(|| format!("no fault {name:?}; there are: {}", names()))?);
-            }
+            Long("machines") => options.conditions.machines = arguments.value()?.parse()?,
+            Long("servers") => options.conditions.servers = arguments.value()?.parse()?,
+            Long("storm") => options.conditions.storm = Duration::from_secs(arguments.value()?.parse()?),
+            Long("with") => options.conditions.with.push(fault(&arguments.value()?.string()?)?),
+            Long("without") => options.conditions.without.push(fault(&arguments.value()?.string()?)?),
             Long("trace") => options.traces = true,
+            Long("until-broken") => options.until_broken = true,
             Long("help") => {
                 println!("{HELP}");
                 std::process::exit(0);
@@ -89,11 +86,11 @@ fn main() -> ExitCode {
     let mut counts = BTreeMap::<&str, u64>::new();
     'seeds: for seed in options.seed..options.seed + options.seeds {
         for recipe in &options.recipes {
-            if options.limit.is_some_and(|limit| start.elapsed() > limit) {
+            let is_late = options.limit.is_some_and(|limit| start.elapsed() > limit);
+            if is_late || options.until_broken && violations > 0 {
                 break 'seeds;
             }
-            let plan =
-                Plan::of_seed(seed, options.machines, options.servers, options.storm, &options.without);
+            let plan = Plan::of_seed(seed, &options.conditions);
             let report = world::play(plan, *recipe, options.traces);
             runs += 1;
             violations += report.violations.len();
