@@ -144,6 +144,17 @@ async fn servers(shown: &mut Shown, server: &TestingServer) {
     let memory = builder.start().unwrap();
     shown.add(&memory, &memory.port().to_string());
     shown.add(&ManualClock::new(SystemTime::UNIX_EPOCH), "0");
+    let builder = MemoryEnsemble::builder().servers(1).seed(42);
+    shown.add(&builder, "42");
+    let ensemble = builder.start().unwrap();
+    shown.add(&ensemble, "servers: 1");
+    let (changes, told) = std::sync::mpsc::channel();
+    ensemble.observe(move |change| changes.send(change.clone()).unwrap());
+    assert!(ensemble.create("/a", b"1", false));
+    let change = told.recv().unwrap();
+    shown.add(&change, "/a");
+    shown.add(&change.kind, "Created");
+    shown.add(&ensemble.node("/a").unwrap(), &change.zxid.to_string());
 }
 
 async fn locks(shown: &mut Shown, client: &Client) {

@@ -99,7 +99,8 @@ fn methods(folder: &Path, names: &mut Vec<String>) {
                 let rest = if rest.starts_with('<') { rest.split_once("> ").unwrap().1 } else { rest };
                 of = rest.trim().split(['<', ' ']).next().unwrap();
             }
-            let Some(rest) = line.strip_prefix("    pub fn watch") else { continue };
+            let is_number = line.ends_with("-> usize {");
+            let Some(rest) = line.strip_prefix("    pub fn watch").filter(|_| !is_number) else { continue };
             let method = format!("watch{}", rest.split('(').next().unwrap());
             if entry.starts_with("src/blocking") {
                 assert_eq!(lines.next().unwrap().trim(), format!("self.inner.{method}().into()"), "{of}");

@@ -16,7 +16,11 @@ pub struct MemoryServerBuilder {
     settings: MemorySettings,
 }
 
-debug_by!(MemoryServerBuilder, |it| settings: it.settings);
+debug_by!(MemoryServerBuilder, |it|
+    has_ttl_nodes: it.settings.has_ttl_nodes, forgets_sessions: it.settings.forgets_sessions,
+    reap_interval: it.settings.reap_interval, longest_request: it.settings.longest_request,
+    settings: it.settings.common
+);
 
 impl MemoryServerBuilder {
     /// Sets the server's unit of time, in whole milliseconds. 100 ms by default.

@@ -27,7 +27,7 @@ pub struct MemoryEnsembleBuilder {
 
 debug_by!(MemoryEnsembleBuilder, |it|
     servers: it.servers, seed: it.seed, latency: it.latency, election_time: it.election_time,
-    sync_limit: it.sync_limit, settings: it.settings
+    sync_limit: it.sync_limit, tick_time: it.settings.common.tick_time
 );
 
 impl Default for MemoryEnsembleBuilder {

@@ -53,6 +53,7 @@ pub use self::truth::{NodeInfo, Observed, ObservedKind};
 /// - What a server has logged is on its disk at once. Only [`wipe`](Self::wipe) loses it.
 /// - A write is checked by each server that makes it, in the same way, and not by the leader in advance.
 /// - A request of a session that has moved to another server closes its connection without being logged.
+/// - A request that cannot be decoded is answered with an error. A real follower closes the connection at some of them.
 /// - There is neither reconfiguration nor an observer, and `/zookeeper/config` is empty.
 ///
 /// The tests of this crate play random histories on a follower of three servers in memory and of three real ones, and
