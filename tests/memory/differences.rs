@@ -7,13 +7,17 @@ use crate::support::is_thorough;
 /// A history to repeat, as a failure names it.
 const SEED: &str = "ZK_RECIPES_SEED";
 
-fn play(mut pair: Pair) {
+/// How many histories are played, in the gate and otherwise. A write takes longer on three servers.
+const ON_ONE: [u64; 2] = [200, 12];
+const ON_THREE: [u64; 2] = [30, 3];
+
+fn play(mut pair: Pair, [in_the_gate, otherwise]: [u64; 2]) {
     if let Ok(seed) = std::env::var(SEED) {
         return pair.play(seed.parse().unwrap()).unwrap_or_else(|difference| panic!("{difference}"));
     }
     // Short runs have all kinds of histories too.
     let first = fastrand::u64(..1 << 32) * 3;
-    for seed in first..first + if is_thorough() { 200 } else { 12 } {
+    for seed in first..first + if is_thorough() { in_the_gate } else { otherwise } {
         if let Err(difference) = pair.play(seed) {
             panic!("{difference}\nto repeat it: {SEED}={seed}");
         }
@@ -22,24 +26,24 @@ fn play(mut pair: Pair) {
 
 #[test]
 fn replies_and_events_are_those_of_the_server_found_here() {
-    play(Pair::start(None));
+    play(Pair::start(None), ON_ONE);
 }
 
 #[test]
 fn replies_and_events_are_those_of_zookeeper_3_9() {
     if let Some(peers) = Peers::if_installed(Generation::Current) {
-        play(Pair::start(Some(&peers.class_path)));
+        play(Pair::start(Some(&peers.class_path)), ON_ONE);
     }
 }
 
 #[test]
 fn replies_and_events_are_those_of_a_follower_found_here() {
-    play(Pair::start_three(None));
+    play(Pair::start_three(None), ON_THREE);
 }
 
 #[test]
 fn replies_and_events_are_those_of_a_follower_of_zookeeper_3_9() {
     if let Some(peers) = Peers::if_installed(Generation::Current) {
-        play(Pair::start_three(Some(&peers.class_path)));
+        play(Pair::start_three(Some(&peers.class_path)), ON_THREE);
     }
 }
