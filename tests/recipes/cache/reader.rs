@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use zk_recipes::cache::{CacheEvent, CachedNode, Change, Changes, Snapshot};
 
+use crate::support::within;
+
 /// What a reader of the changes knows.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
@@ -12,6 +14,10 @@ pub(crate) struct Reader {
     pub(crate) resets: usize,
     /// As `+`, `=` or `-`, and the path.
     pub(crate) told: Vec<String>,
+}
+
+fn nodes(snapshot: &Snapshot) -> HashMap<String, Arc<CachedNode>> {
+    snapshot.iter().map(|node| (node.path().to_owned(), node.clone())).collect()
 }
 
 impl Reader {
@@ -26,7 +32,7 @@ impl Reader {
         match event {
             CacheEvent::Reset(snapshot) => {
                 self.resets += 1;
-                self.nodes = snapshot.iter().map(|node| (node.path().to_owned(), node.clone())).collect();
+                self.nodes = nodes(&snapshot);
             }
             CacheEvent::Change(Change::Created(node)) => {
                 self.told.push(format!("+{}", node.path()));
@@ -53,8 +59,14 @@ impl Reader {
     }
 
     pub(crate) fn assert_is(&self, snapshot: &Snapshot) {
-        let seen: HashMap<_, _> =
-            snapshot.iter().map(|node| (node.path().to_owned(), node.clone())).collect();
-        assert_eq!(self.nodes, seen);
+        assert_eq!(self.nodes, nodes(snapshot));
+    }
+
+    /// Takes what happens, until it has led to this snapshot, which is published first.
+    pub(crate) async fn reaches(&mut self, changes: &mut Changes, snapshot: &Snapshot) {
+        while self.nodes != nodes(snapshot) {
+            let event = within(changes.next()).await.unwrap_or_else(|| panic!("{:?}", self.told));
+            self.take(event);
+        }
     }
 }
