@@ -121,7 +121,9 @@ async fn play(seed: u64, servers: &str, restart: impl AsyncFn()) {
         }
     };
     reader.read(&mut changes);
-    reader.reaches(&mut changes, &cache.current()).await;
+    let snapshot = cache.current();
+    reader.reaches(&mut changes, &snapshot).await;
+    reader.assert_is(&snapshot);
     drop((cache, client));
     for path in last.keys().rev() {
         let _ = writer.delete(path, None).await;
