@@ -7,7 +7,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::LocalBoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
@@ -107,10 +106,10 @@ impl Machine {
     }
 
     /// Runs a process, and runs it again whenever the machine has crashed.
-    pub fn boots<T: 'static>(
-        &self,
-        process: impl Fn() -> LocalBoxFuture<'static, T> + 'static,
-    ) -> JoinHandle<T> {
+    pub(crate) fn boots<F>(&self, process: impl Fn() -> F + 'static) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: 'static> + 'static,
+    {
         let machine = self.clone();
         tokio::task::spawn_local(async move {
             loop {

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{LocalBoxFuture, join_all};
 use network::Listener;
 use network::faults::{self, Direction, Requests, Which};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use zk_recipes::Client;
 use zk_recipes::testing::MemoryEnsemble;
 
 use crate::judge;
@@ -156,6 +157,26 @@ impl World {
 
     pub fn machines(&self) -> &[Machine] {
         &self.0.machines
+    }
+
+    /// Starts a process on each machine, and again after each crash. Waits until all have come to their end.
+    pub fn processes<T, F, P>(&self, process: P) -> impl Future<Output = Vec<T>> + use<T, F, P>
+    where
+        T: 'static,
+        F: Future<Output = T> + 'static,
+        P: Fn(Self, Machine) -> F + Clone + 'static,
+    {
+        let boots = self.machines().iter().map(|machine| {
+            let (world, here, process) = (self.clone(), machine.clone(), process.clone());
+            machine.boots(move || process(world.clone(), here.clone()))
+        });
+        let all = join_all(boots);
+        async { all.await.into_iter().map(|done| done.expect("a process")).collect() }
+    }
+
+    /// Whether servers keep what they have confirmed: not if disks are lost.
+    pub fn is_faithful(&self) -> bool {
+        !self.0.plan.has(Fault::Wipe)
     }
 
     /// Whether things may go wrong now.
@@ -329,6 +350,14 @@ impl World {
         let most = 1.0 + 16.0 / self.0.plan.session_timeout.as_secs_f64();
         if packets > most * self.ensembles().len() as f64 {
             violation(format!("{packets} packets per second and idle client"));
+        }
+    }
+
+    /// Ends a scenario.
+    pub async fn ends(&self, clients: impl IntoIterator<Item = Client>) {
+        self.expect_idle().await;
+        for client in clients {
+            client.close().await;
         }
     }
 

@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use zk_recipes::barriers::{Barrier, DoubleBarrier, Entered};
 use zk_recipes::testing::{Observed, ObservedKind};
 use zk_recipes::{Client, Error, Result};
 
-use super::Recipe;
+use super::{Recipe, all_done, expect_nothing, failed};
 use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
@@ -122,27 +121,16 @@ async fn play(world: World) {
     let members = world.machines().len() * each;
     TRUTH.set(Truth { members, ..Truth::default() });
     // What was confirmed, and how the servers go on from there, may differ when a disk is lost.
-    if !world.plan().has(Fault::Wipe) {
+    if world.is_faithful() {
         world.servers().observe(|change| truth(|truth| truth.observe(change)));
     }
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here) = (world.clone(), machine.clone());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone(), each, calm)))
-    });
-    let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> =
-        join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    let clients = world.processes(move |world, machine| process(world, machine, each, calm)).await;
     sleep(Duration::from_secs(10)).await;
-    for path in [BARRIER, GATE] {
-        let left = world.servers().children(path).unwrap_or_default();
-        if !left.is_empty() || path == GATE && world.servers().node(path).is_some() {
-            violation(format!("left at {path}: {left:?}"));
-        }
+    expect_nothing(&world, BARRIER, |_| true);
+    if let Some(left) = world.servers().node(GATE) {
+        violation(format!("left: {GATE}: {left:?}"));
     }
-    world.expect_idle().await;
-    for client in clients {
-        client.close().await;
-    }
+    world.ends(clients).await;
 }
 
 async fn process(world: World, machine: Machine, each: usize, calm: Instant) -> Client {
@@ -157,11 +145,7 @@ async fn process(world: World, machine: Machine, each: usize, calm: Instant) -> 
     let mut tasks: Vec<_> = tasks.collect();
     let gate = Barrier::new(&client, GATE).expect("a valid path");
     tasks.push(machine.spawn(guard_the_gate(world.clone(), gate, machine.number(), calm)));
-    for task in join_all(tasks).await {
-        if task.is_err() {
-            violation("a task has panicked");
-        }
-    }
+    all_done(tasks).await;
     client
 }
 
@@ -221,7 +205,7 @@ impl Member {
         count("entered", 1);
         let path = entered.node_path().to_owned();
         note(|| format!("{} has entered by {path}", self.who));
-        if !self.world.plan().has(Fault::Wipe) {
+        if self.world.is_faithful() {
             truth(|truth| truth.enters(&self.who, &path));
         }
         let round = truth(|truth| truth.inside.get(&path).copied());
@@ -270,17 +254,14 @@ impl Member {
     }
 
     fn fails(&self, what: &'static str, error: &Error) {
-        note(|| format!("{}: {what}: {error}", self.who));
-        count("errors", 1);
         let is_expected = match error {
             Error::NotConnected { .. } | Error::ZooKeeper { .. } | Error::Closed => true,
             Error::PlaceLost { .. } => what == "enter",
             Error::MemberLost { .. } => what == "leave",
             _ => false,
         };
-        if !is_expected || !self.world.is_stormy() && Instant::now() > self.calm + CALM_ROUNDS {
-            violation(format!("{}: {what}: {error:?}", self.who));
-        }
+        let is_late = !self.world.is_stormy() && Instant::now() > self.calm + CALM_ROUNDS;
+        failed(format_args!("{}: {what}", self.who), error, is_expected && !is_late);
     }
 }
 
@@ -333,7 +314,7 @@ async fn waits(world: &World, gate: &Barrier, who: &str) -> Option<Result<()>> {
     if let Ok(is_open) = opened {
         count("waits", 1);
         let was_set = before.0;
-        if is_open == was_set && look() == before && !world.plan().has(Fault::Wipe) {
+        if is_open == was_set && look() == before && world.is_faithful() {
             violation(format!("{who}: is it open: {is_open}; was it set: {was_set}, the whole time"));
         }
     }

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_recipes::Client;
@@ -19,7 +18,6 @@ use super::Recipe;
 use crate::chance;
 use crate::log::{count, note, violation};
 use crate::machine::Machine;
-use crate::plan::Fault;
 use crate::world::World;
 
 pub(super) const RECIPE: Recipe = Recipe {
@@ -185,7 +183,7 @@ impl Cached {
         let options = kind.options().buffer(if chance(60) { 4 } else { 4096 });
         let cache = Cache::new(client, TREE, options).expect("a cache");
         let who = format!("machine {} ({kind:?})", machine.number());
-        let is_judged = !world.plan().has(Fault::Wipe);
+        let is_judged = world.is_faithful();
         let mirror = Mirror { who, kind, is_judged, known: Nodes::new(), newest: BTreeMap::new() };
         let mirror = Rc::new(RefCell::new(mirror));
         let listener = machine.spawn(listen(cache.changes(), mirror.clone()));
@@ -260,16 +258,12 @@ async fn play(world: World) {
         }
     });
     world.servers().create(TREE, b"root", false);
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here) = (world.clone(), machine.clone());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone())))
-    });
-    let machines: Vec<_> = machines.collect();
+    let processes = world.processes(process);
     while world.is_stormy() {
         sleep(Duration::from_millis(fastrand::u64(0..if chance(20) { 3_000 } else { 60 }))).await;
         garden(&world);
     }
-    let all: Vec<_> = join_all(machines).await.into_iter().map(|done| done.expect("a process")).collect();
+    let all = processes.await;
     for change in 0..10 {
         note(|| format!("change {change} in calm weather"));
         garden(&world);

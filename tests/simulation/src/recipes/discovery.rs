@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 use zk_recipes::discovery::{
     Registration, ServiceCache, ServiceDiscovery, ServiceInstance, ServiceProvider, ServiceType,
@@ -15,11 +14,10 @@ use zk_recipes::discovery::{
 use zk_recipes::nodes::NodeState;
 use zk_recipes::{Client, Error};
 
-use super::{Recipe, of_old_session};
+use super::{Recipe, all_done, expect_nothing, failed, of_old_session};
 use crate::chance;
-use crate::log::{count, note, violation};
+use crate::log::{count, violation};
 use crate::machine::Machine;
-use crate::plan::Fault;
 use crate::world::World;
 
 pub(super) const RECIPE: Recipe = Recipe {
@@ -112,7 +110,7 @@ impl Task {
         count("operations", 1);
         let payload = found.as_ref().and_then(|found| found.payload.as_ref());
         let is_same = payload == registration.instance().payload.as_ref();
-        if before.is_some() && before == node() && !is_same && !self.is_forgetful() {
+        if before.is_some() && before == node() && !is_same && self.world.is_faithful() {
             violation(format!("{} is found as {found:?}: {:?}", self.who, registration.instance()));
         }
     }
@@ -120,22 +118,15 @@ impl Task {
     fn is_gone(&self, last: &NodeState) {
         let NodeState::Present { path, czxid } = last else { return };
         let node = self.world.servers().node(path).filter(|node| node.czxid == *czxid);
-        if node.is_some_and(|node| !of_old_session(&self.client, &node)) && !self.is_forgetful() {
+        if node.is_some_and(|node| !of_old_session(&self.client, &node)) && self.world.is_faithful() {
             violation(format!("{}: it is unregistered, and {path} of {czxid:#x} is there", self.who));
         }
     }
 
-    /// A server that has lost its disk may have undone what others were told.
-    fn is_forgetful(&self) -> bool {
-        self.world.plan().has(Fault::Wipe)
-    }
-
     fn fails(&self, what: &str, error: &Error) {
-        count("errors", 1);
-        note(|| format!("{}: {what}: {error}", self.who));
-        if !matches!(error, Error::NotConnected { .. } | Error::ZooKeeper { .. } | Error::Closed) {
-            violation(format!("{}: {what}: {error:?}", self.who));
-        }
+        let is_expected =
+            matches!(error, Error::NotConnected { .. } | Error::ZooKeeper { .. } | Error::Closed);
+        failed(format_args!("{}: {what}", self.who), error, is_expected);
     }
 }
 
@@ -148,12 +139,7 @@ struct Done {
 }
 
 async fn play(world: World) {
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here) = (world.clone(), machine.clone());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone())))
-    });
-    let machines: Vec<_> = machines.collect();
-    let all: Vec<_> = join_all(machines).await.into_iter().map(|done| done.expect("a process")).collect();
+    let all = world.processes(process).await;
     sleep(Duration::from_secs(5)).await;
     judge_caches(&world, &all);
     let mut clients = Vec::new();
@@ -169,14 +155,8 @@ async fn play(world: World) {
         clients.push(client);
     }
     sleep(Duration::from_secs(5)).await;
-    let left = world.servers().children(SERVICE).unwrap_or_default();
-    if !left.is_empty() {
-        violation(format!("left at {SERVICE}: {left:?}"));
-    }
-    world.expect_idle().await;
-    for client in clients {
-        client.close().await;
-    }
+    expect_nothing(&world, SERVICE, |_| true);
+    world.ends(clients).await;
 }
 
 async fn process(world: World, machine: Machine) -> Done {
@@ -192,14 +172,7 @@ async fn process(world: World, machine: Machine) -> Done {
         let task = Task { world, who, client, services, id, service_type };
         machine.spawn(task.registers())
     });
-    let tasks: Vec<_> = tasks.collect();
-    let mut registered = Vec::new();
-    for task in join_all(tasks).await {
-        match task {
-            Ok(registration) => registered.extend(registration.flatten()),
-            Err(_) => violation("a task has panicked"),
-        }
-    }
+    let registered = all_done(tasks).await.into_iter().flatten().collect();
     Done { client, cache, provider, registered }
 }
 

@@ -11,9 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
 use zk_recipes::job::{JobOptions, JobRun, JobState, MissedRuns, ScheduledJob, UnfinishedRun};
 use zk_recipes::{Client, Error, LeaderOptions, Leadership};
 
@@ -126,32 +124,20 @@ async fn play(world: World) {
     }));
     let terms = Terms::drawn(world.plan());
     note(|| format!("{terms:?}"));
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here) = (world.clone(), machine.clone());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone(), terms)))
-    });
-    let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> =
-        join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    let clients = world.processes(move |world, machine| process(world, machine, terms)).await;
     sleep(Duration::from_secs(5)).await;
     let mut left = world.servers().nodes_below(PATH);
     left.retain(|(_, node)| node.ephemeral_owner != 0);
     if !left.is_empty() {
         violation(format!("left: {left:?}"));
     }
-    world.expect_idle().await;
-    for client in clients {
-        client.close().await;
-    }
+    world.ends(clients).await;
     HISTORY.take();
 }
 
 async fn process(world: World, machine: Machine, terms: Terms) -> Client {
     let client = machine.client().await;
-    // Runs take place in tasks that do not know of the machine.
-    let life = CancellationToken::new();
-    let _crashes = life.clone().drop_guard();
-    let worker = Worker { who: format!("machine {}", machine.number()), terms, life, clock: Arc::default() };
+    let worker = Worker { who: format!("machine {}", machine.number()), terms, clock: Arc::default() };
     machine.spawn(worker.clone().watches_clock());
     let mut job = worker.start(&client);
     while world.is_stormy() {
@@ -179,7 +165,6 @@ async fn process(world: World, machine: Machine, terms: Terms) -> Client {
 struct Worker {
     who: String,
     terms: Terms,
-    life: CancellationToken,
     clock: Arc<Mutex<Clock>>,
 }
 
@@ -201,11 +186,7 @@ impl Clock {
 impl Worker {
     fn start(&self, client: &Client) -> ScheduledJob {
         let here = self.clone();
-        let work = move |run| {
-            let here = here.clone();
-            let life = here.life.clone();
-            async move { life.run_until_cancelled(here.runs(run)).await.unwrap_or(Ok(())) }
-        };
+        let work = move |run| here.clone().runs(run);
         ScheduledJob::every(client, PATH, self.terms.period, self.terms.options(), work)
             .expect("a valid path")
     }

@@ -14,16 +14,14 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use zk_recipes::testing::MemoryEnsemble;
 use zk_recipes::{Client, LeaderOptions, Leadership, SuspectPolicy};
 
 use self::latch::Latch;
 use self::selector::Selector;
-use super::{Recipe, number};
+use super::{Recipe, all_done, expect_nothing, number};
 use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
@@ -70,48 +68,28 @@ fn millis(range: Range<u64>) -> Duration {
 
 async fn play(world: World) {
     TERMS.take();
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here) = (world.clone(), machine.clone());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone())))
-    });
-    let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> =
-        join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    let clients = world.processes(process).await;
     TERMS.take();
     sleep(Duration::from_secs(3)).await;
     for path in RECIPE.paths {
-        let left = world.servers().children(path).unwrap_or_default();
-        if !left.is_empty() {
-            violation(format!("left at {path}: {left:?}"));
-        }
+        expect_nothing(&world, path, |_| true);
     }
-    world.expect_idle().await;
-    for client in clients {
-        client.close().await;
-    }
+    world.ends(clients).await;
 }
 
 async fn process(world: World, machine: Machine) -> Client {
     let client = machine.client().await;
-    // Work runs in tasks that do not know of the machine.
-    let life = CancellationToken::new();
-    let _crashes = life.clone().drop_guard();
     let tasks = (0..4).map(|task| {
         let (kind, path) = if task < 2 { ("latch", LATCHES) } else { ("selector", SELECTORS) };
         let who = format!("machine {} {kind} {task}", machine.number());
         let (servers, is_operated) = (world.servers().clone(), world.plan().is_operated());
-        let candidate = Candidate { who, path, servers, is_operated, life: life.clone() };
+        let candidate = Candidate { who, path, servers, is_operated };
         match kind {
             "latch" => machine.spawn(Latch::new(&world, &client, candidate).stands()),
             _ => machine.spawn(Selector::new(&world, &client, candidate).stands()),
         }
     });
-    let tasks: Vec<_> = tasks.collect();
-    for task in join_all(tasks).await {
-        if task.is_err() {
-            violation("a task has panicked");
-        }
-    }
+    all_done(tasks).await;
     client
 }
 
@@ -121,7 +99,6 @@ struct Candidate {
     path: &'static str,
     servers: MemoryEnsemble,
     is_operated: bool,
-    life: CancellationToken,
 }
 
 impl Candidate {

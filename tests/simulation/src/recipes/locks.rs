@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, ReadWriteLock,
     Result, Semaphore, SemaphoreMutex, SuspectPolicy,
 };
 
-use super::{Recipe, number};
+use super::{Recipe, all_done, expect_nothing, failed, number};
 use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
@@ -304,29 +303,17 @@ async fn play(world: World) {
     }
     let mut kinds = KINDS;
     fastrand::shuffle(&mut kinds);
-    let kinds = &kinds[..fastrand::usize(4..12)];
+    let kinds = kinds[..fastrand::usize(4..12)].to_vec();
     let holds_long = chance(100);
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here, kinds) = (world.clone(), machine.clone(), kinds.to_vec());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone(), kinds.clone(), holds_long)))
-    });
-    let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> =
-        join_all(machines).await.into_iter().map(|client| client.expect("a process")).collect();
+    let clients =
+        world.processes(move |world, machine| process(world, machine, kinds.clone(), holds_long)).await;
     sleep(Duration::from_secs(3)).await;
     for path in RECIPE.paths {
         for path in [(*path).to_owned(), format!("{path}/locks"), format!("{path}/leases")] {
-            let mut left = world.servers().children(&path).unwrap_or_default();
-            left.retain(|name| number(name).is_some());
-            if !left.is_empty() {
-                violation(format!("left at {path}: {left:?}"));
-            }
+            expect_nothing(&world, &path, |name| number(name).is_some());
         }
     }
-    world.expect_idle().await;
-    for client in clients {
-        client.close().await;
-    }
+    world.ends(clients).await;
 }
 
 async fn process(world: World, machine: Machine, kinds: Vec<Kind>, holds_long: bool) -> Client {
@@ -337,12 +324,7 @@ async fn process(world: World, machine: Machine, kinds: Vec<Kind>, holds_long: b
         let who = format!("machine {} task {task} ({kind:?})", machine.number());
         machine.spawn(contend(world.clone(), contended, who, holds_long))
     });
-    let tasks: Vec<_> = tasks.collect();
-    for task in join_all(tasks).await {
-        if task.is_err() {
-            violation("a task has panicked");
-        }
-    }
+    all_done(tasks).await;
     client
 }
 
@@ -353,11 +335,7 @@ async fn contend(world: World, contended: Contended, who: String, holds_long: bo
             // The machine has crashed.
             Some(Err(Error::Closed)) => return,
             Some(Err(error)) => {
-                count("errors", 1);
-                note(|| format!("{who}: {error}"));
-                if !is_expected(&error) {
-                    violation(format!("{who}: {error:?}"));
-                }
+                failed(&who, &error, is_expected(&error));
                 sleep(Duration::from_millis(10)).await;
             }
             None => count("given up", 1),

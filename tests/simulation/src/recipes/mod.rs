@@ -10,11 +10,16 @@ mod nodes;
 mod numbers;
 mod quorum;
 
-use futures_util::FutureExt;
-use zk_recipes::Client;
-use zk_recipes::testing::NodeInfo;
+use std::fmt::Display;
 
-use crate::world::Scenario;
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::task::JoinHandle;
+use zk_recipes::testing::NodeInfo;
+use zk_recipes::{Client, Error};
+
+use crate::log::{count, note, violation};
+use crate::world::{Scenario, World};
 
 /// A recipe that can be played.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +50,36 @@ pub const ALL: [Recipe; 9] = [
 impl Recipe {
     pub fn of_name(name: &str) -> Option<Self> {
         ALL.into_iter().find(|recipe| recipe.name == name)
+    }
+}
+
+/// Waits for the tasks of a process. Returns what was done by those that no crash has ended.
+async fn all_done<T>(tasks: impl IntoIterator<Item = JoinHandle<Option<T>>>) -> Vec<T> {
+    let mut all = Vec::new();
+    for task in join_all(tasks).await {
+        match task {
+            Ok(done) => all.extend(done),
+            Err(_) => violation("a task has panicked"),
+        }
+    }
+    all
+}
+
+/// Notes that a call has failed, which some errors excuse.
+fn failed(who: impl Display, error: &Error, is_expected: bool) {
+    count("errors", 1);
+    note(|| format!("{who}: {error}"));
+    if !is_expected {
+        violation(format!("{who}: {error:?}"));
+    }
+}
+
+/// There is nothing below a path, as far as it counts.
+fn expect_nothing(world: &World, path: &str, counts: impl Fn(&str) -> bool) {
+    let mut left = world.servers().children(path).unwrap_or_default();
+    left.retain(|name| counts(name));
+    if !left.is_empty() {
+        violation(format!("left at {path}: {left:?}"));
     }
 }
 

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use zk_recipes::nodes::{
@@ -18,10 +17,10 @@ use zk_recipes::nodes::{
 use zk_recipes::testing::ObservedKind;
 use zk_recipes::{Client, Error};
 
-use super::{Recipe, of_old_session};
+use super::{Recipe, all_done, expect_nothing, failed, of_old_session};
 use crate::chance;
 use crate::judge;
-use crate::log::{count, note, violation};
+use crate::log::{count, violation};
 use crate::machine::Machine;
 use crate::plan::Fault;
 use crate::world::World;
@@ -64,11 +63,6 @@ fn new_data() -> Vec<u8> {
     })
 }
 
-/// A server that has lost its disk may have undone what others were told.
-fn is_faithful(world: &World) -> bool {
-    !world.plan().has(Fault::Wipe)
-}
-
 /// Someone keeps a node, until he gives it up or his machine crashes.
 struct Keeps(Rc<Cell<bool>>);
 
@@ -81,7 +75,7 @@ impl Keeps {
             while states.changed().await.is_ok() {
                 let NodeState::Present { path, czxid } = states.borrow_and_update().clone() else { continue };
                 count("operations", 1);
-                if is_faithful(&world) && !was_created(&path, czxid) {
+                if world.is_faithful() && !was_created(&path, czxid) {
                     violation(format!("{who} has {path} of {czxid:#x}, which never was"));
                 }
                 let Some(owner) = world.servers().node(&path).map(|node| node.ephemeral_owner) else {
@@ -107,7 +101,7 @@ impl Drop for Keeps {
 fn judge_closed(Task { world, client, who, .. }: &Task, last: &NodeState) {
     let NodeState::Present { path, czxid } = last else { return };
     let node = world.servers().node(path).filter(|node| node.czxid == *czxid);
-    if node.is_some_and(|node| !of_old_session(client, &node)) && is_faithful(world) {
+    if node.is_some_and(|node| !of_old_session(client, &node)) && world.is_faithful() {
         violation(format!("{who} has closed {path} of {czxid:#x}, which is there"));
     }
 }
@@ -169,7 +163,7 @@ impl Task {
             Some(Ok(())) => {
                 count("operations", 1);
                 let was_written = HISTORY.with_borrow(|history| history.written.contains(&data));
-                if is_faithful(&self.world) && !was_written {
+                if self.world.is_faithful() && !was_written {
                     violation(format!("{}: {data:?} was confirmed, and never written", self.who));
                 }
             }
@@ -191,15 +185,11 @@ impl Task {
     }
 
     fn fails(&self, what: &str, error: &Error) {
-        count("errors", 1);
-        note(|| format!("{}: {what}: {error}", self.who));
         let is_expected = matches!(
             error,
             Error::NotConnected { .. } | Error::ZooKeeper { .. } | Error::NodeTaken { .. } | Error::Closed
         );
-        if !is_expected {
-            violation(format!("{}: {what}: {error:?}", self.who));
-        }
+        failed(format_args!("{}: {what}", self.who), error, is_expected);
     }
 
     async fn joins_group(self, index: usize) -> Option<(GroupMember, Keeps)> {
@@ -250,7 +240,7 @@ impl Task {
         };
         count("operations", 1);
         let is_listed = members.get(member.id()).is_some_and(|listed| listed.czxid() == czxid);
-        if was_there && is_there() && member.state() == joined && !is_listed && is_faithful(&self.world) {
+        if was_there && is_there() && member.state() == joined && !is_listed && self.world.is_faithful() {
             violation(format!("{} is no member: {members:?}", self.who));
         }
     }
@@ -286,12 +276,7 @@ async fn play(world: World) {
             history.written.extend(change.data.clone());
         });
     });
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here) = (world.clone(), machine.clone());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone())))
-    });
-    let machines: Vec<_> = machines.collect();
-    let all: Vec<_> = join_all(machines).await.into_iter().map(|done| done.expect("a process")).collect();
+    let all = world.processes(process).await;
     sleep(Duration::from_secs(10)).await;
     judge_watched(&world, &all);
     let mut clients = Vec::new();
@@ -309,15 +294,9 @@ async fn play(world: World) {
     }
     sleep(Duration::from_secs(5)).await;
     for path in [NODES, GROUP] {
-        let left = world.servers().children(path).unwrap_or_default();
-        if !left.is_empty() {
-            violation(format!("left at {path}: {left:?}"));
-        }
+        expect_nothing(&world, path, |_| true);
     }
-    world.expect_idle().await;
-    for client in clients {
-        client.close().await;
-    }
+    world.ends(clients).await;
 }
 
 async fn close_in_calm_weather<T, F: Future<Output = zk_recipes::Result<()>>>(
@@ -343,12 +322,8 @@ async fn process(world: World, machine: Machine) -> Done {
     let nodes: Vec<_> = (0..EACH).map(|index| machine.spawn(task("node", index).keeps_node(index))).collect();
     let members: Vec<_> =
         (0..EACH).map(|index| machine.spawn(task("member", index).joins_group(index))).collect();
-    let (nodes, members) = (join_all(nodes).await, join_all(members).await);
-    if nodes.iter().any(Result::is_err) || members.iter().any(Result::is_err) {
-        violation("a task has panicked");
-    }
-    let nodes = nodes.into_iter().filter_map(|node| node.ok().flatten()).collect();
-    let members = members.into_iter().filter_map(|member| member.ok().flatten().flatten()).collect();
+    let nodes = all_done(nodes).await;
+    let members = all_done(members).await.into_iter().flatten().collect();
     Done { client, watched, nodes, members }
 }
 
@@ -356,7 +331,7 @@ async fn process(world: World, machine: Machine) -> Done {
 async fn follow(world: World, who: String, mut watched: watch::Receiver<Members>) {
     while watched.changed().await.is_ok() {
         for (id, member) in watched.borrow_and_update().iter() {
-            if is_faithful(&world) && !was_created(&format!("{GROUP}/{id}"), member.czxid()) {
+            if world.is_faithful() && !was_created(&format!("{GROUP}/{id}"), member.czxid()) {
                 violation(format!("{who} sees {id} of {:#x}, who never was", member.czxid()));
             }
         }

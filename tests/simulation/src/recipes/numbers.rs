@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
@@ -16,11 +15,10 @@ use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
 use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{Client, Error, Result};
 
-use super::{Recipe, number};
+use super::{Recipe, all_done, expect_nothing, failed, number};
 use crate::chance;
-use crate::log::{count, note, violation};
+use crate::log::{count, violation};
 use crate::machine::Machine;
-use crate::plan::Fault;
 use crate::world::World;
 
 pub(super) const RECIPE: Recipe = Recipe {
@@ -159,7 +157,7 @@ impl Task {
 
     /// A server that has lost its disk may make others forget what was confirmed.
     fn broken(&self, text: String) {
-        if !self.world.plan().has(Fault::Wipe) {
+        if self.world.is_faithful() {
             violation(format!("{}: {text}", self.who));
         }
     }
@@ -178,13 +176,9 @@ impl Task {
             }
             Err(error) => error,
         };
-        count("errors", 1);
-        note(|| format!("{}: {error}", self.who));
+        failed(&self.who, &error, is_expected(&error));
         if !is_in_doubt(&error) {
             doubt.ends();
-        }
-        if !is_expected(&error) {
-            violation(format!("{}: {error:?}", self.who));
         }
         sleep(Duration::from_millis(10)).await;
         None
@@ -347,14 +341,9 @@ struct Done {
 
 async fn play(world: World) {
     KNOWN.take();
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here) = (world.clone(), machine.clone());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone())))
-    });
-    let machines: Vec<_> = machines.collect();
-    let all: Vec<_> = join_all(machines).await.into_iter().map(|done| done.expect("a process")).collect();
+    let all = world.processes(process).await;
     sleep(Duration::from_secs(10)).await;
-    if !world.plan().has(Fault::Wipe) {
+    if world.is_faithful() {
         judge_numbers(&world);
         judge_chains(&world);
     }
@@ -363,17 +352,10 @@ async fn play(world: World) {
         judge_watched(machine, &done.count, count);
         judge_watched(machine, &done.value, data(&world, "/value"));
     }
-    let mut left = world.servers().children(LOCK).unwrap_or_default();
-    left.retain(|name| number(name).is_some());
-    if !left.is_empty() {
-        violation(format!("left at {LOCK}: {left:?}"));
-    }
+    expect_nothing(&world, LOCK, |name| number(name).is_some());
     let clients: Vec<_> = all.into_iter().map(|done| done.client).collect();
     sleep(Duration::from_secs(3)).await;
-    world.expect_idle().await;
-    for client in clients {
-        client.close().await;
-    }
+    world.ends(clients).await;
 }
 
 async fn process(world: World, machine: Machine) -> Done {
@@ -388,12 +370,7 @@ async fn process(world: World, machine: Machine) -> Done {
         let task = Task::new(&world, &client, &ids, who).expect("valid paths");
         machine.spawn(work(task, kind))
     });
-    let tasks: Vec<_> = tasks.collect();
-    for task in join_all(tasks).await {
-        if task.is_err() {
-            violation("a task has panicked");
-        }
-    }
+    all_done(tasks).await;
     Done { client, count, value }
 }
 

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::{Client, Ensembles, Error, QuorumGuard, QuorumLock, Result};
 
-use super::Recipe;
+use super::{Recipe, all_done, failed};
 use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
@@ -47,13 +47,7 @@ fn is_valid(guard: &Weak<QuorumGuard>) -> bool {
 
 async fn play(world: World) {
     HOLDERS.take();
-    let machines = world.machines().iter().map(|machine| {
-        let (world, here) = (world.clone(), machine.clone());
-        machine.boots(move || Box::pin(process(world.clone(), here.clone())))
-    });
-    let machines: Vec<_> = machines.collect();
-    let clients: Vec<_> =
-        join_all(machines).await.into_iter().map(|clients| clients.expect("a process")).collect();
+    let clients = world.processes(process).await;
     sleep(Duration::from_secs(5)).await;
     for (servers, name) in world.ensembles().iter().zip(NAMES) {
         let left = servers.children(PATH).unwrap_or_default();
@@ -61,10 +55,7 @@ async fn play(world: World) {
             violation(format!("left on {name}: {left:?}"));
         }
     }
-    world.expect_idle().await;
-    for client in clients.into_iter().flatten() {
-        client.close().await;
-    }
+    world.ends(clients.into_iter().flatten()).await;
 }
 
 async fn process(world: World, machine: Machine) -> Vec<Client> {
@@ -83,12 +74,7 @@ async fn process(world: World, machine: Machine) -> Vec<Client> {
         let who = format!("machine {} task {task}", machine.number());
         machine.spawn(contend(world.clone(), lock, who))
     });
-    let tasks: Vec<_> = tasks.collect();
-    for task in join_all(tasks).await {
-        if task.is_err() {
-            violation("a task has panicked");
-        }
-    }
+    all_done(tasks).await;
     clients
 }
 
@@ -99,11 +85,7 @@ async fn contend(world: World, lock: QuorumLock, who: String) {
             // The machine has crashed.
             Some(Err(Error::Closed)) => return,
             Some(Err(error)) => {
-                count("errors", 1);
-                note(|| format!("{who}: {error}"));
-                if !is_expected(&error) {
-                    violation(format!("{who}: {error:?}"));
-                }
+                failed(&who, &error, is_expected(&error));
                 sleep(Duration::from_millis(20)).await;
             }
             None => count("given up", 1),

@@ -48,11 +48,7 @@ impl Selector {
         let left = Arc::new(AtomicI64::new(if is_once { 1 } else { i64::MAX }));
         let works = Works { is_busy: Arc::default(), is_calm: Arc::default(), begun: Arc::default(), left };
         let (here, todo) = (candidate.clone(), works.clone());
-        let work = move |leadership| {
-            let (here, todo) = (here.clone(), todo.clone());
-            let life = here.life.clone();
-            async move { life.run_until_cancelled(todo.work(here, leadership)).await.unwrap_or(Ok(())) }
-        };
+        let work = move |leadership| todo.clone().work(here.clone(), leadership);
         let path = candidate.path;
         let selector = match is_once {
             true => LeaderSelector::start_once(client, path, options, work),
