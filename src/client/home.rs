@@ -1,7 +1,6 @@
 //! The runtime of a client's session and of all its background work.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
@@ -14,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::context::TokioContext;
 
-use super::reactor::Reactor;
+use super::reactor::{Reactor, Task};
 use crate::error::{Error, Result};
 
 /// How many threads publish news at a time. A thread is blocked for as long as a user keeps a value borrowed. They
@@ -29,8 +28,6 @@ pub(crate) struct Home {
     own: Option<Own>,
     wrapper: Option<Wrapper>,
 }
-
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What the user makes of each task.
 #[derive(Clone)]

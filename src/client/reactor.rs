@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs tasks on a thread of its own, for the life of the process.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::MemoryEnsemble;
 use super::state::Behaviour;
-use crate::testing::memory::settings::MemorySettings;
+use crate::testing::memory::settings::{MemorySettings, setters};
 use crate::testing::settings::invalid;
 
 /// The date at which an ensemble starts unless it is told another: 2026-01-01.
@@ -45,6 +45,8 @@ impl Default for MemoryEnsembleBuilder {
 }
 
 impl MemoryEnsembleBuilder {
+    setters!();
+
     /// Sets the number of servers: 1, 3, 5 and so on. 3 by default.
     pub fn servers(mut self, servers: usize) -> Self {
         self.servers = servers;
@@ -85,52 +87,10 @@ impl MemoryEnsembleBuilder {
         self
     }
 
-    /// Sets the servers' unit of time, in whole milliseconds. 100 ms by default. See
-    /// [`MemoryServerBuilder::tick_time`](crate::testing::MemoryServerBuilder::tick_time).
-    pub fn tick_time(mut self, tick: Duration) -> Self {
-        self.settings.common.tick_time = tick;
-        self
-    }
-
-    /// Sets the shortest and the longest session timeout that the servers grant, in whole milliseconds. By default
-    /// two ticks, and a minute (or 20 ticks, if that is more).
-    pub fn session_timeout_bounds(mut self, shortest: Duration, longest: Duration) -> Self {
-        self.settings.common.session_timeout_bounds = Some((shortest, longest));
-        self
-    }
-
-    /// Sets whether nodes can have a time to live. False by default, as on real servers without
-    /// `extendedTypesEnabled`.
-    pub fn ttl_nodes(mut self, enabled: bool) -> Self {
-        self.settings.has_ttl_nodes = enabled;
-        self
-    }
-
     /// Sets whether a transaction can return the stats of the plain and ephemeral nodes that it creates. True by
     /// default; servers before 3.8.2 return only the paths.
     pub fn stats_in_transactions(mut self, enabled: bool) -> Self {
         self.settings.has_stats_in_multi = enabled;
-        self
-    }
-
-    /// Sets how often the leader looks for containers to remove, and for nodes whose time to live is over. A minute
-    /// by default.
-    pub fn container_check_interval(mut self, interval: Duration) -> Self {
-        self.settings.reap_interval = interval;
-        self
-    }
-
-    /// Sets the size in bytes of the longest request. The connection of a client that sends a longer one is closed.
-    /// 1,048,575 by default.
-    pub fn max_request_size(mut self, bytes: usize) -> Self {
-        self.settings.longest_request = bytes;
-        self
-    }
-
-    /// Sets whether each connection gets a new session, even if it is made for another one. False by default. See
-    /// [`MemoryServerBuilder::forget_sessions`](crate::testing::MemoryServerBuilder::forget_sessions).
-    pub fn forget_sessions(mut self, enabled: bool) -> Self {
-        self.settings.forgets_sessions = enabled;
         self
     }
 
