@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::database::Database;
 use super::running::Shared;
 use super::server::MemoryServer;
+use super::sessions;
 use super::settings::{MemorySettings, setters};
 
 /// Configures and starts a [`MemoryServer`].
@@ -32,16 +33,10 @@ impl MemoryServerBuilder {
     /// - `InvalidInput` for invalid settings,
     /// - if the system provides no port or no thread.
     pub fn start(self) -> io::Result<MemoryServer> {
-        let database = Database::new(self.settings.limits()?, first_session());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let first_session = sessions::first_id(0, now.as_millis() as i64, fastrand::u16(..));
+        let database = Database::new(self.settings.limits()?, first_session);
         let MemorySettings { reap_interval, longest_request, .. } = self.settings;
         MemoryServer::start_with(Arc::new(Shared::new(database, reap_interval, longest_request)))
     }
-}
-
-/// Returns an id as that of a real server: the time below the number of the server, which is 0. So no client takes
-/// the session of another server for its own.
-fn first_session() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let low_bits = now.as_millis() as u64 & 0xff_ffff_ffff;
-    (low_bits << 16 | u64::from(fastrand::u16(..))).cast_signed()
 }

@@ -97,6 +97,12 @@ impl Sessions {
     }
 }
 
+/// Returns an id as that of a real server: its number, and then the time, in milliseconds since 1970, at which it was
+/// started. So no client takes the session of another server for its own.
+pub(super) fn first_id(server: i64, started: i64, random: u16) -> i64 {
+    server << 56 | (started & 0xff_ffff_ffff) << 16 | i64::from(random)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

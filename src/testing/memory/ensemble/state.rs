@@ -12,6 +12,7 @@ use super::network::{Envelope, Network};
 use super::replica::{Replica, Role};
 use super::truth::Observed;
 use crate::testing::memory::database::{Database, Limits, Now};
+use crate::testing::memory::sessions;
 
 /// The settings of an ensemble.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ impl State {
     pub(super) fn new(servers: usize, seed: u64, behaviour: Behaviour) -> Self {
         let mut random = Rng::with_seed(seed);
         let replicas = (0..servers).map(|server| {
-            let first = first_session(server, behaviour.wall_clock, random.u16(..));
+            let first = sessions::first_id(server as i64 + 1, behaviour.wall_clock, random.u16(..));
             Replica::new(database(&behaviour, first))
         });
         let replicas = replicas.collect();
@@ -244,10 +245,4 @@ fn database(behaviour: &Behaviour, first_session: i64) -> Database {
     let mut database = Database::new(behaviour.limits, first_session);
     database.changes = Some(Vec::new());
     database
-}
-
-/// Returns an id as that of a real server: its number, and then the time at which it was started.
-fn first_session(server: usize, wall_clock: i64, random: u16) -> i64 {
-    let number = server as i64 + 1;
-    number << 56 | (wall_clock & 0xff_ffff_ffff) << 16 | i64::from(random)
 }

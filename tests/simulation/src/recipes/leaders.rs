@@ -21,7 +21,7 @@ use zk_recipes::{Client, LeaderOptions, Leadership, SuspectPolicy};
 
 use self::latch::Latch;
 use self::selector::Selector;
-use super::{Recipe, all_done, expect_nothing, number};
+use super::{Recipe, all_done, expect_nothing, first_come_first_served};
 use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
@@ -154,12 +154,7 @@ impl Candidate {
         if found.as_ref().map(|node| node.czxid) != Some(token) {
             violation(format!("{who} leads by {node} with {token}, servers have {found:?}"));
         }
-        let owner = |path: &str| self.servers.node(path).map(|node| node.ephemeral_owner);
-        for other in self.servers.children(path).unwrap_or_default() {
-            if number(&other) < number(node) && owner(&format!("{path}/{other}")) != owner(node) {
-                violation(format!("{who} leads by {node} although {other} is before it"));
-            }
-        }
+        first_come_first_served(&self.servers, who, node, |_| true);
     }
 
     fn options(&self) -> (LeaderOptions, Option<watch::Sender<bool>>) {

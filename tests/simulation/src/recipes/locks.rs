@@ -15,7 +15,7 @@ use zk_recipes::{
     Result, Semaphore, SemaphoreMutex, SuspectPolicy,
 };
 
-use super::{Recipe, all_done, expect_nothing, failed, number};
+use super::{Recipe, all_done, expect_nothing, failed, first_come_first_served, number};
 use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
@@ -278,19 +278,8 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
             violation(format!("{who} holds {} with {token:?}, servers have {node:?}", member.node_path()));
         }
         if contended.is_queued() {
-            first_come_first_served(world, who, member.node_path(), is_exclusive);
-        }
-    }
-}
-
-/// No one is served who has someone before himself, but for other holds of the same client.
-fn first_come_first_served(world: &World, who: &str, node: &str, is_exclusive: bool) {
-    let Some((folder, name)) = node.rsplit_once('/') else { return };
-    let owner = |path: &str| world.servers().node(path).map(|node| node.ephemeral_owner);
-    for other in world.servers().children(folder).unwrap_or_default() {
-        let is_before = number(&other) < number(name) && (is_exclusive || other.contains("WRIT"));
-        if is_before && owner(&format!("{folder}/{other}")) != owner(node) {
-            violation(format!("{who} holds by {node} although {other} is before it"));
+            let excludes = |other: &str| is_exclusive || other.contains("WRIT");
+            first_come_first_served(world.servers(), who, member.node_path(), excludes);
         }
     }
 }

@@ -15,7 +15,7 @@ use std::fmt::Display;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
-use zk_recipes::testing::NodeInfo;
+use zk_recipes::testing::{MemoryEnsemble, NodeInfo};
 use zk_recipes::{Client, Error};
 
 use crate::log::{count, note, violation};
@@ -80,6 +80,18 @@ fn expect_nothing(world: &World, path: &str, counts: impl Fn(&str) -> bool) {
     left.retain(|name| counts(name));
     if !left.is_empty() {
         violation(format!("left at {path}: {left:?}"));
+    }
+}
+
+/// No one is served by a node who has another one before it that excludes it, but for nodes of the same client.
+fn first_come_first_served(servers: &MemoryEnsemble, who: &str, node: &str, excludes: impl Fn(&str) -> bool) {
+    let Some((folder, name)) = node.rsplit_once('/') else { return };
+    let owner = |path: &str| servers.node(path).map(|node| node.ephemeral_owner);
+    for other in servers.children(folder).unwrap_or_default() {
+        let is_before = number(&other) < number(name) && excludes(&other);
+        if is_before && owner(&format!("{folder}/{other}")) != owner(node) {
+            violation(format!("{who} is served by {node} although {other} is before it"));
+        }
     }
 }
 
