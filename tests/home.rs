@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use tokio::runtime::{Builder, Runtime};
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{
     Client, CloseMode, Error, InterProcessLock, InterProcessMutex, LeaderLatch, LeaderOptions,
     LeaderSelector, LeaderState, LossReason, MultiLock, Owner, Semaphore,
@@ -96,7 +96,7 @@ fn a_client_outlives_the_runtime_that_it_was_made_on() {
 /// On the only thread of the caller's runtime.
 #[tokio::test]
 async fn work_that_blocks_keeps_its_lock() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = Client::builder().session_timeout(SESSION).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let guard = mutex(&client).acquire().await.unwrap();
@@ -111,7 +111,7 @@ async fn work_that_blocks_keeps_its_lock() {
 #[test]
 fn work_that_blocks_while_it_is_cut_off_hears_of_the_loss_before_the_next_is_let_in() {
     let (elsewhere, server) = server_elsewhere();
-    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
     let next = elsewhere.block_on(connect(&server));
     let caller = caller();
     caller.block_on(async {
@@ -236,7 +236,7 @@ fn all_clients_share_two_threads() {
 #[test]
 fn a_borrowed_state_of_one_client_costs_others_nothing() {
     let (elsewhere, server) = server_elsewhere();
-    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
     let one = block_on(connect_through(&proxy));
     let held_by_one = block_on(InterProcessMutex::new(&one, "/locks/b").unwrap().acquire()).unwrap();
     let builder = Client::builder().session_timeout(SESSION);
@@ -253,7 +253,7 @@ fn a_borrowed_state_of_one_client_costs_others_nothing() {
 /// Its turn ends when the call has returned, though that does not await.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_call_for_the_work_of_a_selector_is_part_of_the_work() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [ours, theirs] = connect_many(&server).await;
     let (is_in, overlaps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let first = LeaderSelector::start(&ours, "/leader", LeaderOptions::new(), {
@@ -306,7 +306,7 @@ fn a_selector_whose_runtime_is_gone_stands_in_nobodys_way() {
 #[test]
 fn a_semaphore_counts_behind_its_place_whatever_is_left_of_the_callers_budget() {
     let (elsewhere, server) = server_elsewhere();
-    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
     let client = elsewhere.block_on(connect_through(&proxy));
     let rival = elsewhere.block_on(connect(&server));
     let caller = caller();

@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Runtime;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
-use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::testing::FaultProxy;
 use zk_recipes::{
     Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, blocking, operate,
 };
@@ -29,8 +29,8 @@ fn short(connect_string: &str) -> Client {
 }
 
 /// One user borrows one state of one client, whose connection comes and goes.
-fn borrow_while_it_flaps(elsewhere: &Runtime, server: &TestingServer, meanwhile: impl FnOnce()) {
-    let proxy = elsewhere.block_on(FaultProxy::start(server)).unwrap();
+fn borrow_while_it_flaps(elsewhere: &Runtime, server: &Server, meanwhile: impl FnOnce()) {
+    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
     let one = block_on(connect_through(&proxy));
     let state = one.watch_connection();
     let borrowed = state.borrow();
@@ -50,7 +50,7 @@ fn borrow_while_it_flaps(elsewhere: &Runtime, server: &TestingServer, meanwhile:
 #[test]
 fn one_borrow_in_one_client_does_not_keep_the_loss_from_the_work_of_another() {
     let (elsewhere, server) = server_elsewhere();
-    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
     let next = block_on(connect(&server));
     let holder = short(&proxy.connect_string());
     let guard = block_on(mutex(&holder).acquire()).unwrap();
@@ -116,7 +116,7 @@ fn one_borrow_in_one_client_does_not_keep_others_from_connecting() {
 #[test]
 fn one_borrow_while_a_latch_closes_does_not_keep_others_from_connecting() {
     let (elsewhere, server) = server_elsewhere();
-    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
     let one = block_on(connect_through(&proxy));
     let state = one.watch_connection();
     let borrowed = state.borrow();
@@ -141,7 +141,7 @@ fn one_borrow_while_a_latch_closes_does_not_keep_others_from_connecting() {
 fn one_borrow_of_a_locks_state_does_not_keep_the_loss_from_another() {
     let (elsewhere, server) = server_elsewhere();
     let zookeeper = elsewhere.block_on(bystander(&server));
-    let proxy = elsewhere.block_on(FaultProxy::start(&server)).unwrap();
+    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
     let one = block_on(connect_through(&proxy));
     let of_one = block_on(InterProcessMutex::new(&one, "/locks/b").unwrap().acquire()).unwrap();
     let other = block_on(connect(&server));
@@ -345,9 +345,9 @@ fn a_blocking_call_in_a_destructor_on_the_thread_of_all_connections_is_refused()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_among_cuts_are_heard_and_the_holder_shows_itself_again() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let holder = connect_through(&proxy).await;
     let [first, second] = connect_many(&server).await;
     for round in 0..25_u64 {
@@ -385,7 +385,7 @@ async fn requests_among_cuts_are_heard_and_the_holder_shows_itself_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_of_one_key_exclude_each_other_however_they_come_and_go() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, stranger] = connect_many(&server).await;
     let room = Arc::new(Room::default());
     let mut tasks = tokio::task::JoinSet::new();

@@ -30,7 +30,7 @@ pub(crate) async fn measure() -> Result<()> {
 
 async fn row(count: usize) -> Result<()> {
     let server = server().session_timeout_bounds(Duration::from_secs(1), SESSION).start().await?;
-    let proxy = FaultProxy::start(&server).await?;
+    let proxy = FaultProxy::start(server.connect_string()).await?;
     let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await?;
     // The first ones find out how to create the paths.
     drop(acquire(&client, "warm-up", AT_ONCE).await?);

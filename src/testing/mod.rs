@@ -44,7 +44,7 @@
 //!
 //! To switch a test, replace `TestingServer::start().await` by `MemoryServer::start()`. All other methods of the
 //! `MemoryServer` are called as those of the `TestingServer`; what only a process has, such as `pid`, it lacks.
-//! A proxy is put in front of it by [`FaultProxy::start_before`] and its connect string.
+//! A proxy is put in front of it by [`FaultProxy`].
 //!
 //! The tests of this crate play random histories of several clients on both, and compare each reply and each event.
 //!

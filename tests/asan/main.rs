@@ -38,7 +38,7 @@ async fn run(duration: Duration) {
     let end = Instant::now() + duration;
     let counts = Arc::new(Counts::default());
     let server = MemoryServer::start().unwrap();
-    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let connected = Client::connect(&proxy.connect_string()).await.unwrap();
     let mut tasks = JoinSet::new();
     for path in PATHS {

@@ -8,17 +8,17 @@ use zk_recipes::barriers::{Barrier, DoubleBarrier};
 use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance};
 use zk_recipes::nodes::{Group, PersistentTtlNode, PersistentTtlNodeOptions};
 use zk_recipes::shared::{SharedCount, SharedValue};
-use zk_recipes::testing::TestingServer;
+
 use zk_recipes::{Client, InterProcessMutex, zookeeper_client as zk};
 
-use crate::support::{BOUND, bystander, connect, empty_server, eventually, within};
+use crate::support::{BOUND, Server, bystander, connect, empty_server, eventually, within};
 use crate::zklock::{done, json};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
 async fn recipes_without_a_queue_are_listed_if_asked_for() {
-    let builder = TestingServer::builder().system_property("zookeeper.extendedTypesEnabled", "true");
+    let builder = Server::builder().ttl_nodes();
     let server = builder.start().await.unwrap();
     let (client, other) = (connect(&server).await, connect(&server).await);
     let zookeeper = bystander(&server).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use zk_recipes::testing::TestingServer;
+
 use zk_recipes::{
     Client, InterProcessLock, InterProcessMutex, LeaderLatch, LeaderOptions, LeaderSelector, LockGuard,
     MultiLock, Owner, ReadWriteLock, Result, Semaphore,
@@ -13,14 +13,14 @@ use zk_recipes::{
 use crate::installed::{Generation, Peers};
 use crate::peer::Peer;
 use crate::support::{
-    acquire_in_task, bystander, connect, connect_many, empty_server, is_thorough, queue_of, repeats,
+    Server, acquire_in_task, bystander, connect, connect_many, empty_server, is_thorough, queue_of, repeats,
     session_id, within,
 };
 use crate::zklock::{Running, UNTIL_TERM, done};
 
 const FOUND: i32 = 119;
 
-async fn look(server: &TestingServer, paths: &[&str]) -> (Option<i32>, Value) {
+async fn look(server: &Server, paths: &[&str]) -> (Option<i32>, Value) {
     let options = ["deadlocks", "--json", "--confirm-after", "100ms"];
     let ended = done(server, &[&options[..], paths].concat()).await;
     assert_eq!(ended.errors, "", "{ended:?}");
@@ -28,7 +28,7 @@ async fn look(server: &TestingServer, paths: &[&str]) -> (Option<i32>, Value) {
 }
 
 /// The only cycle, each node as its session, path, role and state.
-async fn cycle(server: &TestingServer, path: &str) -> Vec<String> {
+async fn cycle(server: &Server, path: &str) -> Vec<String> {
     let (code, found) = look(server, &[path]).await;
     assert_eq!((code, found["deadlocks"].as_array().unwrap().len()), (Some(FOUND), 1), "{found:#}");
     let cycle = found["deadlocks"][0]["cycle"].as_array().unwrap();

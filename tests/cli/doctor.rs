@@ -4,11 +4,12 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::Value;
-use zk_recipes::testing::TestingServer;
+
 use zk_recipes::{Acl, AuthId, Permission, zookeeper_client as zk};
 
-use crate::support::{bystander, children, empty_server};
+use crate::support::{Server, bystander, children, empty_server};
 use crate::zklock::{Running, done, json, zklock};
+use zk_recipes::testing::TestingServer;
 
 /// The level and text of the findings of a check.
 fn of(told: &Value, check: &str) -> Vec<(String, String)> {
@@ -57,7 +58,7 @@ async fn what_may_not_be_asked_is_said() {
         .property("4lw.commands.whitelist", "srvr, ruok")
         .session_timeout_bounds(Duration::from_secs(1), Duration::from_secs(5))
         .system_property("zookeeper.extendedTypesEnabled", "true");
-    let server = builder.start().await.unwrap();
+    let server = Server::from(builder.start().await.unwrap());
     let told = json(&server, &["--session-timeout", "1m", "doctor", "--json"]).await;
     assert_says(&told, "settings", "ok", "`conf` is not in its 4lw.commands.whitelist");
     assert_says(&told, "load", "ok", "`mntr` is not in its 4lw.commands.whitelist");

@@ -11,10 +11,11 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 use tokio::process::Child;
 use zk_recipes::Client;
-use zk_recipes::testing::{MemoryServer, TestingServer};
+use zk_recipes::testing::MemoryServer;
 
 use crate::support::{
-    acquire_in_task, bystander, connect, connect_many, empty_server, eventually, mutex, queue_of, within,
+    Server, acquire_in_task, bystander, connect, connect_many, empty_server, eventually, mutex, queue_of,
+    within,
 };
 use crate::zklock::{Running, done, zklock};
 
@@ -142,7 +143,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn start(server: &TestingServer, arguments: &[&str]) -> Self {
+    fn start(server: &Server, arguments: &[&str]) -> Self {
         Self::start_at(&server.connect_string(), arguments)
     }
 

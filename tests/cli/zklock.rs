@@ -8,9 +8,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinHandle;
-use zk_recipes::testing::TestingServer;
 
-use crate::support::{eventually, within};
+use crate::support::{Server, eventually, within};
 
 /// A script that says `started`, and ends with its own status when it is asked to.
 pub(crate) const UNTIL_TERM: &str =
@@ -63,7 +62,7 @@ impl Running {
     }
 
     /// `zklock run` of a shell script with these options, which include the path.
-    pub(crate) fn script(server: &TestingServer, options: &[&str], script: &str) -> Self {
+    pub(crate) fn script(server: &Server, options: &[&str], script: &str) -> Self {
         let arguments = [&["run"], options, &["--", "sh", "-c", script]].concat();
         Self::start(zklock(&server.connect_string(), &arguments))
     }
@@ -113,7 +112,7 @@ impl Ended {
 }
 
 /// Runs it to the end.
-pub(crate) async fn done(server: &TestingServer, arguments: &[&str]) -> Ended {
+pub(crate) async fn done(server: &Server, arguments: &[&str]) -> Ended {
     done_at(&server.connect_string(), arguments).await
 }
 
@@ -123,6 +122,6 @@ pub(crate) async fn done_at(connect: &str, arguments: &[&str]) -> Ended {
 }
 
 /// Its JSON.
-pub(crate) async fn json(server: &TestingServer, arguments: &[&str]) -> Value {
+pub(crate) async fn json(server: &Server, arguments: &[&str]) -> Value {
     done(server, arguments).await.json()
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{FaultProxy, Request, TestingServer, kill_session};
+use zk_recipes::testing::{FaultProxy, Request, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ClientBuilder, ConnectFailure, ConnectionState, CreateMode, Error,
     InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LockOptions, Locks,
@@ -359,7 +359,7 @@ async fn an_adopted_session_is_left_to_its_owner() {
 }
 
 /// Ends a session that is not a client's of this library.
-async fn end(zookeeper: zk::Client, server: &TestingServer) {
+async fn end(zookeeper: zk::Client, server: &Server) {
     // The server forgets it: a pause for longer than the session.
     server.pause().unwrap();
     let mut state = zookeeper.state_watcher();
@@ -424,7 +424,7 @@ fn runtime() -> tokio::runtime::Runtime {
 fn no_guard_panics_when_its_runtime_ends() {
     in_a_process_that_aborts_at_panics("no_guard_panics_when_its_runtime_ends", || {
         let servers = runtime();
-        let server = servers.block_on(TestingServer::start()).unwrap();
+        let server = servers.block_on(Server::start()).unwrap();
         for within_a_task in [true, false] {
             let runtime = runtime();
             let kept = runtime.block_on(async {
@@ -456,7 +456,7 @@ fn no_waiter_on_another_runtime_panics_when_that_of_the_client_ends() {
     let name = "no_waiter_on_another_runtime_panics_when_that_of_the_client_ends";
     in_a_process_that_aborts_at_panics(name, || {
         let others = runtime();
-        let server = others.block_on(TestingServer::start()).unwrap();
+        let server = others.block_on(Server::start()).unwrap();
         let holding = others.block_on(connect(&server));
         for round in 0..10 {
             let path = format!("/locks/{round}");
@@ -546,7 +546,7 @@ fn refusal<T: std::fmt::Debug>(outcome: zk_recipes::Result<T>) -> (&'static str,
 async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
     const MIB: usize = 1 << 20;
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     // So much is done here that a session of the usual length may expire on a busy machine.
     let session = Duration::from_secs(60);
     let client = Client::builder().session_timeout(session).connect(&proxy.connect_string()).await.unwrap();

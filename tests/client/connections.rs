@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic};
 use zk_recipes::{
     Client, ConnectionState, InterProcessMutex, LeaderLatch, LeaderOptions, LockGuard, LockState, LossReason,
     Owner, Semaphore,
@@ -122,7 +122,7 @@ async fn each_state_is_told_once_and_the_first_one_is_the_present_one() {
 #[tokio::test]
 async fn a_connection_that_is_lost_as_soon_as_it_is_made_is_none() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let guard = mutex(&client).acquire().await.unwrap();
     for _ in 0..2 {
@@ -175,7 +175,7 @@ async fn a_panic_of_the_task_that_serves_a_client_closes_it() {
     let bomb = Bomb::default();
     let _subscriber = tracing::subscriber::set_default(bomb.clone());
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     // With a single one, `tracing` asks that of whichever thread is the first to log something whether it wants to hear it.
     let _another = tracing::Dispatch::new(bomb.clone());
     let holding = connect_here(&server).await;
@@ -205,8 +205,8 @@ async fn it_is_back_as_soon_as_a_server_is_however_long_that_was_away() {
 }
 
 /// After so many milliseconds without any of so many servers.
-async fn it_is_back_soon(server: &TestingServer, endpoints: usize, outage: u64) {
-    let proxies = join_all((0..endpoints).map(|_| FaultProxy::start(server))).await;
+async fn it_is_back_soon(server: &Server, endpoints: usize, outage: u64) {
+    let proxies = join_all((0..endpoints).map(|_| FaultProxy::start(server.connect_string()))).await;
     let proxies: Vec<FaultProxy> = proxies.into_iter().map(Result::unwrap).collect();
     let hosts = proxies.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",");
     let client = Client::connect(&hosts).await.unwrap();
@@ -235,8 +235,10 @@ async fn it_is_back_soon(server: &TestingServer, endpoints: usize, outage: u64) 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_does_not_keep_it_from_the_others() {
     let server = empty_server().await;
-    let (silent, other) =
-        (FaultProxy::start(&server).await.unwrap(), FaultProxy::start(&server).await.unwrap());
+    let (silent, other) = (
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+    );
     let hosts = format!("{},{}", silent.connect_string(), other.connect_string());
     let client = Client::connect(&hosts).await.unwrap();
     silent.set_traffic(Traffic::black_hole());
@@ -257,8 +259,8 @@ async fn a_silent_server_does_not_keep_it_from_the_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_silent_once_after_it_refused_does_not_cost_much_of_a_long_session() {
     const SESSION: Duration = Duration::from_secs(30);
-    let server = TestingServer::builder().session_timeout_bounds(ms(500), SESSION).start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let server = Server::builder().session_timeout_bounds(ms(500), SESSION).start().await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
     proxy.refuse_connections(true).unwrap();
     proxy.cut();
@@ -298,7 +300,7 @@ async fn after_an_outage_beyond_the_session_it_does_not_wait_for_its_own_old_ses
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_holds_survive_a_cut_of_half_their_validity() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client =
         Client::builder().session_timeout(ms(15_000)).connect(&proxy.connect_string()).await.unwrap();
     let session = session_id(&client).await;
@@ -340,7 +342,7 @@ async fn waiters_do_not_all_list_the_queue_after_a_cut() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let holder = mutex(&connect(&server).await).acquire().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let lock = mutex(&client);
     let mut waiters = JoinSet::new();
@@ -369,13 +371,13 @@ async fn waiters_do_not_all_list_the_queue_after_a_cut() {
 /// As the servers renegotiate it at each connection.
 #[tokio::test]
 async fn a_shorter_session_timeout_is_heard_of() {
-    let builder = TestingServer::builder().session_timeout_bounds(ms(500), Duration::from_secs(30));
+    let builder = Server::builder().session_timeout_bounds(ms(500), Duration::from_secs(30));
     let mut server = builder.start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client =
         Client::builder().session_timeout(ms(15_000)).connect(&proxy.connect_string()).await.unwrap();
     let guard = mutex(&client).acquire().await.unwrap();
-    let cfg = server.data_dir().parent().unwrap().join("zoo.cfg");
+    let cfg = server.real().data_dir().parent().unwrap().join("zoo.cfg");
     let text = std::fs::read_to_string(&cfg).unwrap();
     std::fs::write(&cfg, text.replace("maxSessionTimeout=30000", "maxSessionTimeout=2000")).unwrap();
     server.restart().await.unwrap();
@@ -410,7 +412,7 @@ async fn cuts_without_end_cost_no_waiter_its_place() {
     let calm = connect(&server).await;
     let holders = (mutex(&calm).acquire().await.unwrap(), Semaphore::new(&calm, "/locks/s", 1).unwrap());
     let holders = (holders.0, holders.1.acquire().await.unwrap());
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (mut waiters, mut clients) = (JoinSet::new(), Vec::new());
     for _ in 0..4 {
         let client = connect_through(&proxy).await;
@@ -447,7 +449,7 @@ async fn cuts_without_end_cost_no_waiter_its_place() {
 async fn work_goes_on_under_cuts_without_end() {
     let seconds = flapping_for();
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let rounds = Arc::new(AtomicUsize::new(0));
     let errors = Arc::new(Mutex::new(Vec::new()));
@@ -499,7 +501,7 @@ async fn work_goes_on_under_cuts_without_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_up_each_time_is_not_asked_as_fast_as_it_can_be() {
     let server = empty_server().await;
-    let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
+    let proxy = Arc::new(FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let connections = Arc::new(AtomicUsize::new(0));
     let hanging_up = tokio::spawn({
@@ -525,7 +527,7 @@ async fn a_server_that_hangs_up_each_time_is_not_asked_as_fast_as_it_can_be() {
 async fn acquires_come_through_cuts() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(10));
     let adopted = connector.connect(&proxy.connect_string()).await.unwrap();
     for client in [connect_through(&proxy).await, Client::from_zookeeper(adopted.clone()).unwrap()] {
@@ -583,7 +585,7 @@ fn panics_of_the_clients_thread() -> Arc<AtomicUsize> {
 #[tokio::test]
 async fn a_client_that_is_closed_as_the_servers_go_is_not_waited_for() {
     let server = MemoryServer::start().unwrap();
-    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let patient = Client::builder().session_timeout(BOUND * 5).connection_timeout(BOUND * 5);
     let client = patient.connect(&proxy.connect_string()).await.unwrap();
     proxy.refuse_connections(true).unwrap();
@@ -596,7 +598,7 @@ async fn a_client_that_is_closed_soon_after_a_cut_ends_its_session() {
     let panics = panics_of_the_clients_thread();
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     for _ in 0..30 {
         let client = connect_through(&proxy).await;
         let _guard = mutex(&client).acquire().await.unwrap();
@@ -612,7 +614,7 @@ async fn a_client_that_is_closed_soon_after_a_cut_ends_its_session() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_was_given_up_is_ended_when_the_servers_are_back() {
     let mut server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder().session_timeout(ms(6000)).connect(&proxy.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let guard = mutex(&client).acquire().await.unwrap();
@@ -639,7 +641,7 @@ fn no_runtime_that_ends_during_cuts_leaves_anybody_waiting() {
     let outer = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (server, proxy) = outer.block_on(async {
         let server = empty_server().await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         (server, proxy)
     });
     for round in 0..30 {

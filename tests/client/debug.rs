@@ -17,7 +17,7 @@ use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
 use zk_recipes::testing::*;
 use zk_recipes::*;
 
-use crate::support::within;
+use crate::support::{Server, within};
 
 const LONGEST: usize = 200;
 const SECRET: &str = "marker-of-a-password-4711";
@@ -90,7 +90,7 @@ fn exported(file: &Path, names: &mut BTreeSet<String>) {
 #[tokio::test]
 async fn each_public_type_is_shown_in_one_short_line() {
     let mut shown = Shown::default();
-    let server = TestingServer::builder().system_property("zookeeper.extendedTypesEnabled", "true");
+    let server = Server::builder().ttl_nodes();
     shown.add(&server, "extendedTypesEnabled");
     let server = server.start().await.unwrap();
     servers(&mut shown, &server).await;
@@ -123,13 +123,13 @@ async fn each_public_type_is_shown_in_one_short_line() {
     client.close().await;
 }
 
-async fn servers(shown: &mut Shown, server: &TestingServer) {
+async fn servers(shown: &mut Shown, server: &Server) {
     shown.add(server, &server.port().to_string());
     let builder = TestingCluster::builder(1);
     shown.add(&builder, "1");
     let cluster = builder.start().await.unwrap();
     shown.add(&cluster, &cluster.servers()[0].port().to_string());
-    let proxy = FaultProxy::start(server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     shown.add(&proxy, &proxy.connect_string());
     let intercepted = proxy.intercept(Request::Exists, Fate::LoseReply);
     shown.add(&intercepted, "LoseReply");

@@ -25,7 +25,7 @@ struct Place {
 impl Place {
     async fn new() -> Self {
         let server = patient().start().unwrap();
-        let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let (address, forgets) = forgetting(proxy.connect_string()).await;
         let zookeeper = bystander_at(&address).await;
         let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
@@ -130,7 +130,7 @@ async fn nothing_stays_in_the_new_session_whatever_is_lost() {
 async fn the_old_session_is_ended_though_the_client_closes() {
     for _ in 0..5 {
         let server = patient().start().unwrap();
-        let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let (address, forgets) = forgetting(proxy.connect_string()).await;
         let client = builder().session_timeout(SESSION).connect(&address).await.unwrap();
         let guard = within(mutex(&client).acquire()).await.unwrap();

@@ -48,7 +48,7 @@ struct Observed {
 
 async fn observed() -> Observed {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
     let mutex = mutex(&client);
     let other = crate::support::mutex(&connect(&server).await);
@@ -135,7 +135,7 @@ async fn a_predecessor_that_is_gone_before_it_is_watched_leaves_no_watch() {
 async fn a_grant_after_a_long_wait_takes_a_sign_that_the_session_lives() {
     const SESSION: Duration = Duration::from_secs(9);
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = Client::builder().session_timeout(SESSION);
     let client = builder.connect(&proxy.connect_string()).await.unwrap();
     let other = crate::support::mutex(&connect(&server).await);
@@ -166,7 +166,7 @@ async fn a_grant_after_a_long_wait_takes_a_sign_that_the_session_lives() {
 #[tokio::test]
 async fn an_adopted_session_is_valid_from_its_first_answer() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = zookeeper_client::Client::connect(&proxy.connect_string()).await.unwrap();
     let mutex = mutex(&Client::from_zookeeper(zookeeper).unwrap());
     mutex.acquire().await.unwrap().release().await.unwrap();
@@ -307,7 +307,7 @@ async fn many_tries_time_out_in_their_create(then: impl FnOnce(&FaultProxy)) {
     const UNDER_WAY: usize = 64;
     const SESSION: Duration = Duration::from_secs(2);
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
     let mutex = mutex(&client);
     for _ in 0..2 {

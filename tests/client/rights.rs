@@ -35,7 +35,7 @@ impl Scene {
         let server = empty_server().await;
         let alice = zk::Client::connector().with_auth("digest", b"alice:secret");
         let alice = alice.connect(&server.connect_string()).await.unwrap();
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let client = Client::builder()
             .retry_policy(RetryPolicy::forever(2 * BOUND))
             .connect(&proxy.connect_string())
@@ -174,7 +174,7 @@ async fn an_unreadable_lease_is_a_lease_all_the_same() {
 async fn a_holder_that_may_not_read_its_node_holds_and_does_not_ask_again() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder()
         .acl_for_path(|path| {
             let rights = Permission::WRITE | Permission::DELETE;
@@ -252,7 +252,7 @@ async fn whoever_may_not_leave_is_told_and_others_know_it_as_the_holder() {
 async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_connection() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder()
         .acl_for_path(|path| {
             let rights = Permission::WRITE | Permission::DELETE;

@@ -13,7 +13,7 @@ use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance};
 use zk_recipes::job::{JobOptions, ScheduledJob};
 use zk_recipes::nodes::*;
 use zk_recipes::shared::{SharedCount, SharedValue};
-use zk_recipes::testing::{FaultProxy, MemoryServer, TestingServer};
+use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zk_recipes::*;
 
 use crate::support::*;
@@ -114,12 +114,12 @@ fn methods(folder: &Path, names: &mut Vec<String>) {
 #[tokio::test]
 async fn no_watcher_is_told_the_same_twice() {
     let told = Told::default();
-    let server = TestingServer::builder().system_property("zookeeper.extendedTypesEnabled", "true");
+    let server = Server::builder().ttl_nodes();
     let server = server.start().await.unwrap();
     let (second, third) = (MemoryServer::start().unwrap(), MemoryServer::start().unwrap());
     let proxies = [
-        FaultProxy::start(&server).await.unwrap(),
-        FaultProxy::start_before(second.connect_string()).await.unwrap(),
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+        FaultProxy::start(second.connect_string()).await.unwrap(),
     ];
     let [client, beside] = [connect_through(&proxies[0]).await, connect_through(&proxies[1]).await];
     let other = connect(&server).await;
@@ -287,7 +287,7 @@ async fn no_watcher_is_told_the_same_twice() {
 async fn an_error_that_lasts_is_told_once() {
     let told = Told::default();
     let server = MemoryServer::builder().ttl_nodes(true).start().unwrap();
-    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let owner =
         Client::builder().auth("digest", "owner:secret").connect(&server.connect_string()).await.unwrap();
     let private = CreateMode::Persistent.with_acls(Acls::creator_all());

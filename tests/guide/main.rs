@@ -12,10 +12,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{bystander, children, queue_of, within};
+use support::{Server, bystander, children, queue_of, within};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use zk_recipes::testing::TestingServer;
 
 /// Set for the processes under test: which of the programs they are.
 const PROGRAM: &str = "GUIDE_PROGRAM";
@@ -128,7 +127,7 @@ fn is_main(line: &str) -> bool {
 }
 
 async fn it_works_on_a_new_server_and_ends_in_time(program: &Program) {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let nodes = || async { children(&zookeeper, program.queue).await.len() };
 
@@ -152,7 +151,7 @@ async fn it_works_on_a_new_server_and_ends_in_time(program: &Program) {
 
     // Without servers there is nobody to tell, and nothing to wait for: nothing is in progress. This server is new, so
     // that the program has something to print when it has done its first work.
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let mut working = program.start(&server);
     working.prints(program.works).await;
@@ -176,7 +175,7 @@ struct Ended {
 }
 
 impl Program {
-    fn start(&self, server: &TestingServer) -> Running {
+    fn start(&self, server: &Server) -> Running {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.env(PROGRAM, self.name).env("ZK_CONNECT", server.connect_string());
         let mut process = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();

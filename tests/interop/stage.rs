@@ -2,45 +2,44 @@
 
 use std::time::Duration;
 
-use zk_recipes::testing::{TestingServer, TestingServerBuilder};
 use zk_recipes::{Client, ClientBuilder, Participant};
 use zookeeper_client as zk;
 
 use crate::installed::{Generation, Peers};
 use crate::peer::Peer;
-use crate::support;
+use crate::support::server::ServerBuilder;
+use crate::support::{self, Server};
 use crate::wire::Wire;
 
 /// A session that is not meant to end: long enough for a busy machine.
 const LASTING: Duration = Duration::from_secs(30);
+const REAPING: Duration = Duration::from_millis(20);
 /// A session that is, without being asked to: the time that its death takes.
 const MORTAL: Duration = Duration::from_secs(4);
 
 pub(crate) struct Stage {
     peers: Peers,
-    pub(crate) server: TestingServer,
+    pub(crate) server: Server,
     /// A bystander, to look at the nodes.
     pub(crate) zookeeper: zk::Client,
 }
 
 impl Stage {
     pub(crate) async fn set(generation: Generation) -> Self {
-        Self::set_on(generation, TestingServer::builder()).await
+        Self::set_on(generation, Server::builder()).await
     }
 
     /// With a server that removes empty containers at once.
     pub(crate) async fn set_reaping(generation: Generation) -> Self {
-        let interval = ("znode.container.checkIntervalMs", "20");
-        Self::set_on(generation, TestingServer::builder().system_property(interval.0, interval.1)).await
+        Self::set_on(generation, Server::builder().container_check_interval(REAPING)).await
     }
 
     /// With a server that has nodes with a time to live, and removes them soon after it.
     pub(crate) async fn set_with_ttl_nodes(generation: Generation) -> Self {
-        let server = TestingServer::builder().system_property("zookeeper.extendedTypesEnabled", "true");
-        Self::set_on(generation, server.system_property("znode.container.checkIntervalMs", "20")).await
+        Self::set_on(generation, Server::builder().ttl_nodes().container_check_interval(REAPING)).await
     }
 
-    async fn set_on(generation: Generation, server: TestingServerBuilder) -> Self {
+    async fn set_on(generation: Generation, server: ServerBuilder) -> Self {
         let peers = Peers::of(generation);
         let server = server.class_path(&peers.class_path).start().await.unwrap();
         let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();

@@ -1,10 +1,10 @@
 //! A connection that can be cut.
 
+use crate::support::Server;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::TestingServer;
 
 /// Forwards between clients and one server. Whoever is behind it when it is cut is dead to the server: silent at once,
 /// and its session expires.
@@ -15,7 +15,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) async fn to(server: &TestingServer) -> Self {
+    pub(crate) async fn to(server: &Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let cut = watch::Sender::new(false);

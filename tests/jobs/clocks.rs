@@ -236,7 +236,7 @@ async fn a_large_backlog_blocks_no_runtime() {
 async fn the_distance_of_two_runs_counts_from_the_work() {
     const AT_LEAST: Duration = Duration::from_secs(2);
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (far, near) = (connect_through(&proxy).await, connect(&server).await);
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let options = || JobOptions::new().at_least_for(AT_LEAST);

@@ -59,7 +59,7 @@ async fn one_of_five_runs_it_once_per_period() {
 #[tokio::test]
 async fn a_run_takes_two_requests() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let job = quick(&client, &clock, JobOptions::new(), 0, &log);

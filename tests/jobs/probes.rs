@@ -93,7 +93,7 @@ async fn failures_between_good_runs_do_not_add_up() {
 async fn to_read_the_record_takes_one_round_trip() {
     const ONE_WAY: Duration = Duration::from_millis(300);
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let job = quick(&client, &clock, JobOptions::new(), 0, &log);

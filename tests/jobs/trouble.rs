@@ -108,7 +108,7 @@ async fn a_run_has_the_grace_period_to_end() {
 #[tokio::test]
 async fn a_stale_leader_records_nothing() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (far, near) = (connect_through(&proxy).await, connect(&server).await);
     let (clock, log) = (ManualClock::new(noon()), Log::of_evicted());
     let options = JobOptions::new().unfinished_run(UnfinishedRun::Skip);
@@ -144,7 +144,7 @@ async fn a_stale_leader_records_nothing() {
 #[tokio::test]
 async fn a_lost_reply_neither_repeats_nor_loses_a_run() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let options = JobOptions::new().unfinished_run(UnfinishedRun::Repeat(9));

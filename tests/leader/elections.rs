@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::support::{BOUND, builder, bystander, connect, empty_server, eventually, within};
+use crate::support::{BOUND, Server, builder, bystander, connect, empty_server, eventually, within};
 use tokio::sync::{mpsc, oneshot, watch};
-use zk_recipes::testing::{FaultProxy, MemoryServer, TestingServer};
+use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zk_recipes::{
     Client, CloseMode, CreateMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
     LeaderState, Leadership, LossReason, Observation, Participant, operate,
@@ -196,7 +196,7 @@ async fn who_is_closed_soon_leaves_nothing() {
 #[tokio::test]
 async fn an_observer_says_when_it_cannot_see() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let far = Client::builder().session_timeout(4 * BOUND).connection_timeout(Duration::from_secs(5));
     let far = far.connect(&proxy.connect_string()).await.unwrap();
     let near = connect(&server).await;
@@ -609,7 +609,7 @@ async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
 async fn a_change_of_the_leader_costs_few_requests() {
     // So long that none of them sends a request to keep it.
     let session = Duration::from_secs(600);
-    let server = TestingServer::builder().session_timeout_bounds(Duration::from_secs(1), session);
+    let server = Server::builder().session_timeout_bounds(Duration::from_secs(1), session);
     let server = server.start().await.unwrap();
     let [one, two, three] = [(); 3].map(|()| Client::builder().session_timeout(session));
     let connect =

@@ -209,7 +209,7 @@ async fn a_session_that_ends_meanwhile_changes_nothing() {
 #[tokio::test]
 async fn probes_see_the_connection() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let health = client.health();
     assert!(health.is_connected() && health.connection.is_connected(), "{health:?}");

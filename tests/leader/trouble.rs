@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use tokio::sync::watch;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{
     Acl, AuthId, Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
     LeaderState, Leadership, LossReason, Observation, Permission, RetryPolicy, SuspectPolicy,
@@ -54,7 +54,7 @@ async fn make(zookeeper: &zk::Client, path: &str, rights: Permission) {
 async fn without_a_right_it_fails_for_all_to_see_and_recovers() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     for (number, missing) in [Permission::CREATE, Permission::READ].into_iter().enumerate() {
         let path = format!("/leaders/{number}");
@@ -113,7 +113,7 @@ async fn an_observer_without_a_right_says_so_and_recovers() {
 async fn a_lost_connection_costs_neither_the_leadership_nor_a_place() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let [leading, waiting] = [connect_through(&proxy).await, connect_through(&proxy).await];
     let first = latch(&leading);
     let leadership = within(first.await_leadership()).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_lost_connection_costs_neither_the_leadership_nor_a_place() {
 #[tokio::test]
 async fn it_can_be_given_up_at_the_first_doubt() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let options = LeaderOptions::new().suspect_policy(SuspectPolicy::GiveUp);
     let latch = LeaderLatch::start(&client, PATH, options).unwrap();
@@ -219,7 +219,7 @@ async fn a_wiped_server_has_a_leader_again() {
     queue_of(&bystander(&server).await, PATH, 2).await;
 
     server.kill().await.unwrap();
-    let data = server.data_dir().join("version-2");
+    let data = server.real().data_dir().join("version-2");
     std::fs::remove_dir_all(&data).unwrap();
     server.restart().await.unwrap();
 
@@ -243,7 +243,7 @@ async fn a_wiped_server_has_a_leader_again() {
 async fn closed_at_any_request_it_leaves_nothing() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     for fate in [Fate::HoldReply, Fate::LoseReply, Fate::LoseRequest] {
         for is_dropped in [false, true] {
             let mut happened = true;
@@ -288,7 +288,7 @@ async fn closed_at_any_request_it_leaves_nothing() {
 }
 
 /// Waits until it leads and watches its node.
-async fn watched_leader(state: &mut watch::Receiver<LeaderState>, server: &TestingServer) {
+async fn watched_leader(state: &mut watch::Receiver<LeaderState>, server: &Server) {
     state.wait_for(LeaderState::is_leading).await.unwrap();
     watches_with_holders(server, 1).await;
 }
@@ -385,7 +385,7 @@ async fn a_closed_client_ends_all() {
 async fn closed_while_it_queues_again_it_leaves_nothing() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     let leader = latch(&other);
     let leadership = within(leader.await_leadership()).await.unwrap();

@@ -10,7 +10,7 @@ use crate::support::alone::is_alone;
 use crate::support::kinds::Lock;
 use crate::support::*;
 use futures_util::future::join_all;
-use zk_recipes::testing::{FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{FaultProxy, Request};
 use zk_recipes::{
     Client, Error, InterProcessMutex, LockGuard, LockOptions, Locks, MultiLock, Owner, operate,
 };
@@ -271,7 +271,7 @@ async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
 #[tokio::test]
 async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(60))
         .drop_timeout(Duration::ZERO)
@@ -312,7 +312,7 @@ async fn hundreds_of_keys_leave_no_watch_behind() {
 
 #[tokio::test]
 async fn the_servers_remove_the_nodes_of_keys() {
-    let server = TestingServer::builder().system_property("znode.container.checkIntervalMs", "50");
+    let server = Server::builder().container_check_interval(Duration::from_millis(50));
     let server = server.start().await.unwrap();
     let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
     use_keys(&locks(&client), 50).await;

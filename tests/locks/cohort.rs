@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::linger::others_with;
 use crate::support::room::Room;
 use crate::support::*;
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{FaultProxy, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, ReadWriteLock, Result,
     RetryPolicy, operate,
@@ -80,7 +80,7 @@ pub(crate) async fn is_up_to_date(client: &Client) {
 }
 
 /// Acquires, and waits until the client knows that no one else is in the queue.
-pub(crate) async fn alone(server: &TestingServer, client: &Client, mutex: &InterProcessMutex) -> LockGuard {
+pub(crate) async fn alone(server: &Server, client: &Client, mutex: &InterProcessMutex) -> LockGuard {
     let guard = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
     // That of an earlier node would have fired.
     eventually("its watch", || async { (watches_on_children(server).await > 0).then_some(()) }).await;
@@ -94,7 +94,7 @@ fn names(prefix: &str, numbers: std::ops::Range<usize>) -> Vec<String> {
 
 #[tokio::test]
 async fn many_tasks_are_served_in_order_by_one_node() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = selfish(&client);
@@ -114,7 +114,7 @@ async fn many_tasks_are_served_in_order_by_one_node() {
 
 #[tokio::test]
 async fn there_is_no_limit_while_no_one_else_comes() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = connect(&server).await;
     let mutex = cohort(&client, 1, Duration::from_millis(1));
     let guard = alone(&server, &client, &mutex).await;
@@ -163,7 +163,7 @@ async fn those_who_come_again_are_last() {
 
 #[tokio::test]
 async fn another_client_has_its_turn_after_so_many_holds() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     for hand_ons in [1, 5] {
@@ -188,7 +188,7 @@ async fn another_client_has_its_turn_after_so_many_holds() {
 
 #[tokio::test]
 async fn another_client_has_its_turn_while_tasks_never_pause() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, friend, other] = connect_many(&server).await;
     let room = Arc::new(Room::default());
@@ -229,7 +229,7 @@ fn plain(client: &Client) -> InterProcessMutex {
 
 #[tokio::test]
 async fn who_is_next_and_is_not_polled_keeps_others_out_for_the_time_only() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let time = Duration::from_millis(300);
@@ -266,7 +266,7 @@ async fn who_is_next_and_is_not_polled_keeps_others_out_for_the_time_only() {
 
 #[tokio::test]
 async fn after_its_time_it_is_handed_on_no_more() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let time = Duration::from_millis(100);
@@ -286,7 +286,7 @@ async fn after_its_time_it_is_handed_on_no_more() {
 
 #[tokio::test]
 async fn one_of_the_line_is_in_the_queue() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let guard = plain(&other).acquire().await.unwrap();
@@ -309,7 +309,7 @@ async fn one_of_the_line_is_in_the_queue() {
 
 #[tokio::test]
 async fn a_node_whose_line_has_left_is_deleted() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = selfish(&client);
@@ -326,7 +326,7 @@ async fn a_node_whose_line_has_left_is_deleted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn those_who_give_up_leave_nothing() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let room = Arc::new(Room::default());
@@ -376,7 +376,7 @@ async fn those_who_give_up_leave_nothing() {
 
 #[tokio::test]
 async fn an_expired_session_does_not_stop_the_line() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = connect(&server).await;
     let mutex = selfish(&client);
     let log = Log::default();
@@ -393,7 +393,7 @@ async fn an_expired_session_does_not_stop_the_line() {
 
 #[tokio::test]
 async fn a_deleted_node_does_not_stop_the_line() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = selfish(&client);
@@ -422,7 +422,7 @@ async fn a_deleted_node_does_not_stop_the_line() {
 
 #[tokio::test]
 async fn a_request_to_give_it_back_ends_the_handing_on() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, operator] = connect_many(&server).await;
     let mutex = selfish(&client);
@@ -450,7 +450,7 @@ async fn a_request_to_give_it_back_ends_the_handing_on() {
 
 #[tokio::test]
 async fn closing_the_client_ends_the_wait() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     for is_held in [true, false] {
         let [client, other] = connect_many(&server).await;
@@ -471,7 +471,7 @@ async fn closing_the_client_ends_the_wait() {
 
 #[tokio::test]
 async fn an_owner_does_not_wait_for_itself() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other] = connect_many(&server).await;
     let mutex = selfish(&client).owned_by(&Owner::new());
     // The lock is held in the same client, by a stranger, or by no one.
@@ -518,7 +518,7 @@ async fn an_owner_that_would_wait_for_itself_is_told() {
 
 #[tokio::test]
 async fn attempts_do_not_wait_in_line() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client =
         builder().session_timeout(Duration::from_secs(60)).connect(&server.connect_string()).await.unwrap();
@@ -555,7 +555,7 @@ async fn attempts_do_not_wait_in_line() {
 
 #[tokio::test]
 async fn waiting_in_line_for_a_time_ends_without_the_lock() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let mutex = selfish(&client);
@@ -584,8 +584,8 @@ async fn waiting_in_line_for_a_time_ends_without_the_lock() {
 
 #[tokio::test]
 async fn who_waits_for_silent_servers_is_told() {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let server = Server::start().await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let mutex = selfish(&client);
     proxy.set_traffic(Traffic::black_hole());
@@ -614,8 +614,8 @@ async fn who_waits_for_silent_servers_is_told() {
 
 #[tokio::test]
 async fn all_in_line_learn_of_an_outage_under_the_policy() {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let server = Server::start().await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(5))
         .connection_timeout(Duration::from_secs(1))
@@ -640,7 +640,7 @@ async fn all_in_line_learn_of_an_outage_under_the_policy() {
 
 #[tokio::test]
 async fn all_in_line_learn_that_the_session_is_over_for_good() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let owned = zk::Client::connect(&server.connect_string()).await.unwrap();
     let client = Client::from_zookeeper(owned.clone()).unwrap();
     let mutex = selfish(&client);
@@ -656,7 +656,7 @@ async fn all_in_line_learn_that_the_session_is_over_for_good() {
 
 #[tokio::test]
 async fn a_cohort_may_linger() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let options = LockOptions::new().cohort(3).cohort_time(LONG).linger(LONG);
@@ -717,7 +717,7 @@ async fn lingering_ends_in_time() {
 
 #[tokio::test]
 async fn the_line_goes_on_without_the_first_lock_object() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = selfish(&client);
@@ -736,7 +736,7 @@ async fn the_line_goes_on_without_the_first_lock_object() {
 #[test]
 fn the_end_of_the_runtime_ends_the_wait() {
     let around = tokio::runtime::Runtime::new().unwrap();
-    let server = around.block_on(TestingServer::start()).unwrap();
+    let server = around.block_on(Server::start()).unwrap();
     let inner = tokio::runtime::Runtime::new().unwrap();
     let (mutex, guard) = inner.block_on(async {
         let client = connect_here(&server).await;
@@ -762,7 +762,7 @@ fn in_line_on(runtime: &tokio::runtime::Runtime, mutex: &InterProcessMutex) -> A
 #[test]
 fn threads_form_a_cohort_as_well() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(TestingServer::start()).unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
     let client = Client::builder().connect_blocking(&server.connect_string()).unwrap();
     let options = LockOptions::new().cohort(10);
     let mutex = zk_recipes::blocking::InterProcessMutex::new(&client, PATH).unwrap();
@@ -785,7 +785,7 @@ fn threads_form_a_cohort_as_well() {
 
 #[tokio::test]
 async fn a_ticket_and_other_lock_objects_count_as_others() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = cohort(&client, 2, LONG);
@@ -813,7 +813,7 @@ async fn a_ticket_and_other_lock_objects_count_as_others() {
 
 #[tokio::test]
 async fn a_ticket_that_is_granted_before_the_line_does_not_stop_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = selfish(&client);
@@ -879,7 +879,7 @@ async fn each_hold_has_the_whole_time() {
 
 #[tokio::test]
 async fn an_unknown_outcome_ends_the_handing_on() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = connect(&server).await;
     let mutex = selfish(&client);
     let guard = alone(&server, &client, &mutex).await;

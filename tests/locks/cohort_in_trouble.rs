@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::cohort::{LONG, OFTEN, PATH, alone, in_line, is_up_to_date, selfish};
 use crate::support::room::Room;
 use crate::support::*;
-use zk_recipes::testing::{Fate, FaultProxy, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Traffic, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock,
     Owner, Permission, Result, RetryPolicy, SuspectPolicy, operate,
@@ -27,7 +27,7 @@ fn seconds() -> Duration {
 /// is by a node that is known to exist, so that the stranger can have the lock only if a node is deleted afterwards.
 #[tokio::test]
 async fn a_node_that_is_gone_is_not_handed_on() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let mutex = selfish(&client);
@@ -74,8 +74,8 @@ fn mutex_of(client: &Client) -> InterProcessMutex {
 /// No one but a try, which is given up, has ever wanted the lock since it was released.
 #[tokio::test]
 async fn a_try_is_not_refused_for_a_try_that_is_given_up() {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let server = Server::start().await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let mutex = with(&client, LockOptions::new().cohort(OFTEN).cohort_time(LONG).linger(LONG));
     drop(mutex_of(&client).acquire().await.unwrap());
@@ -105,7 +105,8 @@ async fn a_try_is_not_refused_for_a_try_that_is_given_up() {
 /// A try does not stand in line. One that is not polled must not keep others from the lock.
 #[tokio::test]
 async fn a_try_that_no_one_polls_keeps_no_one_out() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
+    let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = with(&client, LockOptions::new().cohort(OFTEN).linger(LONG));
     let mut stuck = 0;
@@ -123,7 +124,9 @@ async fn a_try_that_no_one_polls_keeps_no_one_out() {
         }
         drop(acquire);
         drop(first);
+        // Until it has let go: a try that does not find a node that stays stands in the queue.
         let _ = operate::ask(&client, PATH).await;
+        queue_of(&zookeeper, PATH, 0).await;
     }
     assert_eq!(stuck, 0, "an acquire is stuck behind a try that is not polled");
 }
@@ -139,7 +142,7 @@ async fn visit(room: &Room, guard: LockGuard) {
 /// multi-locks, revocations, objects that come and go, and callers that vanish at any poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_storm_of_all() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other, operator] = connect_many(&server).await;
     let room = Arc::new(Room::default());
@@ -227,9 +230,9 @@ async fn a_storm_of_all() {
 /// Waiters behind several strangers, whose connection is cut or silent now and then, while their blockers' data are written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_chain_of_strangers_with_bad_connections() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let mut clients = Vec::new();
     for number in 0..6 {
         clients.push(if number % 2 == 0 { connect(&server).await } else { connect_through(&proxy).await });
@@ -304,7 +307,7 @@ async fn a_chain_of_strangers_with_bad_connections() {
 /// A stranger that comes and goes must not keep a third one out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn strangers_that_come_and_go_starve_no_one() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, comer, third] = connect_many(&server).await;
     let over = Arc::new(AtomicBool::new(false));
@@ -354,7 +357,7 @@ async fn strangers_that_come_and_go_starve_no_one() {
 /// Two cohorts that compete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn cohorts_that_compete_make_few_requests() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     for hand_ons in [0, 1, 10] {
         let [client, other] = connect_many(&server).await;
         let until = Instant::now() + Duration::from_secs(3);
@@ -396,9 +399,9 @@ async fn cohorts_that_compete_make_few_requests() {
 /// A hold is given up as suspect while others are in line, and its guard is kept.
 #[tokio::test]
 async fn suspicion_while_handing_on() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let other = connect(&server).await;
     let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG).suspect_policy(SuspectPolicy::GiveUp);
@@ -443,7 +446,7 @@ async fn suspicion_while_handing_on() {
 /// The time of a hold elapses, and its guard is kept.
 #[tokio::test]
 async fn a_hold_that_is_over_ends_the_cohort_for_no_one() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let time = Duration::from_millis(50);
@@ -478,9 +481,9 @@ async fn a_hold_that_is_over_ends_the_cohort_for_no_one() {
 /// Many locks at once whose nodes are handed on, more than watch at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_locks_hand_on_over_a_bad_connection() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let count = 500;
     let locks: Vec<_> = (0..count)
@@ -524,7 +527,7 @@ async fn many_locks_hand_on_over_a_bad_connection() {
 /// All lock objects are dropped, and the client is closed, while the next in line is not polled.
 #[tokio::test]
 async fn closing_while_the_next_is_not_polled() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     for number in 0..5 {
         let client = connect(&server).await;
@@ -548,7 +551,7 @@ async fn closing_while_the_next_is_not_polled() {
 /// The runtime of the next in line ends.
 #[tokio::test]
 async fn the_runtime_of_the_next_in_line_ends() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = selfish(&client);
@@ -572,7 +575,7 @@ async fn the_runtime_of_the_next_in_line_ends() {
 /// Members with cohorts, whose callers vanish.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn members_with_cohorts_and_callers_that_vanish() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let until = Instant::now() + seconds();
@@ -615,7 +618,7 @@ async fn members_with_cohorts_and_callers_that_vanish() {
 /// The pair of token and turn grows with every grant, also if an operator has freed the lock in between.
 #[tokio::test]
 async fn tokens_and_turns_grow_after_a_forced_release() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other, operator] = connect_many(&server).await;
     let mutex = selfish(&client);
     let mut shrunk = 0;
@@ -641,9 +644,9 @@ async fn tokens_and_turns_grow_after_a_forced_release() {
 /// Each request in turn is lost, or its reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whichever_request_of_a_cohort_is_lost() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let other = connect(&server).await;
     let room = Arc::new(Room::default());
@@ -686,9 +689,9 @@ async fn whichever_request_of_a_cohort_is_lost() {
 /// The same for one who waits behind two strangers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whichever_request_of_a_waiter_is_lost() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let [one, two, three] = connect_many(&server).await;
     for index in 0..8 {
@@ -747,7 +750,7 @@ async fn whichever_request_of_a_waiter_is_lost() {
 /// Sessions are killed, nodes deleted and holds run out of time; no one is stuck, and nothing is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_one_is_stuck_whatever_is_killed() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let until = Instant::now() + seconds();
@@ -810,9 +813,9 @@ async fn no_one_is_stuck_whatever_is_killed() {
 
 /// "No outage ends it while its session lives", says the retry policy of an acquire that waits in its queue.
 async fn survives_a_brief_outage(options: LockOptions) -> Result<()> {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(30))
         .connection_timeout(Duration::from_secs(1))
@@ -849,7 +852,7 @@ async fn a_brief_outage_ends_no_wait_in_line_while_the_session_lives() {
 /// A guard whose node was deleted, as the client has been told, is not released as if nothing had happened.
 #[tokio::test]
 async fn a_release_tells_of_a_deleted_node_as_without_a_cohort() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let guard = mutex_of(&client).acquire().await.unwrap();
@@ -868,7 +871,7 @@ async fn a_release_tells_of_a_deleted_node_as_without_a_cohort() {
 /// A cohort that never ends gives the lock back on request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_request_ends_a_selfish_cohort() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other, operator] = connect_many(&server).await;
     let mutex = selfish(&client);
     let over = Arc::new(AtomicBool::new(false));
@@ -897,7 +900,7 @@ async fn a_request_ends_a_selfish_cohort() {
 /// Behind strangers whose nodes may not be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn behind_strangers_that_may_not_be_read() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
     let private = |who: &str| {
@@ -908,7 +911,7 @@ async fn behind_strangers_that_may_not_be_read() {
     };
     let one = private("one").connect(&server.connect_string()).await.unwrap();
     let two = private("two").connect(&server.connect_string()).await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let comer = connect(&server).await;
     for number in 0..20 {
@@ -942,7 +945,7 @@ async fn behind_strangers_that_may_not_be_read() {
 /// A client on a runtime that runs nothing while the test blocks it, as on a machine that is suspended.
 fn on_a_suspended_runtime(options: LockOptions, suspension: Duration) {
     let others = tokio::runtime::Runtime::new().unwrap();
-    let server = others.block_on(TestingServer::start()).unwrap();
+    let server = others.block_on(Server::start()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = Client::builder()
@@ -984,7 +987,7 @@ fn a_machine_that_is_suspended_when_a_node_is_handed_on_stops_no_one() {
 /// "Within the client, it is first come, first served", also if the task of the first has used up its budget.
 #[tokio::test]
 async fn who_comes_first_is_first_even_without_a_budget() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = connect(&server).await;
     let mutex = selfish(&client);
     let guard = mutex.acquire().await.unwrap();

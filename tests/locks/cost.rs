@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// A client whose requests are counted, and that lives on the runtime of the test.
 async fn counted(server: &MemoryServer) -> (FaultProxy, Client) {
-    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = Client::builder().runtime(tokio::runtime::Handle::current()).drop_timeout(Duration::ZERO);
     let client = builder.session_timeout(BOUND).connect(&proxy.connect_string()).await.unwrap();
     (proxy, client)

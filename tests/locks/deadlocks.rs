@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
-use zk_recipes::testing::{TestingServer, kill_session};
+use zk_recipes::testing::kill_session;
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner,
     ReadWriteLock, Result, Semaphore, SemaphoreMutex,
@@ -42,11 +42,7 @@ fn acquire(lock: &dyn InterProcessLock, owner: &Owner) -> JoinHandle<Result<Lock
 }
 
 /// The same, once it is known to wait: then it watches its own node, or those who hold permits.
-async fn park(
-    server: &TestingServer,
-    lock: &dyn InterProcessLock,
-    owner: &Owner,
-) -> JoinHandle<Result<LockGuard>> {
+async fn park(server: &Server, lock: &dyn InterProcessLock, owner: &Owner) -> JoinHandle<Result<LockGuard>> {
     // Some of these may just have been granted.
     let (before, permits) = waiting(server).await;
     let acquiring = acquire(lock, owner);

@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock,
     Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, Ticket,
@@ -284,7 +284,7 @@ impl Scene {
     /// With sessions that outlast a restart of the server, however busy the machine is.
     async fn with_long_sessions() -> Self {
         let long = Duration::from_secs(120);
-        let server = TestingServer::builder().session_timeout_bounds(Duration::from_secs(1), long);
+        let server = Server::builder().session_timeout_bounds(Duration::from_secs(1), long);
         let server = PooledServer::from(server.start().await.unwrap());
         let hosts = server.connect_string();
         let clients = join_all((0..5).map(|_| builder().session_timeout(long).connect(&hosts))).await;
@@ -1153,8 +1153,8 @@ async fn a_wait_goes_on_when_all_paths_are_deleted() {
 
 #[tokio::test]
 async fn paths_that_vanish_are_made_again() {
-    let server = TestingServer::builder();
-    let server = server.system_property("znode.container.checkIntervalMs", "20").start().await.unwrap();
+    let server = Server::builder();
+    let server = server.container_check_interval(Duration::from_millis(20)).start().await.unwrap();
     let client = connect(&server).await;
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
     for kind in Kind::ALL {
@@ -1413,7 +1413,7 @@ async fn connect_patiently_through(proxy: &FaultProxy) -> Client {
 #[tokio::test]
 async fn a_lost_reply_is_neither_doubled_nor_left_behind() {
     each_kind(async |scene: &Scene, kind: Kind| {
-        let proxy = FaultProxy::start(&scene.server).await.unwrap();
+        let proxy = FaultProxy::start(scene.server.connect_string()).await.unwrap();
         let client = connect_patiently_through(&proxy).await;
         let session = session_id(&client).await;
         let lock = kind.lock(&client);
@@ -1467,7 +1467,7 @@ async fn a_lost_reply_is_neither_doubled_nor_left_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exclusion_survives_lost_replies() {
     each_kind(async |scene: &Scene, kind: Kind| {
-        let proxy = FaultProxy::start(&scene.server).await.unwrap();
+        let proxy = FaultProxy::start(scene.server.connect_string()).await.unwrap();
         let clients = [connect_patiently_through(&proxy).await, connect_patiently_through(&proxy).await];
         let sessions = [session_id(&clients[0]).await, session_id(&clients[1]).await];
         let losses = AtomicUsize::new(0);

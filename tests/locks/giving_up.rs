@@ -92,7 +92,7 @@ async fn time_of_not_connected(lock: &InterProcessMutex, callers: usize) -> Dura
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_is_told_to_many_as_soon_as_to_few() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = Client::builder()
         .session_timeout(Duration::from_secs(10))
         .connection_timeout(500 * MS)
@@ -110,7 +110,7 @@ async fn an_outage_is_told_to_many_as_soon_as_to_few() {
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_that_cannot_be_done_keep_no_error_away() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = Client::builder()
         .session_timeout(Duration::from_secs(10))
         .connection_timeout(500 * MS)
@@ -256,7 +256,7 @@ fn caller_on_its_own_runtime(
 
 async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(20))
         .connection_timeout(5000 * MS)
@@ -366,7 +366,7 @@ fn a_caller_elsewhere_hears_that_the_runtime_of_the_client_is_gone() {
     for round in 0..3 {
         let (server, proxy) = other.block_on(async {
             let s = empty_server().await;
-            let p = FaultProxy::start(&s).await.unwrap();
+            let p = FaultProxy::start(s.connect_string()).await.unwrap();
             (s, p)
         });
         let home = if round == 0 {

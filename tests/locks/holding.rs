@@ -194,7 +194,7 @@ async fn every_release_of_a_lost_hold_says_so() {
 #[tokio::test]
 async fn a_hold_that_has_ended_is_ended_once() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::connect(&proxy.connect_string()).await.unwrap();
     let nodes: usize = KINDS.into_iter().map(Kind::nodes).sum();
     let acquire_all = async |max_hold: Option<Duration>| {
@@ -458,7 +458,7 @@ async fn a_holder_that_was_asked_still_shows_who_it_is() {
 #[tokio::test]
 async fn no_request_is_lost_by_showing_who_holds() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let ask = async |node: &str| zookeeper.set_data(node, b"__REVOKE__", None).await.unwrap();
@@ -570,7 +570,7 @@ async fn a_path_that_does_not_exist_is_told_from_a_free_lock() {
 #[tokio::test]
 async fn other_data_is_no_request() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = Client::connect(&proxy.connect_string()).await.unwrap();
     let guard = Arc::new(mutex(&client).acquire().await.unwrap());
@@ -837,7 +837,7 @@ async fn the_next_gets_what_was_taken_from_the_holder() {
 #[tokio::test]
 async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let operator = Client::connect(&proxy.connect_string()).await.unwrap();
     let guard = Kind::Mutex.unlimited(&connect(&server).await).acquire().await.unwrap();
     let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
@@ -1096,7 +1096,7 @@ async fn several_permits_are_one_guard_or_many() {
 async fn many_locks_are_watched_a_few_at_once() {
     const LOCKS: usize = 1000;
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let acquires = (0..LOCKS).map(|n| {
         let mutex = InterProcessMutex::new(&client, &format!("/locks/{n}")).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{FaultProxy, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, ReadWriteLock,
     Result, Semaphore, SemaphoreMutex, operate,
@@ -54,7 +54,7 @@ async fn acquired_elsewhere(mutex: &InterProcessMutex) -> LockGuard {
 
 #[tokio::test]
 async fn cycles_send_nothing_and_count_turns() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client =
         builder().session_timeout(Duration::from_secs(60)).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
@@ -116,7 +116,7 @@ async fn an_owner_reenters_it() {
 
 #[tokio::test]
 async fn another_client_is_let_in_at_once() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other] = connect_many(&server).await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
@@ -129,7 +129,7 @@ async fn another_client_is_let_in_at_once() {
 
 #[tokio::test]
 async fn another_client_is_let_in_at_the_end_of_the_hold() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, other] = connect_many(&server).await;
     let mutex = lingering(&client);
@@ -149,7 +149,7 @@ async fn another_client_is_let_in_at_the_end_of_the_hold() {
 
 #[tokio::test]
 async fn a_waiter_of_this_client_has_its_turn() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = lingering(&client);
@@ -166,7 +166,7 @@ async fn a_waiter_of_this_client_has_its_turn() {
 #[tokio::test]
 async fn who_comes_before_the_list_is_let_in() {
     // Each round comes at another moment of the first hold.
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other] = connect_many(&server).await;
     let (mutex, others) = (lingering(&client), plain(&other));
     for round in 0..repeats(300) {
@@ -218,7 +218,7 @@ async fn its_time_counts_from_the_last_release() {
 
 #[tokio::test]
 async fn a_request_to_give_it_back_frees_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, operator] = connect_many(&server).await;
     let mutex = lingering(&client);
@@ -236,7 +236,7 @@ async fn a_request_to_give_it_back_frees_it() {
 
 #[tokio::test]
 async fn a_node_that_was_deleted_is_not_taken() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let [client, operator] = connect_many(&server).await;
     let mutex = lingering(&client);
@@ -266,7 +266,7 @@ async fn a_node_that_was_deleted_is_not_taken() {
 
 #[tokio::test]
 async fn an_expired_session_ends_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = connect(&server).await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
@@ -278,8 +278,8 @@ async fn an_expired_session_ends_it() {
 
 #[tokio::test]
 async fn a_lost_connection_ends_it() {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let server = Server::start().await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
@@ -299,7 +299,7 @@ async fn a_lost_connection_ends_it() {
 
 #[tokio::test]
 async fn the_last_handle_deletes_the_node() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     // An idle node goes with the last lock object.
@@ -329,7 +329,7 @@ async fn the_last_handle_deletes_the_node() {
 
 #[tokio::test]
 async fn closing_and_dropping_a_client_leave_nothing() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = lingering(&client);
@@ -360,7 +360,7 @@ async fn closing_and_dropping_a_client_leave_nothing() {
 #[test]
 fn the_end_of_the_runtime_ends_it() {
     let around = tokio::runtime::Runtime::new().unwrap();
-    let server = around.block_on(TestingServer::start()).unwrap();
+    let server = around.block_on(Server::start()).unwrap();
     let inner = tokio::runtime::Runtime::new().unwrap();
     let mutex = inner.block_on(async {
         let client = connect_here(&server).await;
@@ -375,7 +375,7 @@ fn the_end_of_the_runtime_ends_it() {
 
 #[tokio::test]
 async fn participants_show_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other] = connect_many(&server).await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
@@ -424,7 +424,7 @@ async fn it_does_not_stay_while_its_state_is_watched() {
 
 #[tokio::test]
 async fn a_cancelled_acquire_leaves_it_as_it_was() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let mutex = lingering(&client);
@@ -444,7 +444,7 @@ async fn a_cancelled_acquire_leaves_it_as_it_was() {
 
 #[tokio::test]
 async fn many_tasks_exclude_each_other() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other] = connect_many(&server).await;
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let contend = |mutex: InterProcessMutex| {
@@ -477,7 +477,7 @@ async fn many_tasks_exclude_each_other() {
 
 #[tokio::test]
 async fn a_loop_without_a_pause_lets_others_in() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let other = connect(&server).await;
     // On the runtime of the loop, the client would starve if the loop never let it run.
     for client in [connect(&server).await, connect_here(&server).await] {
@@ -529,7 +529,7 @@ async fn another_lock_object_without_the_option_is_let_in() {
 #[test]
 fn threads_take_it_as_well() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(TestingServer::start()).unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
     let client = Client::builder().connect_blocking(&server.connect_string()).unwrap();
     let mutex = zk_recipes::blocking::InterProcessMutex::new(&client, PATH).unwrap();
     let mutex = mutex.with_options(LockOptions::new().linger(LONG)).unwrap();

@@ -188,7 +188,7 @@ async fn a_transaction_finds_out_that_the_node_was_deleted() {
 async fn a_grant_after_a_long_wait_is_in_no_doubt() {
     let server = empty_server().await;
     let holder = connect(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let timeout = Duration::from_secs(6);
     let builder = Client::builder().session_timeout(timeout);
     let waiter = builder.connect(&proxy.connect_string()).await.unwrap();
@@ -213,7 +213,7 @@ async fn a_grant_after_a_long_wait_is_in_no_doubt() {
 async fn what_is_in_doubt_is_kept_or_given_up() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let [keeping, other] = [connect_through(&proxy).await, connect(&server).await];
     let giving_up = connect_through(&proxy).await;
     let sessions = [session_id(&keeping).await, session_id(&giving_up).await];
@@ -268,7 +268,7 @@ async fn what_is_in_doubt_is_kept_or_given_up() {
 #[tokio::test]
 async fn without_contact_the_lock_is_lost_before_the_session_ends() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let short = Client::builder().session_timeout(Duration::from_secs(3));
     let cut_off = short.connect(&proxy.connect_string()).await.unwrap();
     let other = connect(&server).await;
@@ -299,7 +299,7 @@ async fn without_contact_the_lock_is_lost_before_the_session_ends() {
 #[tokio::test]
 async fn the_states_of_the_members_are_one() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let [cut, direct] = [connect_through(&proxy).await, connect(&server).await];
     let of_two = MultiLock::of([Kind::Mutex.unlimited(&cut), Kind::Write.unlimited(&direct)]).unwrap();
     let of_one = MultiLock::new(&cut, ["/locks/x", "/locks/y"]).unwrap();
@@ -366,7 +366,7 @@ async fn the_lock_is_valid_until_the_first_end_of_all() {
 #[tokio::test]
 async fn a_late_answer_does_not_prolong_the_validity() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let delay = Duration::from_secs(1);
     let longest = Duration::from_secs(10) * 2 / 3;
@@ -406,7 +406,7 @@ async fn a_hold_at_rest_stays_valid() {
 async fn the_time_is_over_also_while_it_is_in_doubt() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     // In doubt for longer than the test.
     let patient = Client::builder().session_timeout(2 * BOUND);
     let client = patient.connect(&proxy.connect_string()).await.unwrap();
@@ -457,7 +457,7 @@ async fn work_that_is_done_in_time_has_its_result() {
 async fn a_release_is_no_loss_however_long_it_takes() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     for kind in [Kind::Mutex, Kind::Read, Kind::Write, Kind::Permit] {
         let guard = kind.unlimited(&client).acquire().await.unwrap();

@@ -630,7 +630,7 @@ async fn who_comes_to_the_path_of_another_kind_of_recipe_does_no_harm_there() {
 async fn a_waiter_that_finds_another_kind_of_recipe_after_a_reconnect_fails() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (one, two) = (connect(&server).await, connect_through(&proxy).await);
     let held = mutex(&one).acquire().await.unwrap();
     let other = place(&zookeeper, "/locks/a", "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-latch-").await;
@@ -792,7 +792,7 @@ async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let mutex = mutex(&connect_through(&proxy).await);
     let owner = Owner::new();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -823,7 +823,7 @@ async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
 #[tokio::test]
 async fn a_node_made_again_under_a_ticket_is_no_storm() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let other = bystander(&server).await;
     let lock = mutex(&client);
@@ -882,7 +882,7 @@ async fn an_outage_longer_than_the_policy_does_not_cost_a_ticket_its_place() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = Client::builder()
         .session_timeout(Duration::from_secs(30))
         .connection_timeout(Duration::from_millis(200))

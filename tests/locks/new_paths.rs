@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use tokio::task::JoinSet;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessMutex, LockGuard, MultiLock, Owner, Permission, ReadWriteLock,
     Semaphore,
@@ -28,7 +28,7 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let server = empty_server().await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let zookeeper = bystander(&server).await;
         let client = connect_through(&proxy).await;
         let tells_dates = dates_transactions(&zookeeper).await;
@@ -258,8 +258,8 @@ async fn a_new_path_has_its_own_acl() {
 
 #[tokio::test]
 async fn the_servers_remove_a_path_that_is_no_longer_used() {
-    let reaping = ("znode.container.checkIntervalMs", "50");
-    let server = TestingServer::builder().system_property(reaping.0, reaping.1).start().await.unwrap();
+    let reaping = Server::builder().container_check_interval(Duration::from_millis(50));
+    let server = reaping.start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     for number in 0..6 {

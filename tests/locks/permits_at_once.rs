@@ -4,7 +4,7 @@ use crate::support::*;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{Client, InterProcessLock, LockGuard, Result, Semaphore, SemaphoreMutex};
 use zookeeper_client as zk;
 
@@ -15,7 +15,7 @@ const COUNT: &str = "/counts/a";
 
 /// A client behind a proxy, and somebody who looks.
 struct Stage {
-    server: TestingServer,
+    server: Server,
     proxy: FaultProxy,
     zookeeper: zk::Client,
     client: Client,
@@ -23,8 +23,8 @@ struct Stage {
 
 impl Stage {
     async fn set() -> Self {
-        let server = TestingServer::start().await.unwrap();
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let server = Server::start().await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let (zookeeper, client) = (bystander(&server).await, connect_through(&proxy).await);
         Self { server, proxy, zookeeper, client }
     }

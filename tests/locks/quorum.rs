@@ -10,7 +10,7 @@ use crate::support::room::{Room, linger};
 use crate::support::*;
 use futures_util::future::join_all;
 use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{
     Client, ClientBuilder, Ensembles, Error, InterProcessMutex, LockOptions, LockState, LossReason,
     QuorumGuard, QuorumLock, ReadWriteLock, Result,
@@ -45,7 +45,7 @@ impl Zones {
 
     pub(crate) async fn proxies(&self) -> [FaultProxy; 3] {
         let [berlin, oslo, paris] = &self.0;
-        let start = async |server: &TestingServer| FaultProxy::start(server).await.unwrap();
+        let start = async |server: &Server| FaultProxy::start(server.connect_string()).await.unwrap();
         [start(berlin).await, start(oslo).await, start(paris).await]
     }
 
@@ -494,7 +494,7 @@ async fn a_contender_that_reaches_a_minority_does_not_block_others() {
 }
 
 /// Has the servers end a session, and its client begin another.
-async fn lose_session(server: &TestingServer, client: &Client) {
+async fn lose_session(server: &Server, client: &Client) {
     let lost = session_id(client).await;
     server.kill_session(lost).await.unwrap();
     eventually("the client has another session", || async {

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::{join, join_all};
 use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessLock, LockGuard, LockOptions, LossReason, Owner, Participant, ReadLock,
     ReadWriteLock, Result, WriteLock,
@@ -52,13 +52,13 @@ struct Line(Vec<JoinHandle<Result<LockGuard>>>);
 
 impl Line {
     /// One more, behind as many that hold; comes back when it is parked.
-    async fn enter(&mut self, server: &TestingServer, lock: &ReadWriteLock, side: Side) {
+    async fn enter(&mut self, server: &Server, lock: &ReadWriteLock, side: Side) {
         self.0.push(enter(lock, side));
         watches_of(server, self.0.len() as u64).await;
     }
 
     /// The guards of the first, when these have got in and all others are parked.
-    async fn let_in(&mut self, server: &TestingServer, count: usize) -> Vec<LockGuard> {
+    async fn let_in(&mut self, server: &Server, count: usize) -> Vec<LockGuard> {
         let later = self.0.split_off(count);
         let guards =
             join_all(self.0.drain(..).map(|waiter| async { within(waiter).await.unwrap().unwrap() }));
@@ -196,7 +196,7 @@ async fn first_come_first_served() {
 }
 
 /// What each session watches, by the numbers of the nodes.
-async fn watched(server: &TestingServer) -> BTreeMap<i64, Vec<i32>> {
+async fn watched(server: &Server) -> BTreeMap<i64, Vec<i32>> {
     let mut watched: BTreeMap<i64, Vec<i32>> = BTreeMap::new();
     let mut node = None;
     for line in server.four_letter_word("wchp").await.unwrap().lines() {
@@ -461,7 +461,7 @@ async fn a_downgrade_dropped_at_each_await_leaves_the_write_hold_alone() {
 #[tokio::test]
 async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
@@ -500,7 +500,7 @@ async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
 const LONG_SESSION: Duration = Duration::from_secs(600);
 
 /// A client that sends no ping while a test counts.
-async fn quiet(server: &TestingServer) -> Client {
+async fn quiet(server: &Server) -> Client {
     Client::builder().session_timeout(LONG_SESSION).connect(&server.connect_string()).await.unwrap()
 }
 
@@ -797,13 +797,13 @@ struct Counted {
 }
 
 impl Counted {
-    async fn new(server: &TestingServer) -> Self {
+    async fn new(server: &Server) -> Self {
         let client = quiet(server).await;
         Self { session: session_id(&client).await, client }
     }
 
     /// What it has sent by now, with whatever it had to send after what it has heard by now.
-    async fn packets(&self, server: &TestingServer) -> u64 {
+    async fn packets(&self, server: &Server) -> u64 {
         // The first reply comes after the news that were sent before it. The second request goes out after what these
         // have led to.
         let zookeeper = self.client.zookeeper().await.unwrap();
@@ -819,7 +819,7 @@ async fn a_release_wakes_only_those_that_can_go_on() {
     /// What asking for the packets takes.
     const ASKING: u64 = 2;
     // On a busy machine this takes longer than it is between two signs of life of a shorter session.
-    let server = TestingServer::builder().session_timeout_bounds(Duration::from_secs(1), LONG_SESSION);
+    let server = Server::builder().session_timeout_bounds(Duration::from_secs(1), LONG_SESSION);
     let server = server.start().await.unwrap();
     let first = read_write(&connect(&server).await);
     let second = Counted::new(&server).await;
@@ -977,7 +977,7 @@ async fn a_writer_that_is_lost_after_it_became_a_reader_reads() {
 async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobody_behind_it() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let lock = read_write(&client);
     let owner = Owner::new();
@@ -1000,7 +1000,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobo
 async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_its_line_waits() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let lock = read_write(&client);
     let owner = Owner::new();
@@ -1028,7 +1028,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_it
 async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let lock = read_write(&client);
     let owner = Owner::new();

@@ -28,7 +28,7 @@ impl Scene {
     /// One in which the queues exist and are known, so that an acquire is one transaction.
     async fn new() -> Self {
         let server = empty_server().await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let zookeeper = bystander(&server).await;
         let client = connect_through(&proxy).await;
         let lock = MultiLock::new(&client, PATHS).unwrap();
@@ -218,7 +218,7 @@ async fn a_member_that_is_held_more_than_once_stays() {
 #[tokio::test]
 async fn each_client_gives_back_what_it_has() {
     let scene = Scene::new().await;
-    let other_proxy = FaultProxy::start(&scene.server).await.unwrap();
+    let other_proxy = FaultProxy::start(scene.server.connect_string()).await.unwrap();
     let other = connect_through(&other_proxy).await;
     let members = [(PATHS[0], &scene.client), (PATHS[1], &other), (PATHS[2], &scene.client)];
     let members = members.map(|(path, client)| Arc::new(mutex_at(client, path)) as Arc<dyn InterProcessLock>);
@@ -437,7 +437,7 @@ async fn a_member_that_may_not_be_deleted_keeps_no_other_in_place() {
 #[tokio::test]
 async fn a_release_without_a_connection_fails_under_the_policy_and_goes_on() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let builder = Client::builder().session_timeout(Duration::from_secs(30)).drop_timeout(Duration::ZERO);
     let builder = builder.retry_policy(RetryPolicy::n_times(0, Duration::from_millis(1)));

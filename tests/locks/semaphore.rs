@@ -11,7 +11,7 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, ReadWriteLock,
     Result, RetryPolicy, Semaphore, SemaphoreMutex,
@@ -42,7 +42,7 @@ async fn leases_out(zookeeper: &zk::Client, root: &str, count: usize) -> Vec<Str
     queue_of(zookeeper, &format!("{root}{LEASES}"), count).await
 }
 
-async fn nothing_left(server: &TestingServer, zookeeper: &zk::Client) {
+async fn nothing_left(server: &Server, zookeeper: &zk::Client) {
     leases_out(zookeeper, "", 0).await;
     watches_of(server, 0).await;
 }
@@ -115,7 +115,7 @@ async fn the_count_is_never_exceeded() {
 async fn the_count_is_never_exceeded_when_replies_are_lost() {
     const PERMITS: usize = 3;
     let server = empty_server().await;
-    let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
+    let proxy = Arc::new(FaultProxy::start(server.connect_string()).await.unwrap());
     let zookeeper = bystander(&server).await;
     let room = Arc::new(Room::default());
     let mut sessions = Vec::new();
@@ -320,7 +320,7 @@ async fn holders_and_then_waiters_are_listed_with_their_data() {
 #[tokio::test]
 async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let observer = semaphore(&connect_through(&proxy).await, 1);
     let other = semaphore(&connect(&server).await, 1);
@@ -449,7 +449,7 @@ async fn nothing_stays_of_an_acquire_that_is_dropped_at_any_await() {
 #[tokio::test]
 async fn nothing_stays_of_leases_that_were_made_when_nobody_waited_for_them_any_more() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
@@ -577,7 +577,7 @@ async fn whoever_loses_its_place_at_the_gate_queues_again() {
 #[tokio::test]
 async fn without_a_place_at_the_gate_no_permit_is_taken() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     // Long enough for its connection to outlast the silence.
     let patient = Client::builder().session_timeout(Duration::from_secs(30));
@@ -646,7 +646,7 @@ async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
 #[tokio::test]
 async fn past_the_last_number_the_count_is_not_exceeded_either() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let semaphore = semaphore(&connect_through(&proxy).await, 1);
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -732,7 +732,7 @@ async fn a_holder_whose_session_is_killed_has_lost_its_permits() {
 #[tokio::test]
 async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
@@ -809,7 +809,7 @@ async fn whoever_takes_its_turn_late_counts_again() {
 #[tokio::test]
 async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmation() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let [holding, next] = connect_many(&server).await;
     let late = connect_through(&proxy).await;
@@ -951,7 +951,7 @@ async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
 #[tokio::test]
 async fn two_round_trips_for_any_number_of_permits() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let count = SharedCount::new(&client, COUNT, 3).unwrap();
@@ -1005,7 +1005,7 @@ async fn two_round_trips_for_any_number_of_permits() {
 #[tokio::test]
 async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let semaphore = semaphore(&connect_through(&proxy).await, 2);
     let held = semaphore.acquire().await.unwrap();
@@ -1069,7 +1069,7 @@ async fn a_shared_count_is_four_bytes_in_a_node() {
 #[tokio::test]
 async fn of_two_who_make_a_count_the_first_has_its_seed() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let late = SharedCount::new(&connect_through(&proxy).await, COUNT, 1).unwrap();
     let early = SharedCount::new(&connect(&server).await, COUNT, 2).unwrap();
     let held = proxy.intercept(Request::GetData, Fate::HoldReply);
@@ -1326,7 +1326,7 @@ async fn beside_another_kind_of_lock_of_another_client_it_is_an_error() {
 #[tokio::test]
 async fn a_timed_acquire_of_free_permits_does_not_say_that_somebody_has_them() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();

@@ -143,7 +143,7 @@ async fn what_cannot_be_done_is_named_and_nothing_is_done() {
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let [one, two] = [connect_through(&proxy).await, connect_through(&proxy).await];
     let guard = Kind::Mutex.unlimited(&one).acquire().await.unwrap();
     let multis = || proxy.take_requests().into_iter().filter(|request| *request == Request::Multi).count();
@@ -222,7 +222,7 @@ async fn a_writer_that_reads_writes_by_either_node() {
 #[tokio::test]
 async fn when_no_answer_comes_it_was_done_or_not() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
@@ -249,7 +249,7 @@ async fn when_no_answer_comes_it_was_done_or_not() {
 #[tokio::test]
 async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let write = async |guard: &LockGuard| {
         let requests = proxy.take_requests();
@@ -283,7 +283,7 @@ async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
 #[tokio::test]
 async fn closing_leaves_it_open_whether_it_was_done() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
@@ -396,7 +396,7 @@ async fn what_a_holder_has_sent_is_done_before_the_next_one_holds() {
     let zookeeper = bystander(&server).await;
     let all = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     zookeeper.create("/data", b"", &all).await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let lock = mutex(&client);
     let slow = Traffic::pass().delay(Duration::from_millis(300));
@@ -445,7 +445,7 @@ async fn what_a_holder_has_sent_is_done_before_the_next_one_holds() {
 async fn after_a_transaction_without_an_answer_the_next_one_holds_when_the_node_is_gone() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let lock = mutex(&client);
     let guard = lock.owned_by(&Owner::new()).acquire().await.unwrap();

@@ -99,7 +99,7 @@ async fn another_candidate_leads_when_the_session_of_the_leader_ends() {
 #[tokio::test]
 async fn a_lock_outlives_a_restart_and_is_lost_behind_a_black_hole() {
     let mut server = MemoryServer::start().unwrap();
-    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder().session_timeout(Duration::from_secs(5));
     let client = client.connect(&proxy.connect_string()).await.unwrap();
     let mutex = InterProcessMutex::new(&client, PATH).unwrap();

@@ -66,7 +66,7 @@ pub(crate) async fn open_nodes_of_an_authenticated_client_are_warned_about_once(
             .filter(|line| line.contains("open to everyone") && line.contains(&here))
             .count()
     };
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let authenticated = || builder().auth("digest", "alice:secret");
     let client = within(authenticated().connect(&proxy.connect_string())).await.unwrap();
     let mut state = client.watch_connection();
@@ -76,7 +76,7 @@ pub(crate) async fn open_nodes_of_an_authenticated_client_are_warned_about_once(
     assert_eq!(warnings(&proxy), 1);
 
     // Whoever has decided knows.
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let hosts = proxy.connect_string();
     drop(within(authenticated().creator_only().connect(&hosts)).await.unwrap());
     drop(within(authenticated().acl(zk::Acls::anyone_all().to_vec()).connect(&hosts)).await.unwrap());

@@ -52,7 +52,7 @@ async fn started(generation: Generation) -> (TestingServer, tempfile::TempDir) {
 pub(crate) async fn no_secret_is_printed(generation: Generation) {
     capture::start();
     let (server, _files) = started(generation).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let mut printed = Printed::default();
 
     // A client with every credential through acquires, a lost connection and a lost session.

@@ -5,13 +5,15 @@ use std::path::Path;
 use zk_recipes::testing::TestingServer;
 use zookeeper_client as zk;
 
+use super::Server;
+
 /// Types of transactions.
 const CREATE: i32 = 1;
 const SET_DATA: i32 = 5;
 const CREATE2: i32 = 15;
 
 /// Starts a server on which the next numbered child of `parent` gets this number.
-pub async fn server_counting_from(parent: &str, number: i32) -> TestingServer {
+pub async fn server_counting_from(parent: &str, number: i32) -> Server {
     let mut server = server_without_digest().await;
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
@@ -23,11 +25,11 @@ pub async fn server_counting_from(parent: &str, number: i32) -> TestingServer {
     // Behind the path: the length of the data, one entry of an access list, and whether it is ephemeral.
     let up_to_counter = 4 + (4 + 4 + 4 + "world".len() + 4 + "anyone".len()) + 1;
     rewrite_history(&mut server, &[CREATE, CREATE2], &child, up_to_counter, number).await;
-    server
+    server.into()
 }
 
 /// Starts a server on which the data of the node at `path` has this version, and one byte.
-pub async fn server_with_version(path: &str, version: i32) -> TestingServer {
+pub async fn server_with_version(path: &str, version: i32) -> Server {
     let mut server = server_without_digest().await;
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
@@ -36,7 +38,7 @@ pub async fn server_with_version(path: &str, version: i32) -> TestingServer {
     drop(zookeeper);
     // Behind the path: the length of the data, and the data.
     rewrite_history(&mut server, &[SET_DATA], path, 4 + 1, version).await;
-    server
+    server.into()
 }
 
 async fn server_without_digest() -> TestingServer {

@@ -8,23 +8,26 @@ pub mod memory;
 pub mod pool;
 pub mod room;
 pub mod runtime;
+pub mod server;
 pub mod watches;
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use uuid::Uuid;
-use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zk_recipes::{Acl, AuthId, Client, ClientBuilder, Error, InterProcessMutex, LockGuard, Permission};
 use zookeeper_client as zk;
 
 #[allow(unused_imports)]
 pub use self::pool::{PooledServer, empty_server, lasting_server};
+#[allow(unused_imports)]
+pub use self::server::Server;
 #[allow(unused_imports)]
 pub use self::watches::{
     all_watches, waiting, watches, watches_of, watches_on, watches_on_children, watches_with_holders,
@@ -47,9 +50,10 @@ pub fn poll_once<F: Future + Unpin + ?Sized>(future: &mut F) -> Poll<F::Output> 
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The servers that `with-zookeeper` started.
+/// The servers that `with-zookeeper` started, or else one in memory that all tests share.
 pub fn servers() -> String {
-    std::env::var("ZK_CONNECT").expect("no ZooKeeper to test with: run ./zk-docker/with-zookeeper cargo test")
+    static IN_MEMORY: LazyLock<MemoryServer> = LazyLock::new(|| MemoryServer::start().unwrap());
+    std::env::var("ZK_CONNECT").unwrap_or_else(|_| IN_MEMORY.connect_string())
 }
 
 /// A client that lives on threads of its own, or on the runtime of the test if `ZK_RECIPES_CLIENTS_ON_RUNTIME` is set.
@@ -133,25 +137,29 @@ pub async fn ephemerals_below(zookeeper: &zk::Client, path: &str) -> Vec<(String
 }
 
 /// A client of a server of one's own, with a session that ends soon after contact is lost.
-pub async fn connect(server: &TestingServer) -> Client {
+pub async fn connect(server: &Server) -> Client {
     builder().session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
 }
 
 /// The same for a client that lives on the runtime of the test.
-pub async fn connect_here(server: &TestingServer) -> Client {
+pub async fn connect_here(server: &Server) -> Client {
     let builder = Client::builder().runtime(tokio::runtime::Handle::current());
     builder.session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
 }
 
 /// Several of them.
-pub async fn connect_many<const N: usize>(server: &TestingServer) -> [Client; N] {
+pub async fn connect_many<const N: usize>(server: &Server) -> [Client; N] {
     futures_util::future::join_all((0..N).map(|_| connect(server))).await.try_into().unwrap()
 }
 
 /// Somebody who looks at a server and is none of the clients.
-pub async fn bystander(server: &TestingServer) -> zk::Client {
+pub async fn bystander(server: &Server) -> zk::Client {
+    bystander_of(&server.connect_string()).await
+}
+
+pub async fn bystander_of(servers: &str) -> zk::Client {
     let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
-    connector.connect(&server.connect_string()).await.unwrap()
+    connector.connect(servers).await.unwrap()
 }
 
 /// Whether a server tells when the nodes that a transaction creates were created; old ones do not.
@@ -232,7 +240,7 @@ pub async fn queue_of(zookeeper: &zk::Client, path: &str, length: usize) -> Vec<
 }
 
 /// Waits until there is neither a child in `path` nor a watch on the server.
-pub async fn assert_nothing_left(server: &TestingServer, zookeeper: &zk::Client, path: &str) {
+pub async fn assert_nothing_left(server: &Server, zookeeper: &zk::Client, path: &str) {
     queue_of(zookeeper, path, 0).await;
     watches_of(server, 0).await;
 }

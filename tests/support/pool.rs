@@ -1,16 +1,16 @@
-//! Servers that one test after another uses: to start one costs half a second of computing, and it is slow at first.
+//! Real servers that one test after another uses: to start one costs half a second of computing, and it is slow at first.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 use std::thread::panicking;
 use std::time::Duration;
 
-use zk_recipes::testing::TestingServer;
 use zookeeper_client as zk;
 
-use super::try_nodes_below;
+use super::server::are_real;
+use super::{Server, try_nodes_below};
 
-static IDLE: Mutex<Vec<TestingServer>> = Mutex::new(Vec::new());
+static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
 /// A server without nodes and sessions, for one test alone. A test that judges by what its server has done since its start
 /// starts one instead.
@@ -21,6 +21,9 @@ pub async fn empty_server() -> PooledServer {
             Some(server) => server,
             None => lasting_server().await,
         };
+        if !are_real() {
+            return server.into();
+        }
         // One that is paused, or has nodes that only others may delete, is not used again.
         if let Ok(Ok(())) = tokio::time::timeout(Duration::from_secs(5), empty(&server)).await {
             return PooledServer { server: Some(server), is_reusable: true };
@@ -29,37 +32,37 @@ pub async fn empty_server() -> PooledServer {
 }
 
 /// A server that removes no empty containers: usually it would do so each minute, in the middle of some test.
-pub async fn lasting_server() -> TestingServer {
-    let never = i32::MAX.to_string();
-    TestingServer::builder().system_property("znode.container.checkIntervalMs", never).start().await.unwrap()
+pub async fn lasting_server() -> Server {
+    let never = Duration::from_millis(i32::MAX as u64);
+    Server::builder().container_check_interval(never).start().await.unwrap()
 }
 
 /// Goes back to the pool when it is dropped, unless the test has failed or might have stopped it.
 #[derive(Debug)]
 pub struct PooledServer {
-    server: Option<TestingServer>,
+    server: Option<Server>,
     is_reusable: bool,
 }
 
 const TAKEN: &str = "it is only taken when dropped";
 
-impl From<TestingServer> for PooledServer {
+impl From<Server> for PooledServer {
     /// One that is started for the test, with settings of its own.
-    fn from(server: TestingServer) -> Self {
+    fn from(server: Server) -> Self {
         Self { server: Some(server), is_reusable: false }
     }
 }
 
 impl Deref for PooledServer {
-    type Target = TestingServer;
+    type Target = Server;
 
-    fn deref(&self) -> &TestingServer {
+    fn deref(&self) -> &Server {
         self.server.as_ref().expect(TAKEN)
     }
 }
 
 impl DerefMut for PooledServer {
-    fn deref_mut(&mut self) -> &mut TestingServer {
+    fn deref_mut(&mut self) -> &mut Server {
         self.is_reusable = false;
         self.server.as_mut().expect(TAKEN)
     }
@@ -74,7 +77,7 @@ impl Drop for PooledServer {
     }
 }
 
-async fn empty(server: &TestingServer) -> Result<(), Box<dyn std::error::Error>> {
+async fn empty(server: &Server) -> Result<(), Box<dyn std::error::Error>> {
     while let sessions @ [_, ..] = &sessions(server).await?[..] {
         for session in sessions {
             // It may end by itself meanwhile.
@@ -93,7 +96,7 @@ async fn empty(server: &TestingServer) -> Result<(), Box<dyn std::error::Error>>
 }
 
 /// All sessions, as the server dumps them.
-async fn sessions(server: &TestingServer) -> Result<Vec<i64>, Box<dyn std::error::Error>> {
+async fn sessions(server: &Server) -> Result<Vec<i64>, Box<dyn std::error::Error>> {
     let dump = server.four_letter_word("dump").await?;
     let tracked = dump.split("ephemeral nodes dump").next().unwrap_or_default();
     let sessions = tracked.lines().filter_map(|line| line.trim().strip_prefix("0x"));

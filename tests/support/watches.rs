@@ -2,21 +2,19 @@
 
 use std::collections::{HashMap, HashSet};
 
-use zk_recipes::testing::TestingServer;
-
-use super::eventually;
+use super::{Server, eventually};
 
 /// Waits until that many contenders wait with a watch.
 ///
 /// Who waits for a node of another session may watch its own as well: that counts once. Who waits for one of its own
 /// session watches its own only. What does not count is the watch of a holder on its own node, and that of a
 /// lock object on its path.
-pub async fn watches_of(server: &TestingServer, count: u64) {
+pub async fn watches_of(server: &Server, count: u64) {
     eventually(&format!("{count} wait"), || async { (watches(server).await == count).then_some(()) }).await;
 }
 
 /// Waits until somebody watches that node.
-pub async fn watches_on(server: &TestingServer, node: &str) {
+pub async fn watches_on(server: &Server, node: &str) {
     eventually("it is watched", async || {
         server.four_letter_word("wchp").await.unwrap().contains(node).then_some(())
     })
@@ -24,7 +22,7 @@ pub async fn watches_on(server: &TestingServer, node: &str) {
 }
 
 /// Waits until there are so many watches at all, whatever they are on: those of one session on one node count once.
-pub async fn all_watches(server: &TestingServer, count: u64) {
+pub async fn all_watches(server: &Server, count: u64) {
     eventually(&format!("{count} watches in all"), || async {
         (server.watch_count().await.unwrap() == count).then_some(())
     })
@@ -32,19 +30,19 @@ pub async fn all_watches(server: &TestingServer, count: u64) {
 }
 
 /// Waits until there are so many watches of contenders, and of holders on their own nodes.
-pub async fn watches_with_holders(server: &TestingServer, count: u64) {
+pub async fn watches_with_holders(server: &Server, count: u64) {
     eventually(&format!("{count} watches"), || async {
         (count_watches(server, true).await == count).then_some(())
     })
     .await;
 }
 
-pub async fn watches(server: &TestingServer) -> u64 {
+pub async fn watches(server: &Server) -> u64 {
     count_watches(server, false).await
 }
 
 /// How many watches there are on the children of nodes.
-pub async fn watches_on_children(server: &TestingServer) -> u64 {
+pub async fn watches_on_children(server: &Server) -> u64 {
     // Which has those of nodes only.
     let on_nodes = server.four_letter_word("wchs").await.unwrap();
     let on_nodes: u64 = on_nodes.trim().rsplit(':').next().unwrap().parse().unwrap();
@@ -53,7 +51,7 @@ pub async fn watches_on_children(server: &TestingServer) -> u64 {
 
 /// Who waits: the nodes of contenders that are not first, of those that watch their own, and how many watches there are on
 /// the children of nodes.
-pub async fn waiting(server: &TestingServer) -> (HashSet<String>, u64) {
+pub async fn waiting(server: &Server) -> (HashSet<String>, u64) {
     let Look { owned, watched, on_children } = Look::at(server).await;
     let nodes = Look::nodes(&owned);
     let own = owned.iter().flat_map(|(session, owned)| {
@@ -64,7 +62,7 @@ pub async fn waiting(server: &TestingServer) -> (HashSet<String>, u64) {
     (waiting, on_children)
 }
 
-async fn count_watches(server: &TestingServer, with_holders: bool) -> u64 {
+async fn count_watches(server: &Server, with_holders: bool) -> u64 {
     let Look { owned, watched, on_children } = Look::at(server).await;
     let nodes = Look::nodes(&owned);
     let by_session = watched.iter().map(|(session, paths)| {
@@ -91,7 +89,7 @@ struct Look {
 }
 
 impl Look {
-    async fn at(server: &TestingServer) -> Self {
+    async fn at(server: &Server) -> Self {
         loop {
             let all = server.watch_count().await.unwrap();
             if all == 0 {

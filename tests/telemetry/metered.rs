@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use zk_recipes::testing::TestingServer;
+
 use zk_recipes::{
     Client, CloseMode, Ensembles, InterProcessMutex, LeaderLatch, LeaderOptions, LockOptions, LossReason,
     MultiLock, QuorumLock, Semaphore,
@@ -39,7 +39,7 @@ fn of(name: &str, path: &str) -> f64 {
     value(&format!("zk_recipes_{name}"), &[("lock", path)])
 }
 
-pub(crate) async fn measured(server: &TestingServer) -> Client {
+pub(crate) async fn measured(server: &Server) -> Client {
     measured_at(&server.connect_string()).await
 }
 

@@ -20,7 +20,7 @@ async fn nodes_of_caches_and_what_has_them_read_again() {
     let nodes = || value("zk_recipes_cached_nodes", &[("path", path)]);
     let resyncs = || value("zk_recipes_cache_resyncs_total", &[("path", path)]);
 
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = measured_at(&proxy.connect_string()).await;
     let cache = Cache::new(&client, path, CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();

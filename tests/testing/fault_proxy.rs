@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use crate::support::{bystander, eventually, within};
+use crate::support::{bystander_of, eventually, within};
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,8 +28,8 @@ async fn connect(proxy: &FaultProxy) -> zk::Client {
 /// A server, a proxy before it, a client through the proxy, and one beside it.
 async fn scene() -> (TestingServer, FaultProxy, zk::Client, zk::Client) {
     let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
-    let (client, bystander) = (connect(&proxy).await, bystander(&server).await);
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (client, bystander) = (connect(&proxy).await, bystander_of(&server.connect_string()).await);
     (server, proxy, client, bystander)
 }
 
@@ -65,7 +65,7 @@ async fn silent<T: Debug>(what: impl Future<Output = T>) {
 /// A proxy before a socket.
 async fn before_a_socket() -> (FaultProxy, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let proxy = FaultProxy::start_before(listener.local_addr().unwrap().to_string()).await.unwrap();
+    let proxy = FaultProxy::start(listener.local_addr().unwrap().to_string()).await.unwrap();
     (proxy, listener)
 }
 
@@ -508,7 +508,7 @@ async fn a_server_may_be_away_for_a_while() {
 #[tokio::test]
 async fn requests_and_pings_are_counted_apart() {
     let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(3));
     let client = connector.connect(&proxy.connect_string()).await.unwrap();
     let ping = async || {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use support::*;
 use tokio::time::timeout;
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, operate,
 };
@@ -45,7 +45,7 @@ async fn settled(mutex: &InterProcessMutex) -> String {
 /// The first holder is asked, and gives it back; the next acquire must not hold by that node.
 #[tokio::test]
 async fn who_is_asked_in_the_first_hold_frees_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, operator] = connect_many(&server).await;
     let mut kept = 0;
     let rounds = 20;
@@ -68,7 +68,7 @@ async fn who_is_asked_in_the_first_hold_frees_it() {
 /// The same for a node that has lingered before, whose attendant listens.
 #[tokio::test]
 async fn who_is_asked_in_a_later_hold_frees_it() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, operator] = connect_many(&server).await;
     let mut kept = 0;
     let rounds = 40;
@@ -93,7 +93,7 @@ async fn who_is_asked_in_a_later_hold_frees_it() {
 /// A lock that is in use most of the time is asked for: it must be free at the end of a hold.
 #[tokio::test]
 async fn a_busy_lock_hears_that_it_is_asked_for() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, operator] = connect_many(&server).await;
     let mutex = lingering(&client);
     let mut asked_at = None;
@@ -140,7 +140,7 @@ fn many(client: &Client, lingers: bool) -> Vec<InterProcessMutex> {
 }
 
 async fn tries_beside_an_abandoned_one(lingers: bool) {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = connect(&server).await;
     let mutexes = many(&client, lingers);
     let (mutex, _abandoned) = abandoned(&mutexes).await.expect("never pending");
@@ -156,7 +156,7 @@ async fn an_attempt_does_not_wait_for_a_future_that_no_one_polls() {
 }
 
 async fn tries_for_a_time_beside_an_abandoned_one(lingers: bool) {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = connect(&server).await;
     let mutexes = many(&client, lingers);
     let (mutex, _abandoned) = abandoned(&mutexes).await.expect("never pending");
@@ -174,7 +174,7 @@ async fn an_attempt_beside_a_future_that_no_one_polls_is_not_told_of_an_outage()
 /// One task polls an acquire in a `select!`, and tries in another branch.
 #[tokio::test]
 async fn a_task_that_tries_while_it_waits_is_not_stuck() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let client = connect(&server).await;
     let mutexes = many(&client, true);
     let mut hit = 0;
@@ -196,9 +196,9 @@ async fn a_task_that_tries_while_it_waits_is_not_stuck() {
 /// A transaction of an earlier guard whose future was dropped is not carried out under the next guard.
 #[tokio::test]
 async fn a_dropped_transaction_is_not_carried_out_under_the_next_holder() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     zookeeper
         .create("/data", b"", &zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all()))
@@ -336,7 +336,7 @@ async fn contend(client: Client, who: String, mutex: InterProcessMutex, seen: Ar
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn by_chance_no_two_hold_and_nothing_stays() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let clients: [Client; 3] = connect_many(&server).await;
     let seen = Arc::new(Seen::default());
@@ -358,7 +358,7 @@ async fn by_chance_no_two_hold_and_nothing_stays() {
 /// Two clients whose tasks form cohorts, and one without.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn by_chance_in_cohorts_no_two_hold_and_nothing_stays() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let clients: [Client; 3] = connect_many(&server).await;
     let seen = Arc::new(Seen::default());
@@ -382,7 +382,7 @@ async fn by_chance_in_cohorts_no_two_hold_and_nothing_stays() {
 /// One client, many of its tasks with pauses: mostly grants by nodes that stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn by_chance_in_one_client_no_two_hold_and_nothing_stays() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect(&server).await;
     let seen = Arc::new(Seen::default());
@@ -427,7 +427,7 @@ async fn cycles_until_freed(
 
 #[tokio::test]
 async fn a_busy_lock_on_the_runtime_of_the_caller_hears_that_it_is_asked_for() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let operator = connect(&server).await;
     let client = connect_here(&server).await;
     for ask_at in [0, 100] {
@@ -438,7 +438,7 @@ async fn a_busy_lock_on_the_runtime_of_the_caller_hears_that_it_is_asked_for() {
 
 #[tokio::test]
 async fn a_busy_lock_hears_that_it_is_asked_for_in_its_first_holds() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, operator] = connect_many(&server).await;
     let mut worst = Some(0);
     for ask_at in 0..10 {
@@ -450,7 +450,7 @@ async fn a_busy_lock_hears_that_it_is_asked_for_in_its_first_holds() {
 
 /// Acquires of others beside a future that no one polls: of the same client, and of another one.
 async fn acquires_beside_an_abandoned_one(lingers: bool) -> [bool; 2] {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other] = connect_many(&server).await;
     let mutexes = many(&client, lingers);
     let (mutex, _abandoned) = abandoned(&mutexes).await.expect("never pending");
@@ -491,10 +491,13 @@ impl Removed {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn by_chance_in_trouble_no_two_hold_and_nothing_stays() {
     // Empty queues are removed at once: numbers begin again and again.
-    let often = TestingServer::builder().system_property("znode.container.checkIntervalMs", "20");
+    let often = Server::builder().container_check_interval(Duration::from_millis(20));
     let server = often.start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let proxies = [FaultProxy::start(&server).await.unwrap(), FaultProxy::start(&server).await.unwrap()];
+    let proxies = [
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+    ];
     let clients = [connect_through(&proxies[0]).await, connect_through(&proxies[1]).await];
     let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)]);
     let until = Instant::now() + Duration::from_secs(if is_thorough() { 45 } else { 20 });
@@ -590,7 +593,7 @@ async fn by_chance_in_trouble_no_two_hold_and_nothing_stays() {
 /// Waiters that were polled once come first, in their order.
 #[tokio::test]
 async fn local_waiters_are_served_in_order() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [client, other] = connect_many(&server).await;
     let owners: Vec<_> = (0..6).map(|_| lingering(&client).owned_by(&Owner::new())).collect();
     for round in 0..100 {
@@ -630,7 +633,7 @@ async fn local_waiters_are_served_in_order() {
 /// Background tasks end with what they attend to, and watches do, too.
 #[tokio::test]
 async fn nothing_accumulates() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_here(&server).await;
     let other = connect(&server).await;
@@ -700,8 +703,8 @@ async fn settled_or_not(mutex: &InterProcessMutex) {
 /// An adopted session reconnects by itself, and its watches go on.
 #[tokio::test]
 async fn an_adopted_session_that_is_disconnected_grants_nothing() {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let server = Server::start().await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(20));
     let owned = connector.connect(&proxy.connect_string()).await.unwrap();
     let client = Client::from_zookeeper(owned.clone()).unwrap();

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use support::counter::server_counting_from;
 use support::*;
 use tokio::time::timeout;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason,
     MultiLock, Owner, Permission, ReadWriteLock, RetryPolicy, Semaphore,
@@ -43,7 +43,7 @@ async fn teach(client: &Client, who: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_handle_ends_the_session_though_a_read_was_just_given_up() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     for is_read in [false, true] {
         let builder = Client::builder().session_timeout(Duration::from_secs(10));
@@ -126,7 +126,7 @@ async fn the_release_of_a_writer_that_becomes_a_reader_ends_in_an_outage() {
     let server = empty_server().await;
     let mut took = Vec::new();
     for is_read in [false, true] {
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let builder = Client::builder().session_timeout(Duration::from_secs(5)).drop_timeout(Duration::ZERO);
         let builder = builder.retry_policy(RetryPolicy::forever(Duration::from_millis(100)));
         let client = builder.connect(&proxy.connect_string()).await.unwrap();
@@ -153,7 +153,7 @@ async fn the_release_of_a_writer_that_becomes_a_reader_ends_in_an_outage() {
 #[tokio::test]
 async fn a_lost_look_at_the_date_does_not_cost_the_place() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     if dates_transactions(&zookeeper).await {
         return;
@@ -185,7 +185,7 @@ async fn a_lost_look_at_the_date_does_not_cost_the_place() {
 #[tokio::test]
 async fn a_crowd_at_a_new_path_is_no_reason_to_expect_no_other() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     teach(&client, "a").await;
     proxy.take_requests();
@@ -259,7 +259,7 @@ async fn what_is_learnt_changes_no_outcome() {
 #[tokio::test]
 async fn a_session_that_ends_before_the_reply_does_not_hold() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let other = connect(&server).await;
@@ -295,7 +295,7 @@ async fn a_session_that_ends_before_the_reply_does_not_hold() {
 #[tokio::test]
 async fn below_a_chroot_new_paths_are_as_elsewhere() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     zookeeper.create("/apps", b"", &persistent).await.unwrap();
@@ -360,8 +360,8 @@ async fn nobody_hangs_at_paths_that_operators_delete() {
 
 async fn come_and_go(trouble: Trouble) {
     const KEYS: usize = 12;
-    let server = TestingServer::builder()
-        .system_property("znode.container.checkIntervalMs", "3")
+    let server = Server::builder()
+        .container_check_interval(Duration::from_millis(3))
         .system_property("znode.container.maxPerMinute", "1000000")
         .start()
         .await
@@ -370,7 +370,7 @@ async fn come_and_go(trouble: Trouble) {
     let mut proxies = Vec::new();
     let mut clients = Vec::new();
     for _ in 0..3 {
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         clients.push(connect_through(&proxy).await);
         proxies.push(proxy);
     }
@@ -489,7 +489,7 @@ async fn come_and_go(trouble: Trouble) {
 #[tokio::test]
 async fn a_release_that_was_not_sent_at_first_tells_that_the_lock_was_lost() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let builder = Client::builder().session_timeout(Duration::from_secs(20)).drop_timeout(Duration::ZERO);
     let builder = builder.connection_timeout(Duration::from_millis(300));
@@ -524,7 +524,7 @@ async fn a_release_that_was_not_sent_at_first_tells_that_the_lock_was_lost() {
 #[tokio::test]
 async fn what_is_dropped_without_a_connection_is_gone_with_the_next() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let multi = MultiLock::new(&client, ["/lost/a", "/lost/b"]).unwrap();
@@ -554,7 +554,7 @@ async fn what_is_dropped_without_a_connection_is_gone_with_the_next() {
 #[tokio::test]
 async fn a_server_that_falls_silent_behind_a_new_queue_is_nobody_who_holds() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let mut wrong = Vec::new();
@@ -602,7 +602,7 @@ async fn readers_that_were_writers_keep_the_rules() {
     let mut proxies = Vec::new();
     let mut clients = Vec::new();
     for _ in 0..2 {
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         clients.push(connect_through(&proxy).await);
         proxies.push(proxy);
     }
@@ -772,7 +772,7 @@ async fn many_new_paths_that_were_given_up_are_not_searched_one_by_one() {
     let zookeeper = bystander(&server).await;
     let mut searched = Vec::new();
     for paths in [1, CALLS] {
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let client = connect_through(&proxy).await;
         teach(&client, &format!("storm-{paths}")).await;
         proxy.set_traffic(Traffic::black_hole_to_client());
@@ -916,7 +916,7 @@ async fn a_node_that_fits_is_created_at_a_new_path() {
 #[tokio::test]
 async fn a_queue_with_one_of_ours_is_not_new() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     teach(&client, "long").await;
     let lock = at(&client, "long");
@@ -933,7 +933,7 @@ async fn a_queue_with_one_of_ours_is_not_new() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_of_the_same_owner_do_not_keep_a_writer_from_its_release() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let owner = Owner::new();
     let lock = ReadWriteLock::new(&client, A).unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use support::*;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, RetryPolicy, Semaphore, SemaphoreMutex,
 };
@@ -36,7 +36,7 @@ async fn nothing_left(zookeeper: &zk::Client) {
 /// How long an acquire takes to fail in an outage that begins with its first write.
 async fn time_to_fail(knows: bool, request: Request, policy: &RetryPolicy) -> (Duration, Error) {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let builder = Client::builder().session_timeout(Duration::from_secs(40)).drop_timeout(Duration::ZERO);
     let builder = builder.connection_timeout(Duration::from_secs(1)).retry_policy(policy.clone());
@@ -87,7 +87,7 @@ async fn a_lost_reply_costs_few_requests() {
     for permits in [10, 100] {
         for fate in [Fate::LoseRequest, Fate::LoseReply] {
             let server = empty_server().await;
-            let proxy = FaultProxy::start(&server).await.unwrap();
+            let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
             let zookeeper = bystander(&server).await;
             let client = connect_through(&proxy).await;
             let semaphore = Semaphore::new(&client, PATH, permits).unwrap();
@@ -114,7 +114,7 @@ async fn a_lost_reply_costs_few_requests() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_goes_away_in_trouble_leaves_nothing() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
@@ -151,10 +151,10 @@ async fn whoever_goes_away_in_trouble_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn never_too_many_holders() {
     const LIMIT: i64 = 3;
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let proxies: Vec<FaultProxy> =
-        join_all((0..3).map(|_| async { FaultProxy::start(&server).await.unwrap() })).await;
+        join_all((0..3).map(|_| async { FaultProxy::start(server.connect_string()).await.unwrap() })).await;
     let clients = join_all(proxies.iter().map(async |proxy| {
         Client::builder()
             .session_timeout(Duration::from_secs(20))
@@ -274,7 +274,7 @@ async fn searches_that_fail_midway_find_everything() {
             (Request::Confirm, Fate::LoseReply),
         ] {
             let server = empty_server().await;
-            let proxy = FaultProxy::start(&server).await.unwrap();
+            let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
             let zookeeper = bystander(&server).await;
             let client = connect_through(&proxy).await;
             let locks: Vec<_> = (0..paths)
@@ -369,7 +369,7 @@ struct Try {
 impl Try {
     async fn new() -> Self {
         let server = empty_server().await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let zookeeper = bystander(&server).await;
         let client = impatient(&proxy).await;
         let mutex = SemaphoreMutex::new(&client, PATH).unwrap();
@@ -399,7 +399,7 @@ impl Try {
 async fn permits_differ_only_if_too_many_are_out() {
     for _ in 0..repeats(30) {
         let server = empty_server().await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let zookeeper = bystander(&server).await;
         let client = connect_through(&proxy).await;
         let semaphore = Semaphore::new(&client, PATH, 200).unwrap();
@@ -429,7 +429,7 @@ async fn permits_differ_only_if_too_many_are_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_callers_give_up() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let semaphore = Semaphore::new(&client, PATH, 50).unwrap();
@@ -468,7 +468,7 @@ async fn tokens_grow_and_nobody_is_there_twice() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxies: Vec<FaultProxy> =
-        join_all((0..3).map(|_| async { FaultProxy::start(&server).await.unwrap() })).await;
+        join_all((0..3).map(|_| async { FaultProxy::start(server.connect_string()).await.unwrap() })).await;
     let clients = join_all(proxies.iter().map(connect_through)).await;
     let inside = Arc::new(std::sync::Mutex::new((0, 0_i64)));
     let over = Arc::new(AtomicBool::new(false));

@@ -91,7 +91,7 @@ fn a_runtime_without_timers_acquires_existing_locks() {
 #[tokio::test]
 async fn one_deadline_bounds_multi_locks_in_a_multi_lock() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let inner = (0..50).map(|number| {
         let lock = lock_at(&client, &format!("/pitfalls/{number:02}"));
@@ -120,7 +120,7 @@ async fn a_loss_shortly_before_the_deadline_does_not_hide_that_a_queue_was_not_r
     let server = empty_server().await;
     let silent = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&silent).await.unwrap();
+    let proxy = FaultProxy::start(silent.connect_string()).await.unwrap();
     let one = connect(&server).await;
     let two = connect_through(&proxy).await;
     let lock = MultiLock::of([lock_at(&one, A), lock_at(&two, B)]).unwrap();
@@ -247,7 +247,7 @@ async fn the_release_of_a_writer_does_not_wait_for_a_read_that_nobody_polls() {
 #[tokio::test]
 async fn existing_locks_are_looked_at_again_when_the_last_look_was_not_answered() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let other = connect(&server).await;
     let client = connect_through(&proxy).await;
@@ -316,7 +316,7 @@ async fn locks_below_a_chroot_are_acquired_in_the_order_of_everybody_else() {
 async fn the_error_of_the_last_look_names_the_servers_that_were_silent() {
     let server = empty_server().await;
     let silent = empty_server().await;
-    let proxy = FaultProxy::start(&silent).await.unwrap();
+    let proxy = FaultProxy::start(silent.connect_string()).await.unwrap();
     let one = connect(&server).await;
     let two = connect_through(&proxy).await;
     let lock = MultiLock::of([lock_at(&one, A), lock_at(&two, B)]).unwrap();
@@ -372,7 +372,7 @@ async fn an_outage_does_not_end_the_wait_of_a_reader_whose_owner_comes_to_write(
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = Client::builder()
         .session_timeout(Duration::from_secs(30))
         .connection_timeout(Duration::from_millis(200))
@@ -675,7 +675,7 @@ fn existing_locks_on_bad_connections_keep_the_rules() {
     let (elsewhere, server) = server_elsewhere();
     let zookeeper = elsewhere.block_on(bystander(&server));
     let proxies: Vec<FaultProxy> =
-        (0..3).map(|_| elsewhere.block_on(FaultProxy::start(&server)).unwrap()).collect();
+        (0..3).map(|_| elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap()).collect();
     let clients: Vec<Client> = proxies
         .iter()
         .map(|proxy| {
@@ -810,7 +810,7 @@ async fn all_of<T: Send + 'static>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lost_packet_keeps_no_call_of_one_owner_waiting() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
     let client = connect_through(&proxy).await;
@@ -857,7 +857,7 @@ async fn one_lost_packet_keeps_no_call_of_one_owner_waiting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lost_packet_keeps_no_call_for_existing_locks_waiting() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let holder = connect(&server).await;
     let (one, two) = (connect_through(&proxy).await, connect_through(&proxy).await);
@@ -908,7 +908,7 @@ async fn one_lost_packet_keeps_no_call_for_existing_locks_waiting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lost_packet_does_not_make_free_locks_taken() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let subjects: [(&str, Arc<dyn InterProcessLock>); 5] = [
         ("mutex", lock_at(&client, C)),
@@ -1027,7 +1027,7 @@ async fn a_lost_hold_that_the_owner_keeps_ends_the_acquire_however_busy_the_othe
 #[tokio::test]
 async fn a_connection_that_comes_and_goes_does_not_end_the_wait_for_existing_locks() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let holder = connect(&server).await;
     let client = connect_through(&proxy).await;
     let options = LockOptions::new().suspect_policy(SuspectPolicy::GiveUp);
@@ -1057,7 +1057,7 @@ async fn a_connection_that_comes_and_goes_does_not_end_the_wait_for_existing_loc
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_of_locks_that_are_given_up_in_doubt_does_not_say_that_somebody_has_them() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let options = LockOptions::new().suspect_policy(SuspectPolicy::GiveUp);
     let at = |path| {
@@ -1106,7 +1106,7 @@ async fn the_hold_of_a_writer_ends_with_its_guard_though_nobody_polls_a_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_locks_that_are_lost_again_and_again_fail_a_try() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let paths: Vec<String> = (0..12).map(|number| format!("/pitfalls/{number:02}")).collect();

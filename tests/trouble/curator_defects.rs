@@ -7,7 +7,7 @@ use crate::support::counter::server_counting_from;
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::{join_all, pending};
-use zk_recipes::testing::{FaultProxy, TestingCluster, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, TestingCluster, Traffic};
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock,
     Owner, Semaphore, operate,
@@ -18,7 +18,7 @@ async fn state_is(client: &Client, wanted: ConnectionState) {
 }
 
 /// The holder's own watch on its node would come after a second. This way it is there from the beginning, and counted.
-async fn watched(guard: LockGuard, server: &TestingServer) -> LockGuard {
+async fn watched(guard: LockGuard, server: &Server) -> LockGuard {
     drop(guard.watch_state());
     watches_with_holders(server, 1).await;
     guard
@@ -66,7 +66,7 @@ async fn the_first_node_of_a_queue_gives_nothing_to_a_later_session() {
 async fn a_new_acquire_does_not_wait_for_what_was_released_without_a_connection() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     // With such a session, whoever waited for its end would be noticed.
     let client = Client::builder().session_timeout(2 * BOUND).connect(&proxy.connect_string()).await.unwrap();
     let session = session_id(&client).await;
@@ -215,9 +215,9 @@ async fn past_the_last_number_a_semaphore_has_no_more_permits() {
 async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
     let cluster = TestingCluster::start(3).await.unwrap();
     let leader = cluster.leader().await.unwrap();
-    let zookeeper = bystander(&cluster.servers()[leader]).await;
-    let old = FaultProxy::start(&cluster.servers()[(leader + 1) % 3]).await.unwrap();
-    let new = FaultProxy::start(&cluster.servers()[(leader + 2) % 3]).await.unwrap();
+    let zookeeper = bystander_of(&cluster.servers()[leader].connect_string()).await;
+    let old = FaultProxy::start(cluster.servers()[(leader + 1) % 3].connect_string()).await.unwrap();
+    let new = FaultProxy::start(cluster.servers()[(leader + 2) % 3].connect_string()).await.unwrap();
     new.refuse_connections(true).unwrap();
     let client = Client::builder()
         .session_timeout(Duration::from_secs(10))

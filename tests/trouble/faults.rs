@@ -7,7 +7,7 @@ use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{
     Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockState, MultiLock, Owner, RetryPolicy,
     operate,
@@ -171,7 +171,7 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
 #[tokio::test]
 async fn the_node_of_an_old_session_is_never_granted() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let short = Client::builder().session_timeout(Duration::from_secs(2));
     let client = short.connect(&proxy.connect_string()).await.unwrap();
     let lock = mutex(&client);
@@ -264,7 +264,7 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
 #[tokio::test]
 async fn a_new_connection_is_of_use_when_its_server_has_caught_up() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let guard = mutex(&client).acquire().await.unwrap();
     let states = guard.watch_state();
@@ -292,7 +292,7 @@ async fn wipe(zookeeper: &zk::Client) {
 }
 
 /// Whether a client watches a node.
-async fn is_watched(path: &str, by: &Client, server: &TestingServer) -> bool {
+async fn is_watched(path: &str, by: &Client, server: &Server) -> bool {
     let session = format!("0x{:x}\n", session_id(by).await);
     let watched = server.four_letter_word("wchc").await.unwrap();
     let paths = watched.split_once(&session).map(|(_, rest)| rest.lines());
@@ -302,7 +302,7 @@ async fn is_watched(path: &str, by: &Client, server: &TestingServer) -> bool {
 }
 
 /// Waits until somebody who is not granted meanwhile watches the holder.
-async fn waits_for<T>(waiter: &JoinHandle<T>, of: &Client, holder: &LockGuard, server: &TestingServer) {
+async fn waits_for<T>(waiter: &JoinHandle<T>, of: &Client, holder: &LockGuard, server: &Server) {
     eventually("it waits for the holder", async || {
         let is_waiting = is_watched(holder.node_path(), of, server).await;
         assert!(!waiter.is_finished(), "it was granted beside the holder");
@@ -393,7 +393,7 @@ async fn a_member_that_a_multi_lock_has_lost_does_not_vouch_for_a_stranger() {
 async fn a_position_is_followed_on_after_a_lost_reply() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let theirs = mutex(&connect(&server).await);
     let held = theirs.owned_by(&Owner::new()).acquire().await.unwrap();
@@ -522,7 +522,7 @@ async fn a_holder_whose_node_is_deleted_hears_of_it_at_the_release() {
 #[tokio::test]
 async fn a_lost_create_reply_is_found_again_and_not_doubled() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
@@ -563,7 +563,7 @@ async fn a_lost_create_reply_is_found_again_and_not_doubled() {
 #[tokio::test]
 async fn a_lost_delete_reply_is_a_release() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     let session = session_id(&client).await;
@@ -586,7 +586,7 @@ async fn a_lost_delete_reply_is_a_release() {
 async fn exclusion_and_order_survive_lost_replies() {
     const CYCLES: usize = 60;
     let server = empty_server().await;
-    let proxy = Arc::new(FaultProxy::start(&server).await.unwrap());
+    let proxy = Arc::new(FaultProxy::start(server.connect_string()).await.unwrap());
     let room = Arc::new(Room::default());
     let mut sessions = Vec::new();
     let mut workers = tokio::task::JoinSet::new();
@@ -662,11 +662,7 @@ async fn a_release_while_the_server_is_down_is_done_when_it_is_back() {
 
 #[tokio::test]
 async fn parents_that_vanish_are_made_again() {
-    let server = TestingServer::builder()
-        .system_property("znode.container.checkIntervalMs", "1")
-        .start()
-        .await
-        .unwrap();
+    let server = Server::builder().container_check_interval(Duration::from_millis(1)).start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let lock = mutex(&connect(&server).await);
     for _ in 0..3 {
@@ -745,7 +741,7 @@ async fn create_twins(zookeeper: &zk::Client, victim: &str) -> Vec<String> {
 async fn a_stranger_with_the_id_of_a_lost_create_is_not_taken_for_it() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let victim = connect_through(&proxy).await;
     let holder = mutex(&connect(&server).await);
     holder.acquire().await.unwrap().release().await.unwrap();
@@ -791,7 +787,7 @@ async fn a_stranger_with_the_name_of_a_lost_create_is_not_taken_for_it() {
     const LIST_OWN_NODES: Request = Request::Other(103);
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let victim = connect_through(&proxy).await;
     mutex(&victim).acquire().await.unwrap().release().await.unwrap();
     let lost = proxy.intercept(Request::Create, Fate::LoseReply);
@@ -818,7 +814,7 @@ async fn a_stranger_with_the_name_of_a_lost_create_is_not_taken_for_it() {
 async fn a_lost_create_that_nobody_waits_for_is_removed_and_strangers_with_its_id_are_not() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let victim = connect_through(&proxy).await;
     // A late reply names the node; without one it is looked for.
     for comes in [true, false] {

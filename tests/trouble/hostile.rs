@@ -10,7 +10,7 @@ use crate::support::room::Room;
 use crate::support::*;
 use futures_util::future::{join_all, join4};
 use zk_recipes::nodes::{Group, Members};
-use zk_recipes::testing::{FaultProxy, MemoryServer, Request, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, MemoryServer, Request, Traffic};
 use zk_recipes::{Client, Error, InterProcessMutex, LockGuard, MultiLock, Owner, Semaphore};
 use zookeeper_client as zk;
 
@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(1);
 struct Mallory(zk::Client);
 
 impl Mallory {
-    async fn enter(server: &TestingServer) -> Self {
+    async fn enter(server: &Server) -> Self {
         let connector = zk::Client::connector().with_auth("digest", b"mallory:secret");
         Self(
             connector
@@ -56,8 +56,8 @@ impl Mallory {
 }
 
 /// A client whose requests are counted.
-async fn counted(server: &TestingServer) -> (FaultProxy, Client) {
-    let proxy = FaultProxy::start(server).await.unwrap();
+async fn counted(server: &Server) -> (FaultProxy, Client) {
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     (proxy, client)
 }

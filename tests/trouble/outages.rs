@@ -112,7 +112,7 @@ async fn compete(name: &str, capacity: usize, cycles: usize, visitors: impl Fn(&
     let mut saboteurs = JoinSet::new();
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let client = Client::builder()
             // Long enough that a session survives any cut, on a busy machine too.
             .session_timeout(Duration::from_secs(20))
@@ -217,9 +217,13 @@ impl Ensemble {
     async fn start() -> Self {
         let cluster = TestingCluster::start(3).await.unwrap();
         let leader = cluster.leader().await.unwrap();
-        let proxies =
-            join_all(cluster.servers().iter().map(async |server| FaultProxy::start(server).await.unwrap()))
-                .await;
+        let proxies = join_all(
+            cluster
+                .servers()
+                .iter()
+                .map(async |server| FaultProxy::start(server.connect_string()).await.unwrap()),
+        )
+        .await;
         Self { cluster, proxies, leader, followers: [(leader + 1) % 3, (leader + 2) % 3] }
     }
 
@@ -395,7 +399,7 @@ async fn the_first_answer_after_a_silence_counts_from_what_was_heard_before() {
         TestingCluster::builder(3).isolatable().tick_time(Duration::from_secs(3)).start().await.unwrap();
     let leader = cluster.leader().await.unwrap();
     let follower = (leader + 1) % 3;
-    let proxy = FaultProxy::start(&cluster.servers()[follower]).await.unwrap();
+    let proxy = FaultProxy::start(cluster.servers()[follower].connect_string()).await.unwrap();
     let long = || Client::builder().session_timeout(session_timeout);
     let rival = long().connect(&cluster.servers()[leader].connect_string()).await.unwrap();
     let client = long().connect(&proxy.connect_string()).await.unwrap();

@@ -24,7 +24,6 @@ use self::door::Door;
 use self::frames::Frames;
 use self::interception::{Interceptions, Which};
 use self::log::Log;
-use super::server::TestingServer;
 
 pub use self::interception::{Fate, Intercepted};
 pub use self::request::Request;
@@ -52,7 +51,7 @@ pub use self::traffic::Traffic;
 /// use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
 ///
 /// let server = TestingServer::start().await?;
-/// let proxy = FaultProxy::start(&server).await?;
+/// let proxy = FaultProxy::start(server.connect_string()).await?;
 /// let client = Client::connect(&proxy.connect_string()).await?;
 ///
 /// proxy.set_traffic(Traffic::black_hole()); // as if a cable were pulled
@@ -108,23 +107,14 @@ struct Connections {
 }
 
 impl FaultProxy {
-    /// Starts a proxy in front of a server. You can stop and restart the server behind it.
+    /// Starts a proxy in front of a server, given as host and port, such as the
+    /// [connect string](super::TestingServer::connect_string) of one for tests. The server is not contacted until a client
+    /// connects; you can stop and restart it behind the proxy.
     ///
     /// # Errors
     ///
     /// If there is no free port.
-    pub async fn start(server: &TestingServer) -> io::Result<Self> {
-        Self::start_before(server.connect_string()).await
-    }
-
-    /// Starts a proxy in front of any server, given as host and port: "127.0.0.1:2181", or the
-    /// [connect string](super::MemoryServer::connect_string) of a server in memory. The server is not contacted until
-    /// a client connects.
-    ///
-    /// # Errors
-    ///
-    /// If there is no free port.
-    pub async fn start_before(address: impl Into<String>) -> io::Result<Self> {
+    pub async fn start(address: impl Into<String>) -> io::Result<Self> {
         Self::start_with(address.into(), Protocol::OfClients)
     }
 

@@ -247,8 +247,8 @@ impl MemoryServer {
         Err(io::Error::new(io::ErrorKind::NotFound, what))
     }
 
-    /// Returns the answer to one of ZooKeeper's four-letter words: `ruok`, `srvr`, `stat`, `mntr`, `cons`, `wchs` or
-    /// `isro`. The answers have the format of a real server's, and fewer fields. Clients can also send the words to
+    /// Returns the answer to one of ZooKeeper's four-letter words: `ruok`, `srvr`, `stat`, `mntr`, `cons`, `dump`,
+    /// `wchs`, `wchc`, `wchp` or `isro`. The answers have the format of a real server's, and fewer fields. Clients can also send the words to
     /// the port.
     ///
     /// # Errors

@@ -104,6 +104,12 @@ impl Watches {
         }
     }
 
+    /// Returns the watches on nodes: those of one connection at one path are one.
+    pub(super) fn on_nodes(&self) -> impl Iterator<Item = (&str, ConnectionId)> {
+        let paths = self.data.paths.iter();
+        paths.flat_map(|(path, watchers)| watchers.keys().map(move |connection| (&**path, *connection)))
+    }
+
     /// Returns how many watches there are; those of one connection at one path count once in each table.
     pub(super) fn len(&self) -> usize {
         self.data.len() + self.children.len()

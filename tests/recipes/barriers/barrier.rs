@@ -72,7 +72,7 @@ async fn no_wait_leaves_a_watch_behind() {
 #[tokio::test]
 async fn watches_of_two_kinds_on_one_node_are_removed_one_after_the_other() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     within(barrier(&client).set()).await.unwrap();
     let group = Group::new(&client, PATH).unwrap();
@@ -96,7 +96,7 @@ async fn watches_of_two_kinds_on_one_node_are_removed_one_after_the_other() {
 #[tokio::test]
 async fn waits_of_two_recipes_at_one_node_leave_no_watch_behind() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     within(barrier(&client).set()).await.unwrap();
     let group = Group::new(&client, PATH).unwrap();
@@ -114,7 +114,7 @@ async fn waits_of_two_recipes_at_one_node_leave_no_watch_behind() {
 #[tokio::test]
 async fn the_opening_is_the_event_and_takes_no_request() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     within(barrier(&other).set()).await.unwrap();
     proxy.take_requests();
@@ -130,7 +130,7 @@ async fn the_opening_is_the_event_and_takes_no_request() {
 async fn a_wait_outlasts_interruptions_and_sees_that_it_was_open_meanwhile() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     within(barrier(&other).set()).await.unwrap();
     let waiting = wait_in_task(&client);
@@ -160,7 +160,7 @@ async fn a_wait_outlasts_interruptions_and_sees_that_it_was_open_meanwhile() {
 #[tokio::test]
 async fn lost_replies_do_no_harm() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     for fate in [Fate::LoseReply, Fate::LoseRequest] {
         let lost = proxy.intercept(Request::Create, fate);
@@ -235,7 +235,7 @@ async fn threads_have_the_same() {
 #[tokio::test]
 async fn a_barrier_that_opens_during_an_outage_is_not_known_to_be_closed() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (away, other) = (connect_through(&proxy).await, connect(&server).await);
     within(barrier(&other).set()).await.unwrap();
     let waits = barrier(&away);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::pin::pin;
 
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{Acl, AuthId, ConnectionState, Error, Permission};
 use zookeeper_client as zk;
 
@@ -28,7 +28,7 @@ async fn who_tries_again_at_once_is_not_two() {
 #[tokio::test]
 async fn who_tries_again_at_a_slow_server_is_not_two() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let barrier = double_barrier(&client, 2);
     assert!(within(barrier.enter_within(BRIEF)).await.unwrap().is_none());
@@ -42,10 +42,9 @@ async fn who_tries_again_at_a_slow_server_is_not_two() {
 #[tokio::test]
 async fn a_member_that_comes_again_is_not_two() {
     let bounds = (Duration::from_secs(2), Duration::from_secs(20));
-    let mut server =
-        TestingServer::builder().session_timeout_bounds(bounds.0, bounds.1).start().await.unwrap();
+    let mut server = Server::builder().session_timeout_bounds(bounds.0, bounds.1).start().await.unwrap();
     let builder = builder().session_timeout(Duration::from_secs(4));
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connected(builder, &proxy.connect_string()).await;
     let zookeeper = bystander(&server).await;
     let waiting = enter_in_task(&client, 2);
@@ -71,12 +70,12 @@ async fn a_member_that_comes_again_is_not_two() {
 // The same for one that was in, and whose value is still kept.
 #[tokio::test]
 async fn a_member_that_is_lost_and_comes_again_is_not_two() {
-    let mut server = TestingServer::builder()
+    let mut server = Server::builder()
         .session_timeout_bounds(Duration::from_secs(2), Duration::from_secs(20))
         .start()
         .await
         .unwrap();
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connected(builder().session_timeout(Duration::from_secs(4)), &proxy.connect_string()).await;
     let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
     server.kill().await.unwrap();
@@ -93,7 +92,7 @@ async fn a_member_that_is_lost_and_comes_again_is_not_two() {
 async fn members_that_are_gone_are_forgotten() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let barrier = double_barrier(&client, 2);
     eventually("nothing is deleted any more", async || {
@@ -111,7 +110,7 @@ async fn members_that_are_gone_are_forgotten() {
 #[tokio::test]
 async fn who_has_given_up_does_not_count_for_one_that_is_polled_late() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let (one, late) = (connect(&server).await, connect_through(&proxy).await);
     let given_up = enter_in_task(&one, 2);
@@ -137,7 +136,7 @@ async fn who_has_given_up_does_not_count_for_one_that_is_polled_late() {
 #[tokio::test]
 async fn who_gives_up_without_a_connection_counts_until_its_session_ends() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let (away, other) = (connect_through(&proxy).await, connect(&server).await);
     let barrier_of_away = double_barrier(&away, 2);
@@ -180,7 +179,7 @@ async fn members_that_may_not_be_read_count() {
 async fn who_gives_up_does_not_count_beside_one_that_may_not_be_read() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let hidden = private(&server.connect_string(), "hidden").await;
     let (open, last) = (connect(&server).await, connect_through(&proxy).await);
     let hidden_enters = enter_in_task(&hidden, 3);
@@ -239,7 +238,7 @@ async fn who_has_not_heard_is_let_in_beside_one_that_may_not_be_read() {
             let barrier = DoubleBarrier::new(client, &path, 3).unwrap();
             tokio::spawn(async move { barrier.enter().await })
         };
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let slow = connect_through(&proxy).await;
         let slow_enters = enter(&slow);
         let slow_node = queue_of(&zookeeper, &path, 1).await.remove(0);
@@ -276,8 +275,8 @@ async fn a_ready_that_does_not_fit_into_a_request_is_refused() {
 }
 
 /// A server of Debian's ZooKeeper or of a newer one; `None` if that is not installed.
-async fn server_of(newer: bool) -> Option<TestingServer> {
-    let builder = TestingServer::builder();
+async fn server_of(newer: bool) -> Option<Server> {
+    let builder = Server::builder();
     let builder = match newer {
         true => builder.class_path(Peers::if_installed(Generation::Current)?.class_path),
         false => builder,

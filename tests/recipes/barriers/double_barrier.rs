@@ -1,14 +1,14 @@
 //! `DoubleBarrier`.
 
 use zk_recipes::barriers::DoubleBarrier;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{Error, LossReason};
 use zookeeper_client as zk;
 
 use super::*;
 
 /// Waits until there is neither a member nor a watch.
-async fn nothing_left(server: &TestingServer, zookeeper: &zk::Client) {
+async fn nothing_left(server: &Server, zookeeper: &zk::Client) {
     queue_of(zookeeper, PATH, 0).await;
     all_watches(server, 0).await;
 }
@@ -72,7 +72,7 @@ async fn who_gives_up_does_not_count() {
 async fn a_wait_outlasts_interruptions() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (away, other) = (connect_through(&proxy).await, connect(&server).await);
     let waiting = enter_in_task(&away, 2);
     let own = async || queue_of(&zookeeper, PATH, 1).await.remove(0);
@@ -114,7 +114,7 @@ async fn a_wait_outlasts_interruptions() {
 async fn that_ready_was_seen_is_the_admission() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (slow, other) = (connect_through(&proxy).await, connect(&server).await);
     let waiting = enter_in_task(&slow, 2);
     queue_of(&zookeeper, PATH, 1).await;
@@ -135,7 +135,7 @@ async fn that_ready_was_seen_is_the_admission() {
 async fn lost_replies_do_no_harm() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     // Its requests, so that the create of its own node and that of `ready` are among them.
     for fate in [Fate::LoseReply, Fate::LoseRequest] {
@@ -191,7 +191,7 @@ async fn who_leaves_waits_for_a_time_at_most() {
 #[tokio::test]
 async fn it_takes_few_requests() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     let zookeeper = bystander(&server).await;
     let containers = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());

@@ -48,7 +48,7 @@ async fn container(zookeeper: &zk::Client) {
 async fn who_loses_the_connection_twice_does_not_wait_for_the_next_round() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let slow = connect_through(&proxy).await;
     let [other, third, fourth] = connect_many(&server).await;
     let slow_enters = enter_in_task(&slow, 2);
@@ -77,7 +77,7 @@ async fn who_loses_the_connection_twice_does_not_wait_for_the_next_round() {
 async fn who_leaves_at_once_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let slow = connect_through(&proxy).await;
     let [other, third, fourth] = connect_many(&server).await;
     let slow_enters = enter_in_task(&slow, 2);
@@ -100,7 +100,7 @@ async fn who_leaves_at_once_as_the_connection_is_lost_does_not_wait_for_the_next
 #[tokio::test]
 async fn members_that_may_not_be_read_have_one_round_after_the_other() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let clients =
         [private(&proxy.connect_string(), "far").await, private(&server.connect_string(), "near").await];
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(20)));
@@ -111,7 +111,7 @@ async fn members_that_may_not_be_read_have_one_round_after_the_other() {
 #[tokio::test]
 async fn members_that_are_far_have_one_round_after_the_other() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let clients = [connect_through(&proxy).await, connect(&server).await];
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(20)));
     have_ten_rounds(clients).await;
@@ -120,7 +120,7 @@ async fn members_that_are_far_have_one_round_after_the_other() {
 #[tokio::test]
 async fn who_leaves_does_not_wait_for_one_of_the_next_round_that_may_not_be_read() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let clients =
         [private(&proxy.connect_string(), "slow").await, private(&server.connect_string(), "other").await];
@@ -160,7 +160,7 @@ async fn members_that_may_not_be_read_replace_a_ready_that_was_left_behind() {
 async fn leaving_costs_no_request_for_each_member_of_the_next_round() {
     const MANY: usize = 300;
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let clients = [connect_through(&proxy).await, connect(&server).await];
     let many = connect(&server).await;
@@ -221,7 +221,7 @@ async fn who_is_polled_late_is_let_in_after_another_connection() {
     let zookeeper = bystander(&server).await;
     container(&zookeeper).await;
     for cuts in [0, 1, 2] {
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let (late, other) = (connect_through(&proxy).await, connect(&server).await);
         let barrier = double_barrier(&late, 2);
         let mut entering = pin!(barrier.enter());
@@ -249,7 +249,7 @@ async fn who_is_polled_late_is_let_in_after_another_connection() {
 async fn nobody_is_let_in_by_an_event_of_before_it_came() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let shared = connect_through(&proxy).await;
     let others = connect_many::<2>(&server).await;
     let first = enter_in_task(&shared, 3);
@@ -276,7 +276,7 @@ async fn many_that_give_up_at_once_do_not_count_and_leave_nothing() {
     for cuts in [false, true] {
         let server = empty_server().await;
         let zookeeper = bystander(&server).await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let client = connect_through(&proxy).await;
         let all = crowd(&client, MANY, 2 * MANY).await;
         queue_of(&zookeeper, PATH, MANY).await;
@@ -310,7 +310,7 @@ async fn many_that_find_a_stale_ready_are_let_in_at_a_bounded_cost() {
     for (clients, each) in [(1, 60), (10, 6)] {
         let server = empty_server().await;
         let zookeeper = bystander(&server).await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         container(&zookeeper).await;
         let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
         zookeeper.create(READY, b"", &persistent).await.unwrap();
@@ -351,7 +351,7 @@ async fn many_that_find_a_stale_ready_are_let_in_at_a_bounded_cost() {
 async fn waiting_takes_no_requests() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     let waiting = enter_in_task(&client, 2);
     queue_of(&zookeeper, PATH, 1).await;
@@ -415,9 +415,9 @@ async fn who_leaves_waits_for_one_that_has_joined_before_ready_was_replaced() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let proxies = [
-        FaultProxy::start(&server).await.unwrap(),
-        FaultProxy::start(&server).await.unwrap(),
-        FaultProxy::start(&server).await.unwrap(),
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+        FaultProxy::start(server.connect_string()).await.unwrap(),
     ];
     let [far, joins, replaces] = [
         connect_through(&proxies[0]).await,

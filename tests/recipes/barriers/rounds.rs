@@ -1,12 +1,12 @@
 //! The rounds of a `DoubleBarrier`: nobody is let in by members that have left.
 
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
 use zookeeper_client as zk;
 
 use super::*;
 
 /// Nobody is let in alone once all have left; and two are.
-async fn assert_next_round_waits(server: &TestingServer) {
+async fn assert_next_round_waits(server: &Server) {
     let [one, other] = connect_many(server).await;
     let alone = within(double_barrier(&one, 2).enter_within(BRIEF)).await.unwrap();
     assert!(alone.is_none(), "a single member was let into a barrier for two");
@@ -29,7 +29,7 @@ async fn no_members(zookeeper: &zk::Client, path: &str) {
 #[tokio::test]
 async fn who_leaves_while_not_connected_is_not_waited_for() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let clients = [connect_through(&proxy).await, connect_through(&proxy).await];
     let all = entered(&clients).await;
@@ -51,7 +51,7 @@ async fn who_leaves_while_not_connected_is_not_waited_for() {
 #[tokio::test]
 async fn who_leaves_as_the_connection_is_lost_tidies_up() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     for fate in [Fate::LoseRequest, Fate::LoseReply] {
@@ -122,7 +122,7 @@ async fn a_path_that_was_made_to_stay_stays() {
 #[tokio::test]
 async fn members_that_are_dropped_during_an_outage_let_nobody_in() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let clients = [connect_through(&proxy).await, connect_through(&proxy).await];
     let all = entered(&clients).await;
@@ -189,8 +189,10 @@ fn threads_that_end_let_nobody_in() {
 async fn members_that_all_give_up_let_nobody_in() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let (proxy_of_one, proxy_of_other) =
-        (FaultProxy::start(&server).await.unwrap(), FaultProxy::start(&server).await.unwrap());
+    let (proxy_of_one, proxy_of_other) = (
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+        FaultProxy::start(server.connect_string()).await.unwrap(),
+    );
     let (one, other) = (connect_through(&proxy_of_one).await, connect_through(&proxy_of_other).await);
     let first = enter_in_task(&one, 2);
     queue_of(&zookeeper, PATH, 1).await;
@@ -216,7 +218,7 @@ async fn the_last_one_that_gives_up_lets_nobody_in() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let clients = connect_many::<2>(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let late = connect_through(&proxy).await;
     let all = entered(&clients).await;
     let held = proxy.intercept(Request::Exists, Fate::HoldReply);
@@ -283,7 +285,7 @@ async fn who_leaves_waits_for_those_that_join_meanwhile() {
 async fn who_leaves_does_not_wait_for_the_next_round() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let clients = [connect_through(&proxy).await, connect(&server).await];
     let mut all = entered(&clients).await;
     let _dies = all.pop();
@@ -308,7 +310,7 @@ async fn who_leaves_does_not_wait_for_the_next_round() {
 async fn who_was_let_in_and_has_not_heard_of_it_is_let_in_again() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (slow, other) = (connect_through(&proxy).await, connect(&server).await);
     let slow_enters = enter_in_task(&slow, 2);
     let slow_node = queue_of(&zookeeper, PATH, 1).await.remove(0);
@@ -331,7 +333,7 @@ const READY: &str = "/barriers/d/ready";
 async fn who_leaves_after_ready_was_deleted_does_not_wait_for_the_next_round() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let slow = connect_through(&proxy).await;
     let [other, third, fourth] = connect_many(&server).await;
     let mut all = entered(&[slow, other]).await;
@@ -353,7 +355,7 @@ async fn who_leaves_after_ready_was_deleted_does_not_wait_for_the_next_round() {
 async fn who_leaves_waits_for_one_that_has_opened_again() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let one = connect_through(&proxy).await;
     let [other, late] = connect_many(&server).await;
     let mut all = entered(&[one, other]).await;
@@ -383,7 +385,7 @@ async fn who_leaves_waits_for_one_that_has_opened_again() {
 async fn who_leaves_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let slow = connect_through(&proxy).await;
     let [other, third, fourth] = connect_many(&server).await;
     let clients = [slow, other];

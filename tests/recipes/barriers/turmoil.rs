@@ -152,21 +152,21 @@ fn judge(history: &[(EventType, String)], wanted: usize) -> (HashSet<String>, us
 
 async fn perform(play: Play) {
     let server = empty_server().await;
-    perform_on(&[&server], play).await;
+    perform_on(&[server.connect_string()], play).await;
 }
 
-async fn perform_on(servers: &[&TestingServer], play: Play) {
+async fn perform_on(servers: &[String], play: Play) {
     let seed: u64 = std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let zookeeper = bystander(servers[0]).await;
+    let zookeeper = bystander_of(&servers[0]).await;
     let history = Arc::new(Mutex::new(Vec::new()));
     let watcher = zookeeper.watch(PATH, zk::AddWatchMode::PersistentRecursive).await.unwrap();
     let recording = tokio::spawn(record(watcher, history.clone()));
     let ledger = Arc::new(Ledger::default());
     let (mut proxies, mut working) = (Vec::new(), Vec::new());
     for client_of in 0..play.workers.div_ceil(play.tasks) {
-        let proxy = FaultProxy::start(servers[client_of % servers.len()]).await.unwrap();
+        let proxy = FaultProxy::start(servers[client_of % servers.len()].clone()).await.unwrap();
         if play.delays {
             proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(random.u64(0..10))));
         }
@@ -310,7 +310,7 @@ async fn spread() {
         Play { wanted: 3, workers: 6, hasty: true, cuts: true, ..CALM },
     ] {
         let cluster = TestingCluster::start(3).await.unwrap();
-        let servers: Vec<_> = cluster.servers().iter().collect();
+        let servers: Vec<_> = cluster.servers().iter().map(TestingServer::connect_string).collect();
         perform_on(&servers, Play { seconds: 12, ..play }).await;
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::barriers::{Barrier, DoubleBarrier};
 use zk_recipes::cache::{Cache, CacheOptions, CacheState};
 use zk_recipes::nodes::Group;
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{
     Acl, AuthId, Client, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, Observation,
     Permission, Semaphore,
@@ -14,7 +14,8 @@ use zk_recipes::{
 
 use super::{create, create_many};
 use crate::support::{
-    bystander, connect, connect_through, empty_server, eventually, watches_of, watches_on_children, within,
+    Server, bystander, connect, connect_through, empty_server, eventually, watches_of, watches_on_children,
+    within,
 };
 
 /// What is to be told is told within this time, on a server that is idle otherwise.
@@ -148,8 +149,8 @@ async fn a_group_shows_who_joins_beside_an_earlier_cache_that_sets_its_watch_aga
 }
 
 /// A client with a cache of that node, to which what the server sends takes a while.
-async fn far_away(server: &TestingServer, path: &str) -> (FaultProxy, Client, Cache) {
-    let proxy = FaultProxy::start(server).await.unwrap();
+async fn far_away(server: &Server, path: &str) -> (FaultProxy, Client, Cache) {
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let cache = current(&client, path).await;
     proxy.set_traffic(Traffic::pass().delay_to_client(Duration::from_millis(300)));
@@ -264,7 +265,7 @@ async fn a_cache_becomes_current_after_a_reconnect_beside_waits_that_are_given_u
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/barrier", b"").await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let cache = current(&client, "/barrier").await;
     let waiters = churn(&client, "/barrier", 100, Duration::from_millis(200));

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, Traffic};
 use zookeeper_client as zk;
 
 use super::create;
 use crate::installed::{Generation, Peers};
-use crate::support::{bystander, connect_through, empty_server};
+use crate::support::{Server, bystander, connect_through, empty_server};
 
 /// In each direction.
 const DELAY: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ async fn a_cache_loads_the_children_of_a_node_that_changes_all_the_time() {
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
     create(&zookeeper, "/r/a", b"x").await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     proxy.set_traffic(Traffic::pass().delay(DELAY));
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
@@ -59,7 +59,7 @@ async fn a_cache_loads_the_children_of_a_node_that_changes_all_the_time() {
     assert_eq!(cache.current().data("/r/a"), Some(&b"x"[..]));
 }
 
-async fn loads_beside_hidden_locks(server: &TestingServer) {
+async fn loads_beside_hidden_locks(server: &Server) {
     let zookeeper = bystander(server).await;
     create(&zookeeper, "/r", b"").await;
     create(&zookeeper, "/r/a", b"").await;
@@ -67,7 +67,7 @@ async fn loads_beside_hidden_locks(server: &TestingServer) {
         zk::Permission::CREATE | zk::Permission::DELETE | zk::Permission::WRITE | zk::Permission::ADMIN;
     let acl = [zk::Acl::new(all_but_read, zk::AuthId::anyone())];
     zookeeper.set_acl("/r/a", &acl, None).await.unwrap();
-    let proxy = FaultProxy::start(server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     proxy.set_traffic(Traffic::pass().delay(DELAY));
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
@@ -86,6 +86,6 @@ async fn a_cache_loads_although_nodes_come_and_go_below_one_that_may_not_be_read
 #[tokio::test]
 async fn a_cache_loads_although_nodes_come_and_go_below_one_that_may_not_be_read_on_3_9() {
     let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = TestingServer::builder().class_path(peers.class_path).start().await.unwrap();
+    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
     loads_beside_hidden_locks(&server).await;
 }

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use tokio::time::{sleep, timeout};
 use zk_recipes::cache::{Cache, CacheOptions, CacheState};
-use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::testing::FaultProxy;
 use zookeeper_client as zk;
 
 use super::create;
 use crate::installed::{Generation, Peers};
 use crate::support::{
-    BOUND, bystander, connect, connect_through, empty_server, eventually, is_thorough, within,
+    BOUND, Server, bystander, connect, connect_through, empty_server, eventually, is_thorough, within,
 };
 
 #[test]
@@ -23,7 +23,7 @@ fn wait_current_returns_no_snapshot_from_before() {
         let server = empty_server().await;
         let zookeeper = bystander(&server).await;
         create(&zookeeper, "/r", &0_u32.to_be_bytes()).await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let client = connect_through(&proxy).await;
         (server, proxy, zookeeper, client)
     });
@@ -95,7 +95,7 @@ async fn a_node_that_becomes_readable_appears() {
     assert!(seen.is_ok(), "it is {:?}, and does not have the node", cache.state());
 }
 
-async fn server_3_9() -> Option<TestingServer> {
+async fn server_3_9() -> Option<Server> {
     let peers = Peers::if_installed(Generation::Current)?;
-    Some(TestingServer::builder().class_path(peers.class_path).start().await.unwrap())
+    Some(Server::builder().class_path(peers.class_path).start().await.unwrap())
 }

@@ -81,7 +81,7 @@ async fn a_cache_ends_with_the_runtime_of_its_client() {
 #[tokio::test]
 async fn no_watch_is_set_while_another_one_is_removed() {
     let server = MemoryServer::start().unwrap();
-    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let new_cache = || Cache::new(&client, "/r", CacheOptions::node()).unwrap();
     let first = new_cache();
@@ -104,7 +104,7 @@ async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     for _ in 0..20 {
         let held = proxy.intercept(ADD_WATCH, Fate::HoldReply);

@@ -80,7 +80,7 @@ async fn what_happens_without_a_connection_is_told_afterwards() {
     for path in ["/r", "/r/changed", "/r/deleted", "/r/created-again", "/r/created-again/x", "/r/same"] {
         create(&zookeeper, path, b"old").await;
     }
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
     let mut changes = cache.changes();
@@ -134,7 +134,7 @@ async fn a_child_is_told_below_its_new_parent() {
     for path in ["/r", "/r/p", "/r/p/c"] {
         create(&zookeeper, path, b"old").await;
     }
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
     let mut changes = cache.changes();

@@ -75,7 +75,7 @@ async fn play(seed: u64, servers: &str, restart: impl AsyncFn()) {
     // One of its own, since a session may end when a busy machine takes long to restart the server.
     let writer = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
     let writer = &eventually("it is connected", async || writer.clone().connect(servers).await.ok()).await;
-    let proxy = FaultProxy::start_before(servers.to_owned()).await.unwrap();
+    let proxy = FaultProxy::start(servers.to_owned()).await.unwrap();
     let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
     let client = builder.connect_lazily(&proxy.connect_string()).unwrap();
     for _ in 0..random.usize(..10) {

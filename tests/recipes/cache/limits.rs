@@ -69,7 +69,7 @@ async fn nodes_may_come_without_a_connection_while_others_go() {
     create_many(&zookeeper, (0..300).map(|at| format!("/r/b/{at:03}")), b"").await;
     let going = || (0..100).map(|at| format!("/r/c/x/{at:03}"));
     create_many(&zookeeper, going(), b"").await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree().max_nodes(450)).unwrap();
     assert_eq!(within(cache.wait_current()).await.unwrap().len(), 405);

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{LeaderObserver, Observation, Semaphore};
 
 use super::{create, create_many, shows};
 use crate::installed::{Generation, Peers};
-use crate::support::{BOUND, bystander, connect, connect_through, empty_server, eventually, within};
+use crate::support::{BOUND, Server, bystander, connect, connect_through, empty_server, eventually, within};
 
 /// What becomes of the caller of a watch while the reply is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +23,14 @@ enum Caller {
 
 /// A waiter for a semaphore watches the shared count at the path of a cache. The reply to its first watch, or another of
 /// its reads, is on its way when the caller stops. The cache is set before, or while the reply is on its way.
-async fn the_cache_is_told(server: &TestingServer, nth: usize, caller: Caller, cache_first: bool) {
+async fn the_cache_is_told(server: &Server, nth: usize, caller: Caller, cache_first: bool) {
     let zookeeper = bystander(server).await;
     let path = format!("/count-{nth}-{caller:?}-{cache_first}");
     let locks = format!("/semaphore-{nth}-{caller:?}-{cache_first}");
     let other = connect(server).await;
     let theirs = SharedCount::new(&other, &path, 1).unwrap();
     let one = Semaphore::with_shared_count(&other, &locks, &theirs).unwrap().acquire().await.unwrap();
-    let proxy = FaultProxy::start(server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let new_cache = || Cache::new(&client, &path, CacheOptions::tree()).unwrap();
     let mut cache = None;
@@ -83,7 +83,7 @@ async fn the_cache_is_told(server: &TestingServer, nth: usize, caller: Caller, c
     drop(one);
 }
 
-async fn all_are_told(server: &TestingServer) {
+async fn all_are_told(server: &Server) {
     for cache_first in [false, true] {
         for nth in 0..3 {
             for caller in [Caller::GivesUp, Caller::IsNotPolled] {
@@ -105,17 +105,17 @@ async fn a_one_shot_watch_whose_caller_stops_on_its_way_ends_no_cache_on_3_9() {
     all_are_told(&server).await;
 }
 
-async fn server_3_9() -> Option<TestingServer> {
+async fn server_3_9() -> Option<Server> {
     let peers = Peers::if_installed(Generation::Current)?;
-    Some(TestingServer::builder().class_path(peers.class_path).start().await.unwrap())
+    Some(Server::builder().class_path(peers.class_path).start().await.unwrap())
 }
 
 /// An observer that watches the children of the path of the cache, which is dropped.
-async fn dropped_beside_an_observer(server: &TestingServer) -> (usize, usize) {
+async fn dropped_beside_an_observer(server: &Server) -> (usize, usize) {
     let zookeeper = bystander(server).await;
     create(&zookeeper, "/leaders", b"").await;
     create(&zookeeper, "/leaders/other", b"").await;
-    let proxy = FaultProxy::start(server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let mut leader = LeaderObserver::new(&client, "/leaders").unwrap().watch_leader();
     within(leader.wait_for(|leader| *leader == Observation::Nobody)).await.unwrap();
@@ -140,7 +140,7 @@ async fn dropped_beside_an_observer(server: &TestingServer) -> (usize, usize) {
     (requests.len(), removals)
 }
 
-async fn watches_on_children_of(server: &TestingServer) {
+async fn watches_on_children_of(server: &Server) {
     eventually("it watches", async || (server.watch_count().await.ok()? > 0).then_some(())).await;
 }
 
@@ -167,7 +167,7 @@ async fn a_cache_loads_although_one_shot_watches_come_and_go() {
     let theirs = SharedCount::new(&other, "/count", 1).unwrap();
     let one = Semaphore::with_shared_count(&other, "/semaphore", &theirs).unwrap().acquire().await.unwrap();
     create_many(&zookeeper, (0..10_000).map(|number| format!("/count/n{number:05}")), b"x").await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let count = SharedCount::new(&client, "/count", 1).unwrap();
     let semaphore = Semaphore::with_shared_count(&client, "/semaphore", &count).unwrap();

@@ -9,10 +9,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use zk_recipes::Client;
 use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::testing::FaultProxy;
 
 use super::{create, create_many};
-use crate::support::{BOUND, bystander, connect_through, within};
+use crate::support::{BOUND, Server, bystander, connect_through, within};
 
 /// How the answer to `srvr` begins.
 const TEXT: u32 = u32::from_be_bytes(*b"Zook");
@@ -57,7 +57,7 @@ async fn measuring_relay(to: String) -> (String, Arc<AtomicUsize>) {
 /// The server has a heap of 256 MiB.
 #[tokio::test]
 async fn replies_stay_small_when_large_nodes_follow_small_ones() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
     create_many(&zookeeper, (0..2000).map(|number| format!("/r/a{number:04}")), b"x").await;
@@ -79,12 +79,12 @@ async fn replies_stay_small_when_large_nodes_follow_small_ones() {
 
 #[tokio::test]
 async fn replies_stay_small_when_nodes_have_grown_meanwhile() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
     create_many(&zookeeper, (0..120).map(|number| format!("/r/n{number:04}")), b"x").await;
     let (address, largest) = measuring_relay(server.connect_string()).await;
-    let proxy = FaultProxy::start_before(address).await.unwrap();
+    let proxy = FaultProxy::start(address).await.unwrap();
     let client = connect_through(&proxy).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();

@@ -3,22 +3,22 @@
 use std::fs;
 
 use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::testing::FaultProxy;
 
 use super::{Reader, create, shows};
-use crate::support::{bystander, connect_through, within};
+use crate::support::{Server, bystander, connect_through, within};
 
 /// Their transactions are counted from 1 again.
 #[tokio::test]
 async fn a_cache_shows_what_is_there_after_the_servers_began_anew() {
-    let mut server = TestingServer::start().await.unwrap();
+    let mut server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
     for _ in 0..100 {
         zookeeper.set_data("/r", b"", None).await.unwrap();
     }
     create(&zookeeper, "/r/a", b"old").await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
     let mut changes = cache.changes();
@@ -29,7 +29,7 @@ async fn a_cache_shows_what_is_there_after_the_servers_began_anew() {
     proxy.cut();
     within(cache.watch_state().wait_for(|state| !state.is_current())).await.unwrap();
     server.kill().await.unwrap();
-    fs::remove_dir_all(server.data_dir().join("version-2")).unwrap();
+    fs::remove_dir_all(server.real().data_dir().join("version-2")).unwrap();
     server.restart().await.unwrap();
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;

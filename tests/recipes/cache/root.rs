@@ -5,12 +5,12 @@ use std::time::Duration;
 use zk_recipes::Client;
 use zk_recipes::cache::{Cache, CacheOptions, CacheState, Snapshot};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{FaultProxy, MemoryServer, TestingServer};
+use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zookeeper_client as zk;
 
 use super::{Reader, create, paths, shows};
 use crate::installed::{Generation, Peers};
-use crate::support::{bystander, empty_server, eventually, lasting_server, within};
+use crate::support::{Server, bystander, empty_server, eventually, lasting_server, within};
 
 /// What `/` is of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ fn own(snapshot: &Snapshot) -> Vec<&str> {
 async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Client, servers: &str) {
     let full = |path| place.full(path);
     let set = async |path, data| zookeeper.set_data(&full(path), data, None).await.map(drop).unwrap();
-    let proxy = FaultProxy::start_before(servers).await.unwrap();
+    let proxy = FaultProxy::start(servers).await.unwrap();
     let client = place.connect(&proxy.connect_string()).await;
     let cache = Cache::new(&client, "/", CacheOptions::tree()).unwrap();
     let mut changes = cache.changes();
@@ -139,7 +139,7 @@ async fn a_root_that_becomes_readable_is_changed(zookeeper: &zk::Client, servers
     assert_eq!(reader.told[..2], ["=/", "+/zookeeper"]);
 }
 
-async fn roots_are_cached(server: &TestingServer) {
+async fn roots_are_cached(server: &Server) {
     let (zookeeper, servers) = (bystander(server).await, server.connect_string());
     for place in PLACES {
         the_root_is_cached_as_any_other_node(place, &zookeeper, &servers).await;
@@ -157,7 +157,7 @@ async fn roots_are_cached_on_these_servers() {
 #[tokio::test]
 async fn roots_are_cached_on_3_9() {
     let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = TestingServer::builder().class_path(peers.class_path).start().await.unwrap();
+    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
     roots_are_cached(&server).await;
 }
 

@@ -2,7 +2,7 @@
 
 use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{MemoryServer, TestingServer};
+use zk_recipes::testing::MemoryServer;
 use zk_recipes::{
     Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Semaphore,
 };
@@ -10,7 +10,7 @@ use zookeeper_client as zk;
 
 use super::{Reader, create, shows};
 use crate::installed::{Generation, Peers};
-use crate::support::{bystander, connect, empty_server, eventually, within};
+use crate::support::{Server, bystander, connect, empty_server, eventually, within};
 
 /// Lets one-shot watches come and go on the very path of a cache, by this library.
 async fn one_shot_watches_end_no_cache(client: &Client, zookeeper: &zk::Client) {
@@ -66,7 +66,7 @@ async fn one_shot_watches_of_the_session_end_no_cache_on_these_servers() {
 #[tokio::test]
 async fn one_shot_watches_of_the_session_end_no_cache_on_3_9() {
     let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = TestingServer::builder().class_path(peers.class_path).start().await.unwrap();
+    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
     one_shot_watches_end_no_cache(&connect(&server).await, &bystander(&server).await).await;
 }
 
@@ -111,7 +111,7 @@ async fn a_node_that_becomes_readable_is_changed_on_these_servers() {
 #[tokio::test]
 async fn a_node_that_becomes_readable_is_changed_on_3_9() {
     let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = TestingServer::builder().class_path(peers.class_path).start().await.unwrap();
+    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
     a_node_that_becomes_readable_is_changed(&connect(&server).await, &bystander(&server).await).await;
 }
 

@@ -149,7 +149,8 @@ async fn what_someone_writes_into_a_static_instance_stays() {
 #[tokio::test]
 async fn own_writes_whose_replies_are_lost_are_known_again() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     create(&zookeeper, &[]).await;
     let client = connect_through(&proxy).await;
     let lost = proxy.intercept(Request::Create, Fate::LoseReply);
@@ -169,7 +170,8 @@ async fn own_writes_whose_replies_are_lost_are_known_again() {
 #[tokio::test]
 async fn a_registration_that_is_given_up_leaves_no_static_instance() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     create(&zookeeper, &[]).await;
     let client = connect_through(&proxy).await;
     let lost = proxy.intercept(Request::Create, Fate::LoseReply);

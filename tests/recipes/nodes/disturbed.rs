@@ -27,7 +27,8 @@ async fn behind_a_stranger(zookeeper: &zk::Client, proxy: &FaultProxy) -> (Clien
 #[tokio::test]
 async fn a_stranger_who_writes_to_his_node_causes_no_storm() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let _waiting = behind_a_stranger(&zookeeper, &proxy).await;
     let mut creates = 0;
     let mut writes = 0;
@@ -113,7 +114,8 @@ async fn data_that_only_look_alike_are_written_back() {
 #[tokio::test]
 async fn a_stranger_who_replaces_his_node_causes_no_storm() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let _waiting = behind_a_stranger(&zookeeper, &proxy).await;
     let (mut creates, mut times) = (0, 0);
     let begin = std::time::Instant::now();

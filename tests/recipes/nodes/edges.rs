@@ -14,7 +14,8 @@ use crate::support::*;
 #[tokio::test]
 async fn join_fails_when_the_servers_are_gone() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     zookeeper.mkdir("/g", &anyone(zk::CreateMode::Container)).await.unwrap();
     let builder = Client::builder().session_timeout(Duration::from_secs(4)).drop_timeout(Duration::ZERO);
     let builder = builder
@@ -45,7 +46,7 @@ async fn a_container_belongs_to_no_session() {
 /// Whether a second view of a group, started when the first one ends, sees what happens later.
 async fn replaced_view(held: Request) {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (watcher, other) = (connect_through(&proxy).await, connect(&server).await);
     let group = Group::new(&watcher, "/g").unwrap();
     let others = Group::new(&other, "/g").unwrap();
@@ -160,7 +161,8 @@ async fn numbered_below_the_root() {
 #[tokio::test]
 async fn what_is_shown_ends_with_the_session() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let builder = Client::builder().session_timeout(Duration::from_secs(6)).drop_timeout(Duration::ZERO);
     let client = connected(builder, &proxy.connect_string()).await;
     let node = start(&client, NodeMode::Ephemeral);

@@ -101,7 +101,7 @@ async fn an_id_has_one_member() {
 }
 
 /// Waits until someone besides its owner watches the node.
-async fn watches_with_holders_on(server: &zk_recipes::testing::TestingServer, path: &str) {
+async fn watches_with_holders_on(server: &Server, path: &str) {
     eventually("both watch the node", async || {
         let watches = server.four_letter_word("wchp").await.unwrap();
         let watchers = watches.split(path).nth(1)?.lines().skip(1);
@@ -115,7 +115,7 @@ async fn watches_with_holders_on(server: &zk_recipes::testing::TestingServer, pa
 #[tokio::test]
 async fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let builder = || Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
     let cut_off = builder().connect(&proxy.connect_string()).await.unwrap();
     let other = connect(&server).await;
@@ -151,7 +151,7 @@ async fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes() {
 #[tokio::test]
 async fn the_view_is_right_after_any_loss() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let watcher = connect_through(&proxy).await;
     let client = connect(&server).await;
     let mut seen = group(&watcher).watch_members();
@@ -211,7 +211,7 @@ async fn members_that_may_not_be_read_are_members() {
 #[tokio::test]
 async fn it_takes_few_requests() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (watcher, client) = (connect_through(&proxy).await, connect(&server).await);
     let members = futures_util::future::join_all((0..20).map(|i| {
         let group = group(&client);
@@ -282,7 +282,8 @@ async fn threads_have_the_same() {
 #[tokio::test]
 async fn a_member_that_is_replaced_in_one_transaction_shows_no_gap() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     zookeeper.mkdir(PATH, &anyone(zk::CreateMode::Persistent)).await.unwrap();
     let (path, ephemeral) = (format!("{PATH}/a"), anyone(zk::CreateMode::Ephemeral));
     zookeeper.create(&path, b"1", &ephemeral).await.unwrap();

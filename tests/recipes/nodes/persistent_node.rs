@@ -92,7 +92,7 @@ async fn it_is_there_as_long_as_its_value_lives() {
 #[tokio::test]
 async fn it_takes_few_requests() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     make(&bystander(&server).await, zk::CreateMode::Persistent).await;
     bystander(&server).await.delete(PATH, None).await.unwrap();
@@ -111,7 +111,8 @@ async fn it_takes_few_requests() {
 #[tokio::test]
 async fn a_reconnect_in_the_session_writes_nothing() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let node = ephemeral(&client, "one");
     within(node.wait_present()).await.unwrap();
@@ -180,7 +181,7 @@ async fn it_outlasts_its_session() {
 async fn the_node_of_an_ended_session_of_ours_is_replaced_in_one_transaction() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     // The client gives its session up long before the servers do: they count from the last time that they heard of it, but a
     // lasting connection keeps it alive there.
     let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
@@ -252,7 +253,8 @@ async fn a_client_keeps_one_node_at_a_path() {
 #[tokio::test]
 async fn a_lost_reply_leaves_one_node() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     make(&zookeeper, zk::CreateMode::Persistent).await;
     zookeeper.delete(PATH, None).await.unwrap();
@@ -291,7 +293,8 @@ async fn a_lost_reply_leaves_one_node() {
 #[tokio::test]
 async fn the_newest_data_win_whatever_is_in_progress() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let held = proxy.intercept(Request::Create, Fate::HoldReply);
     let node = ephemeral(&client, "0");
@@ -368,7 +371,8 @@ async fn a_persistent_node_stays_with_its_value() {
 #[tokio::test]
 async fn what_blocks_it_is_shown_and_it_recovers() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl));

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode};
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{Client, Error, RetryPolicy};
 use zookeeper_client as zk;
 
@@ -18,7 +18,8 @@ use crate::support::*;
 #[tokio::test]
 async fn close_after_a_lost_write_leaves_nothing() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
@@ -35,7 +36,8 @@ async fn close_after_a_lost_write_leaves_nothing() {
 /// Closes a persistent node while the first reply to such a request is lost.
 async fn close_after_a_lost_reply_to(request: Request) {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     let client = connect_through(&proxy).await;
     let lost = proxy.intercept(request, Fate::LoseReply);
@@ -63,7 +65,8 @@ async fn close_after_a_lost_look_leaves_no_persistent_node() {
 #[tokio::test]
 async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     let persistent = anyone(zk::CreateMode::Persistent);
     for (theirs, is_written_to) in [("theirs", false), ("ours", true)] {
@@ -99,7 +102,8 @@ async fn once_in_doubt(proxy: &FaultProxy, zookeeper: &zk::Client) -> (Client, P
 #[tokio::test]
 async fn close_long_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let (_client, node) = once_in_doubt(&proxy, &zookeeper).await;
     proxy.refuse_connections(true).unwrap();
     proxy.cut();
@@ -116,7 +120,8 @@ async fn close_long_after_a_lost_create_leaves_a_strangers_persistent_node_alone
 #[tokio::test]
 async fn nothing_is_swept_up_long_after_a_lost_create() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let (_client, node) = once_in_doubt(&proxy, &zookeeper).await;
     within(node.close()).await.unwrap();
     zookeeper.create(PATH, b"ours", &anyone(zk::CreateMode::Persistent)).await.unwrap();
@@ -128,7 +133,8 @@ async fn nothing_is_swept_up_long_after_a_lost_create() {
 #[tokio::test]
 async fn close_after_a_forestalled_write_and_a_lost_look_leaves_no_persistent_node() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     let client = connect_through(&proxy).await;
     let node = start(&client, NodeMode::Persistent);
@@ -150,7 +156,8 @@ async fn close_after_a_forestalled_write_and_a_lost_look_leaves_no_persistent_no
 #[tokio::test]
 async fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
     let client = builder.connect(&proxy.connect_string()).await.unwrap();
     let node = start(&client, NodeMode::Ephemeral);
@@ -188,7 +195,8 @@ async fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
 #[tokio::test]
 async fn a_persistent_node_dropped_in_an_outage_is_deleted_after_it() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
     let builder = builder
         .connection_timeout(Duration::from_secs(1))
@@ -278,7 +286,8 @@ async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_aft
 #[tokio::test]
 async fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let builder = Client::builder().session_timeout(Duration::from_secs(40)).drop_timeout(Duration::ZERO);
     let builder = builder
         .connection_timeout(Duration::from_secs(1))
@@ -301,7 +310,8 @@ async fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy() {
 #[tokio::test]
 async fn close_of_a_numbered_node_in_an_outage_waits_for_its_session() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     for is_short in [false, true] {
         let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
@@ -328,7 +338,8 @@ async fn close_of_a_numbered_node_in_an_outage_waits_for_its_session() {
 #[tokio::test]
 async fn what_sweeps_up_after_one_value_spares_the_next() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     let builder = Client::builder().session_timeout(Duration::from_secs(3)).drop_timeout(Duration::ZERO);
     let client = builder.connect(&proxy.connect_string()).await.unwrap();
@@ -353,7 +364,7 @@ async fn what_sweeps_up_after_one_value_spares_the_next() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn close_is_not_held_up_by_someone_who_writes() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
@@ -380,7 +391,7 @@ async fn close_is_not_held_up_by_someone_who_writes() {
 }
 
 /// A session of the caller's own, and a client on it.
-async fn adopted(server: &TestingServer) -> (zk::Client, Client) {
+async fn adopted(server: &Server) -> (zk::Client, Client) {
     let zookeeper = bystander(server).await;
     let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
     (zookeeper, client)

@@ -14,7 +14,8 @@ use crate::support::*;
 #[tokio::test]
 async fn set_data_after_an_interruption_leaves_a_strangers_node_alone() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
@@ -32,7 +33,8 @@ async fn set_data_after_an_interruption_leaves_a_strangers_node_alone() {
 #[tokio::test]
 async fn set_data_at_the_time_of_a_takeover_leaves_a_strangers_node_alone() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
@@ -59,7 +61,8 @@ async fn set_data_at_the_time_of_a_takeover_leaves_a_strangers_node_alone() {
 #[tokio::test]
 async fn close_leaves_a_strangers_node_alone() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
@@ -77,7 +80,7 @@ async fn close_leaves_a_strangers_node_alone() {
 #[tokio::test]
 async fn who_leaves_a_group_does_not_evict_another() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (one, two) = (connect_through(&proxy).await, connect(&server).await);
     let first = within(Group::new(&one, "/g").unwrap().join("a", "1")).await.unwrap();
     let group = Group::new(&two, "/g").unwrap();
@@ -104,7 +107,8 @@ async fn who_leaves_a_group_does_not_evict_another() {
 #[tokio::test]
 async fn a_replacement_leaves_a_strangers_node_alone() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
     let client = builder.connect(&proxy.connect_string()).await.unwrap();
     let node = start(&client, NodeMode::Ephemeral);
@@ -131,7 +135,7 @@ async fn a_replacement_leaves_a_strangers_node_alone() {
 async fn a_value_that_ends_at_once_leaves_the_persistent_node_of_a_stranger() {
     let server = MemoryServer::start().unwrap();
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
-    let proxy = FaultProxy::start_before(server.connect_string()).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     for (path, request, has) in [

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use zk_recipes::nodes::{NodeState, PersistentTtlNode, PersistentTtlNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, TestingServer, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission, blocking};
 use zookeeper_client as zk;
 
@@ -17,9 +17,9 @@ const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_secs(2);
 
 /// A server that has nodes with a time to live, and looks for those whose time is over all the time.
-async fn server() -> TestingServer {
-    let builder = TestingServer::builder().system_property("zookeeper.extendedTypesEnabled", "true");
-    builder.system_property("znode.container.checkIntervalMs", "50").start().await.unwrap()
+async fn server() -> Server {
+    let builder = Server::builder().ttl_nodes();
+    builder.container_check_interval(Duration::from_millis(50)).start().await.unwrap()
 }
 
 fn start(client: &Client, ttl: Duration) -> PersistentTtlNode {
@@ -67,7 +67,8 @@ async fn present_other_than(node: &PersistentTtlNode, before: i64) -> i64 {
 #[tokio::test]
 async fn it_and_its_child_are_created_at_once() {
     let server = server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     // So that the parent is there, and stays.
     make_parent(&zookeeper).await;
@@ -114,7 +115,7 @@ async fn it_is_there_as_long_as_its_value_lives_and_for_its_ttl() {
 #[tokio::test]
 async fn a_touch_takes_a_write_and_a_look() {
     let server = server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let _node = kept(&client, SHORT).await;
     let mut requests = Vec::new();
@@ -157,7 +158,8 @@ async fn it_outlasts_sessions_and_restarts() {
 #[tokio::test]
 async fn it_vanishes_when_no_one_touches_it_and_comes_back_with_the_connection() {
     let server = server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let node = kept(&client, SHORT).await;
     let before = stat(&zookeeper, PATH).await.unwrap().czxid;
@@ -263,7 +265,8 @@ async fn what_belongs_to_no_session_is_kept_and_other_nodes_are_left_alone() {
 #[tokio::test]
 async fn an_end_at_any_moment_leaves_nothing() {
     let server = server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     zookeeper.mkdir("/kept/other", &anyone(zk::CreateMode::Persistent)).await.unwrap();
     for request in [Request::Multi, Request::SetData] {
@@ -281,7 +284,8 @@ async fn an_end_at_any_moment_leaves_nothing() {
 #[tokio::test]
 async fn lost_replies_do_not_matter() {
     let server = server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     for fate in [Fate::LoseRequest, Fate::LoseReply] {
         let met = proxy.intercept(Request::Multi, fate);
@@ -384,7 +388,8 @@ async fn what_cannot_be_is_refused_before_anything_is_sent() {
 #[tokio::test]
 async fn the_shortest_and_the_longest_ttl_are_accepted() {
     let server = server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     // A touch takes longer than the time to live, so the node may come and go.
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(5)));
@@ -454,7 +459,8 @@ async fn it_is_touched_although_its_data_are_refused() {
 #[tokio::test]
 async fn it_is_touched_although_someone_writes_all_the_time() {
     let server = server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let _node = kept(&client, SHORT * 2).await;
     let before = stat(&zookeeper, PATH).await.unwrap().czxid;

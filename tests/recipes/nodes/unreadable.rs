@@ -6,7 +6,7 @@ use zk_recipes::nodes::{
     Group, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions, PersistentTtlNode,
     PersistentTtlNodeOptions,
 };
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
@@ -109,9 +109,9 @@ async fn an_own_node_that_may_not_be_read_is_made_again() {
 }
 
 /// Servers that do not even say whose a node is that may not be read.
-async fn server_that_hides() -> Option<TestingServer> {
+async fn server_that_hides() -> Option<Server> {
     let peers = Peers::if_installed(Generation::Current)?;
-    Some(TestingServer::builder().class_path(peers.class_path).start().await.unwrap())
+    Some(Server::builder().class_path(peers.class_path).start().await.unwrap())
 }
 
 /// An ACL that lets everyone do everything but read.
@@ -124,7 +124,8 @@ fn unreadable() -> Vec<Acl> {
 #[tokio::test]
 async fn a_node_that_may_not_be_read_any_more_is_made_again() {
     let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
@@ -153,7 +154,8 @@ async fn is_ours(zookeeper: &zk::Client, node: PersistentNode) {
 #[tokio::test]
 async fn an_unreadable_node_is_ours_although_a_reply_was_lost() {
     let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     for request in [Request::Create, Request::SetData] {
         let client = connect_unreadable(&proxy).await;
@@ -171,7 +173,8 @@ async fn an_unreadable_node_is_ours_although_a_reply_was_lost() {
 #[tokio::test]
 async fn an_unreadable_node_is_ours_although_others_write_to_it() {
     let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     let client = connect_unreadable(&proxy).await;
     let node = start(&client, NodeMode::Ephemeral);
@@ -184,7 +187,8 @@ async fn an_unreadable_node_is_ours_although_others_write_to_it() {
 #[tokio::test]
 async fn an_unreadable_strangers_node_in_the_place_of_ours_is_left_alone() {
     let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_unreadable(&proxy).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
@@ -203,7 +207,8 @@ async fn an_unreadable_strangers_node_in_the_place_of_ours_is_left_alone() {
 #[tokio::test]
 async fn an_unreadable_numbered_node_is_ours_although_a_reply_was_lost() {
     let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     let builder = builder().session_timeout(Duration::from_secs(10));
     let builder = builder.acl_for_path(|path| path.contains("/_c_").then(unreadable));
@@ -234,7 +239,8 @@ async fn a_member_that_is_gone_is_not_current_in_a_group_that_may_not_be_listed_
 #[tokio::test]
 async fn an_unreadable_persistent_node_is_ours_although_the_reply_to_a_write_was_lost() {
     let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     let client = connect_unreadable(&proxy).await;
     let node = start(&client, NodeMode::Persistent);
@@ -256,7 +262,8 @@ async fn an_unreadable_persistent_node_is_ours_although_the_reply_to_a_write_was
 #[tokio::test]
 async fn close_after_a_lost_write_leaves_no_unreadable_persistent_node() {
     let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     for fate in [Fate::LoseRequest, Fate::LoseReply] {
         let client = connect_unreadable(&proxy).await;
@@ -275,10 +282,11 @@ async fn close_after_a_lost_write_leaves_no_unreadable_persistent_node() {
 #[tokio::test]
 async fn an_unreadable_node_is_touched_although_the_reply_to_a_write_was_lost() {
     let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = TestingServer::builder().class_path(peers.class_path);
-    let server = server.system_property("zookeeper.extendedTypesEnabled", "true");
-    let server = server.system_property("znode.container.checkIntervalMs", "50").start().await.unwrap();
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let server = Server::builder().class_path(peers.class_path);
+    let server = server.ttl_nodes();
+    let server = server.container_check_interval(Duration::from_millis(50)).start().await.unwrap();
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     make_parent(&zookeeper).await;
     let client = connect_unreadable(&proxy).await;
     let options = PersistentTtlNodeOptions::new(Duration::from_secs(8));

@@ -78,7 +78,7 @@ async fn what_is_no_number_and_what_does_not_fit_are_errors() {
 #[tokio::test]
 async fn a_change_takes_one_round_trip_while_nobody_else_writes() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = long(&connect_through(&proxy).await);
     let other = long(&connect(&server).await);
     assert_eq!(number.increment().await, Ok(1));
@@ -100,7 +100,7 @@ async fn a_change_takes_one_round_trip_while_nobody_else_writes() {
 async fn tasks_of_one_client_are_written_together() {
     const TASKS: usize = 64;
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let number = long(&client);
     number.increment().await.unwrap();
@@ -127,7 +127,7 @@ async fn tasks_of_one_client_are_written_together() {
 async fn updates_by_tasks_of_one_client_are_written_together() {
     const TASKS: usize = 600;
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = long(&connect_through(&proxy).await);
     number.increment().await.unwrap();
     proxy.take_requests();
@@ -149,7 +149,7 @@ async fn updates_by_tasks_of_one_client_are_written_together() {
 #[tokio::test]
 async fn an_update_that_writes_nothing_has_seen_a_number_that_was_there() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = long(&connect_through(&proxy).await);
     let other = long(&connect(&server).await);
     number.force_set(1).await.unwrap();
@@ -172,7 +172,7 @@ async fn an_update_that_writes_nothing_has_seen_a_number_that_was_there() {
 #[tokio::test]
 async fn a_caller_that_vanishes_takes_only_itself_along() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = long(&connect_through(&proxy).await);
     number.increment().await.unwrap();
     let held = proxy.intercept(Request::SetData, Fate::HoldReply);
@@ -221,7 +221,7 @@ async fn many_clients_lose_nothing() {
 #[tokio::test]
 async fn a_call_that_keeps_failing_is_promoted_to_the_lock() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let rival = connect(&server).await;
     let options = AtomicOptions::new().timeout(Duration::from_secs(60)).promoted_to_lock("/numbers/lock");
     let client = connect_through(&proxy).await;

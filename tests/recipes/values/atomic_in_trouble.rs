@@ -18,7 +18,7 @@ const PATH: &str = "/numbers/a";
 #[tokio::test]
 async fn a_lost_request_is_repeated_and_a_lost_reply_is_told() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
     number.increment().await.unwrap();
     let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
@@ -47,7 +47,7 @@ async fn a_lost_request_is_repeated_and_a_lost_reply_is_told() {
 #[tokio::test]
 async fn a_create_whose_reply_is_lost_counts_once() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = DistributedAtomicLong::new(&connect_through(&proxy).await, "/a").unwrap();
     let lost = proxy.intercept(Request::Create, Fate::LoseReply);
     assert_eq!(within(number.increment()).await, Ok(1));
@@ -58,7 +58,7 @@ async fn a_create_whose_reply_is_lost_counts_once() {
 #[tokio::test]
 async fn an_outage_is_told_to_everybody_who_waits() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder().retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
     let client = client.connection_timeout(Duration::from_millis(500)).drop_timeout(Duration::ZERO);
     let client = client.connect(&proxy.connect_string()).await.unwrap();
@@ -79,7 +79,7 @@ async fn an_outage_is_told_to_everybody_who_waits() {
 #[tokio::test]
 async fn a_call_ends_when_its_time_is_over() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let rival = DistributedAtomicLong::new(&connect(&server).await, PATH).unwrap();
     rival.force_set(0).await.unwrap();
     let options = AtomicOptions::new().timeout(Duration::ZERO);
@@ -109,7 +109,7 @@ async fn nothing_is_added_twice_whatever_goes_wrong() {
     const TASKS: usize = 4;
     let server = empty_server().await;
     let faults = repeats(200);
-    let proxies = join_all((0..CLIENTS).map(|_| FaultProxy::start(&server))).await;
+    let proxies = join_all((0..CLIENTS).map(|_| FaultProxy::start(server.connect_string()))).await;
     let proxies: Vec<_> = proxies.into_iter().map(Result::unwrap).collect();
     let clients = join_all(proxies.iter().map(connect_through)).await;
     let is_over = Arc::new(AtomicBool::new(false));
@@ -163,7 +163,7 @@ async fn nothing_is_added_twice_whatever_goes_wrong() {
 async fn a_value_is_created_at_most_once_by_one_exchange() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let value = DistributedAtomicValue::new(&connect_through(&proxy).await, "/a").unwrap();
     let lost = proxy.intercept(Request::Create, Fate::LoseReply);
     proxy.refuse_connections(true).unwrap();
@@ -202,7 +202,7 @@ async fn a_missing_chroot_is_told_as_such() {
 #[tokio::test]
 async fn an_operation_that_was_cancelled_before_it_was_sent_is_not_done() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let number = DistributedAtomicLong::new(&client, PATH).unwrap();
     assert_eq!(number.increment().await, Ok(1));
@@ -224,7 +224,7 @@ async fn an_operation_that_was_cancelled_before_it_was_sent_is_not_done() {
 async fn no_error_is_told_that_is_older_than_the_call() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
     number.force_set(5).await.unwrap();
     zookeeper.set_data(PATH, b"seven", None).await.unwrap();
@@ -245,7 +245,7 @@ async fn no_error_is_told_that_is_older_than_the_call() {
 #[tokio::test]
 async fn a_lost_parent_is_no_doubt_about_the_node() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     for fate in [Fate::LoseRequest, Fate::LoseReply] {
         let number = DistributedAtomicLong::new(&client, &format!("/{fate:?}/a/b")).unwrap();
@@ -261,7 +261,7 @@ async fn a_lost_parent_is_no_doubt_about_the_node() {
 async fn a_number_is_read_again_after_a_long_outage() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let number = DistributedAtomicLong::new(&client, PATH).unwrap();
     assert_eq!(number.increment().await, Ok(1));

@@ -17,7 +17,7 @@ const PATH: &str = "/ids";
 #[tokio::test]
 async fn numbers_come_in_blocks_that_are_drawn_ahead() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
     number.increment().await.unwrap();
     let refused = CachedAtomicLong::new(&number, 0).unwrap_err();
@@ -55,7 +55,7 @@ async fn no_number_is_handed_out_twice() {
 #[tokio::test]
 async fn a_block_whose_reply_is_lost_is_left_out() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
     number.increment().await.unwrap();
     let ids = CachedAtomicLong::new(&number, 10).unwrap();
@@ -86,7 +86,7 @@ async fn all_who_wait_learn_that_no_block_can_be_drawn() {
 async fn a_caller_that_is_polled_late_gets_a_number_in_hand() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
     number.increment().await.unwrap();
     let ids = CachedAtomicLong::new(&number, 10).unwrap();

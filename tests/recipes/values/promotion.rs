@@ -70,7 +70,7 @@ struct Held {
 impl Held {
     async fn start() -> Self {
         let server = empty_server().await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let holder = connect(&server).await;
         let held = InterProcessMutex::new(&holder, LOCK).unwrap().acquire().await.unwrap();
         long(&holder).force_set(0).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_wait_for_the_lock_ends_with_the_time_of_the_call() {
 #[tokio::test]
 async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     long(&client).force_set(0).await.unwrap();
@@ -138,7 +138,7 @@ async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
 #[tokio::test]
 async fn no_client_waits_for_a_lock_that_it_holds_itself() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = connect_through(&proxy).await;
     long(&client).force_set(0).await.unwrap();

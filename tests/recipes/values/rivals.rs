@@ -87,7 +87,7 @@ async fn overtaken<T>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_update_pauses_between_its_tries_as_an_increment_does() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let number = long(&connect_through(&proxy).await);
     let number = number.with_options(&AtomicOptions::new().timeout(Duration::MAX)).unwrap();
     let rival = long(&connect(&server).await);
@@ -108,7 +108,8 @@ async fn what_is_written_together_lines_up_together() {
     const CALLS: usize = 20;
     for updates in [false, true] {
         let server = empty_server().await;
-        let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+        let (zookeeper, proxy) =
+            (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
         let holder = connect(&server).await;
         let _held = InterProcessMutex::new(&holder, LOCK).unwrap().acquire().await.unwrap();
         let options = AtomicOptions::new().timeout(Duration::MAX).promoted_to_lock(LOCK);
@@ -142,7 +143,8 @@ async fn what_is_written_together_lines_up_together() {
 /// Calls with a time limit of one second, while someone deletes the node each time it is created.
 async fn ends_in_its_time<T: Debug>(call: impl AsyncFnOnce(&Client) -> zk_recipes::Result<T>) {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let client = connect_through(&proxy).await;
     // So that the parent is there.
     long(&client).force_set(0).await.unwrap();
@@ -215,7 +217,8 @@ async fn a_number_that_was_initialized_again_is_counted_from() {
 #[tokio::test]
 async fn a_lost_write_is_not_repeated_after_a_long_outage_over_another_node() {
     let server = empty_server().await;
-    let (zookeeper, proxy) = (bystander(&server).await, FaultProxy::start(&server).await.unwrap());
+    let (zookeeper, proxy) =
+        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
     let number = long(&connect_through(&proxy).await);
     assert_eq!(number.increment().await, Ok(1));
     proxy.refuse_connections(true).unwrap();
@@ -267,7 +270,7 @@ impl Told {
 async fn no_number_is_given_twice_by_calls_of_all_kinds() {
     const CLIENTS: usize = 3;
     let server = empty_server().await;
-    let proxies = join_all((0..CLIENTS).map(|_| FaultProxy::start(&server))).await;
+    let proxies = join_all((0..CLIENTS).map(|_| FaultProxy::start(server.connect_string()))).await;
     let proxies: Vec<_> = proxies.into_iter().map(Result::unwrap).collect();
     let clients = join_all(proxies.iter().map(connect_through)).await;
     let is_over = Arc::new(AtomicBool::new(false));

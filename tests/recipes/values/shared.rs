@@ -150,7 +150,7 @@ async fn one_of_two_writes_over_version_minus_one_is_done() {
 #[tokio::test]
 async fn what_is_too_large_is_refused_before_anything_is_sent() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let too_large = vec![0; 1 << 20];
     let error = SharedValue::new(&client, PATH, too_large.clone()).unwrap_err();

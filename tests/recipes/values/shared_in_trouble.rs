@@ -14,7 +14,7 @@ const PATH: &str = "/values/a";
 /// A value by way of a proxy, and who looks at the node.
 async fn stage() -> (crate::support::PooledServer, FaultProxy, SharedValue, zk::Client) {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let value = SharedValue::new(&connect_through(&proxy).await, PATH, "seed").unwrap();
     let zookeeper = bystander(&server).await;
     value.get().await.unwrap();

@@ -19,7 +19,7 @@ async fn becomes<T>(states: &mut watch::Receiver<SharedState<T>>, is: impl FnMut
 #[tokio::test]
 async fn a_watch_shows_what_becomes_of_a_value() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let value = SharedValue::new(&connect_through(&proxy).await, PATH, "seed").unwrap();
     let mut states = value.watch();
@@ -141,7 +141,7 @@ async fn disconnect(client: &Client, proxy: &FaultProxy) {
 async fn a_value_is_stale_as_soon_as_there_is_no_connection() {
     let server = empty_server().await;
     for _ in 0..10 {
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let client = patient(&proxy).await;
         let value = SharedValue::new(&client, PATH, "seed").unwrap();
         value.get().await.unwrap();
@@ -155,7 +155,7 @@ async fn a_value_is_stale_as_soon_as_there_is_no_connection() {
 #[tokio::test]
 async fn a_value_is_stale_without_a_connection_also_right_after_a_change() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let client = patient(&proxy).await;
     let value = SharedValue::new(&client, PATH, "1").unwrap();
@@ -215,7 +215,7 @@ async fn what_changes_while_it_may_not_be_read_is_noticed() {
 #[tokio::test]
 async fn a_watch_without_changes_costs_a_read_now_and_then() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = Client::builder().session_timeout(Duration::from_secs(1)).drop_timeout(Duration::ZERO);
     let client = client.connect(&proxy.connect_string()).await.unwrap();
     let value = SharedValue::new(&client, PATH, "seed").unwrap();
@@ -234,7 +234,7 @@ async fn a_watch_without_changes_costs_a_read_now_and_then() {
 #[tokio::test]
 async fn a_value_is_stale_without_a_connection_while_somebody_borrows_the_state_of_that() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(&server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = patient(&proxy).await;
     let value = SharedValue::new(&client, PATH, "seed").unwrap();
     value.get().await.unwrap();

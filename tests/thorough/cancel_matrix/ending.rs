@@ -7,7 +7,7 @@ use futures_util::future::select;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use zk_recipes::testing::{FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, Request, Traffic};
 use zk_recipes::{Client, Error, LockGuard, LossReason, Result, RetryPolicy};
 use zookeeper_client as zk;
 
@@ -42,7 +42,7 @@ const CLOSE_SESSION: Request = Request::Other(-11);
 
 /// What the cases share.
 pub(crate) struct Stage {
-    server: TestingServer,
+    server: Server,
     bystander: zk::Client,
     paths: AtomicUsize,
 }
@@ -64,7 +64,7 @@ impl Stage {
     }
 
     async fn scene(&self, kind: Kind) -> Scene {
-        let proxy = FaultProxy::start(&self.server).await.unwrap();
+        let proxy = FaultProxy::start(self.server.connect_string()).await.unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let builder = Client::builder()
             .runtime(runtime.handle().clone())

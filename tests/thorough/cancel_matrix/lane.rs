@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use zk_recipes::testing::{Fate, FaultProxy, Intercepted, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Intercepted, Traffic};
 use zk_recipes::{Client, LockGuard, RetryPolicy};
 use zookeeper_client as zk;
 
@@ -79,7 +79,7 @@ impl Plan {
 
 /// A server, a client whose callers go away, and somebody who looks.
 pub(crate) struct Lane {
-    server: TestingServer,
+    server: Server,
     proxy: FaultProxy,
     /// Until the end.
     client: Option<Client>,
@@ -107,7 +107,7 @@ struct Scene {
 impl Lane {
     pub(crate) async fn start() -> Self {
         let server = lasting_server().await;
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let address = proxy.connect_string();
         let client = runtime.spawn(async move {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_recipes::testing::TestingServer;
+
 use zookeeper_client as zk;
 
 use crate::clock;
@@ -12,11 +12,11 @@ use crate::contested::Contested;
 use crate::history::{History, Kill};
 use crate::run::Run;
 use crate::stage::{Participant, Stage};
-use crate::support::{children, sequence};
+use crate::support::{Server, children, sequence};
 use crate::trouble::Aim;
 
 pub(crate) struct Locks<'a> {
-    server: &'a TestingServer,
+    server: &'a Server,
     bystander: &'a zk::Client,
     run: Arc<Run>,
 }
@@ -50,12 +50,7 @@ impl Aim for Locks<'_> {
 }
 
 /// Answers whether it was there to be killed.
-pub(crate) async fn kill_session(
-    server: &TestingServer,
-    history: &History,
-    victim: String,
-    session: i64,
-) -> bool {
+pub(crate) async fn kill_session(server: &Server, history: &History, victim: String, session: i64) -> bool {
     let from = clock::now();
     let is_killed = server.kill_session(session).await.is_ok();
     history.record_kill(Kill { victim, session, from, until: clock::now() });

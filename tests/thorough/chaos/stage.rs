@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use zk_recipes::testing::{FaultProxy, TestingServer};
+use zk_recipes::testing::FaultProxy;
 use zk_recipes::{Client, RetryPolicy};
 use zookeeper_client as zk;
 
 use crate::installed::{Generation, Peers};
 use crate::peer::Peer;
-use crate::support::{builder, bystander};
+use crate::support::{Server, builder, bystander};
 use crate::{SESSION_TIMEOUT, clock};
 
 const OUR_CLIENTS: usize = 4;
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Participant {
 }
 
 pub(crate) struct Stage {
-    pub(crate) server: TestingServer,
+    pub(crate) server: Server,
     /// Looks at the nodes, and is not disturbed.
     pub(crate) bystander: zk::Client,
     pub(crate) ours: Vec<(Arc<Participant>, Client)>,
@@ -71,7 +71,7 @@ impl Stage {
     /// Peers are on it if they are installed, and then the server is that of one of them.
     pub(crate) async fn set(server: Generation, kazoo_clients: usize) -> Self {
         let generations = [Generation::Debian, Generation::Current].map(Peers::if_installed);
-        let builder = TestingServer::builder();
+        let builder = Server::builder();
         let builder = match &generations {
             [Some(debian), Some(current)] => builder.class_path(match server {
                 Generation::Debian => &debian.class_path,
@@ -99,9 +99,9 @@ impl Stage {
     }
 }
 
-async fn our_client(server: &TestingServer, number: usize) -> (Arc<Participant>, Client) {
+async fn our_client(server: &Server, number: usize) -> (Arc<Participant>, Client) {
     let name = format!("rust-{number}");
-    let proxy = FaultProxy::start(server).await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = builder()
         .session_timeout(SESSION_TIMEOUT)
         .identity(&*name)
@@ -112,8 +112,8 @@ async fn our_client(server: &TestingServer, number: usize) -> (Arc<Participant>,
     (Participant::new(name, Library::Ours, proxy, None), client)
 }
 
-async fn peer(server: &TestingServer, name: String, library: Library, installed: &Peers) -> Arc<Participant> {
-    let proxy = FaultProxy::start(server).await.unwrap();
+async fn peer(server: &Server, name: String, library: Library, installed: &Peers) -> Arc<Participant> {
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let connect_string = proxy.connect_string();
     let peer = match library {
         Library::Kazoo => Peer::kazoo(installed, &connect_string, SESSION_TIMEOUT, &name).await,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use futures_util::future::join_all;
-use zk_recipes::testing::{FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{FaultProxy, Request};
 use zk_recipes::{Client, InterProcessMutex, LockGuard};
 
 const WAITERS: usize = 1000;
@@ -15,18 +15,15 @@ const SESSION: Duration = Duration::from_secs(60);
 
 /// A server that can be restarted, and what its clients ask of it.
 struct Herd {
-    server: TestingServer,
+    server: Server,
     proxy: FaultProxy,
 }
 
 impl Herd {
     async fn new() -> Self {
-        let server = TestingServer::builder()
-            .session_timeout_bounds(Duration::from_secs(1), SESSION)
-            .start()
-            .await
-            .unwrap();
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let server =
+            Server::builder().session_timeout_bounds(Duration::from_secs(1), SESSION).start().await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         Self { server, proxy }
     }
 
@@ -112,6 +109,6 @@ async fn a_restart_costs_a_client_that_waits_in_a_thousand_queues_three_requests
     }
 }
 
-async fn connect_for_long(server: &TestingServer) -> Client {
+async fn connect_for_long(server: &Server) -> Client {
     Client::builder().session_timeout(SESSION).connect(&server.connect_string()).await.unwrap()
 }

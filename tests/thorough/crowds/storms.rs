@@ -10,7 +10,7 @@ use crate::support::kinds::{KINDS, Kind};
 use crate::support::*;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::{MemoryServer, TestingServer};
+use zk_recipes::testing::MemoryServer;
 use zk_recipes::{Client, CloseMode, LeaderLatch, LeaderOptions};
 use zookeeper_client as zk;
 
@@ -83,7 +83,7 @@ async fn cancels_of_a_held_lock_leave_no_crowd_of_nodes() {
     let _machine = crate::MACHINE.lock().await;
     const CALLERS: usize = 20;
     for kind in KINDS {
-        let server = TestingServer::start().await.unwrap();
+        let server = Server::start().await.unwrap();
         let [holder, client] = connect_many(&server).await;
         let bystander = bystander(&server).await;
         let held = kind.rival(&holder).acquire().await.unwrap();
@@ -119,7 +119,7 @@ async fn a_lock_whose_callers_give_up_too_soon_is_given_out_all_the_same() {
     let _machine = crate::MACHINE.lock().await;
     const CALLERS: usize = 128;
     for kind in [Kind::Mutex, Kind::Write, Kind::Permit] {
-        let server = TestingServer::start().await.unwrap();
+        let server = Server::start().await.unwrap();
         let [client, other] = connect_many(&server).await;
         let bystander = bystander(&server).await;
         let lock = kind.unlimited(&client);
@@ -209,7 +209,7 @@ async fn a_hundred_thousand_cancels_in_ten_clients_leave_nothing() {
     if !is_alone("storms::a_hundred_thousand_cancels_in_ten_clients_leave_nothing") {
         return;
     }
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let holder = connect(&server).await;
     let bystander = bystander(&server).await;
     let held = mutex(&holder).acquire().await.unwrap();
@@ -252,7 +252,7 @@ async fn a_hundred_thousand_cancels_in_ten_clients_leave_nothing() {
 async fn latches_that_start_and_close_leave_no_crowd_of_nodes() {
     let _machine = crate::MACHINE.lock().await;
     const CALLERS: usize = 20;
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let [leader, client] = connect_many(&server).await;
     let bystander = bystander(&server).await;
     let latch = |client: &Client| LeaderLatch::start(client, "/latch", LeaderOptions::new()).unwrap();

@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::testing::TestingServer;
 use zookeeper_client as zk;
 
 use crate::candidate::{Candidate, Origin, Race};
@@ -13,7 +12,7 @@ use crate::history::{Deed, History, Library, Story, Term};
 use crate::installed::Generation;
 use crate::report::Command;
 use crate::stage::{Recipe, Stage};
-use crate::support::children;
+use crate::support::{Server, children};
 use crate::witness::Witness;
 
 /// What must happen at last, happens within this time even on a busy machine. Whether it was in time is judged later.
@@ -84,7 +83,7 @@ impl Group {
 
     /// Does everything that is to be done, once to a leader of each library, and has leaders resign then until one of
     /// this library leads.
-    pub(crate) async fn change_leaders(&mut self, until_led_by: Library, server: &TestingServer) {
+    pub(crate) async fn change_leaders(&mut self, until_led_by: Library, server: &Server) {
         let mut plans = Library::ALL.map(|library| {
             let is_here = self.candidates.iter().any(|candidate| candidate.origin.library() == library);
             let deeds = [Deed::Resign, Deed::Renew, Deed::KillSession, Deed::KillProcess];
@@ -100,7 +99,7 @@ impl Group {
         }
     }
 
-    async fn carry_out(&mut self, plans: &mut [Plan], server: &TestingServer) {
+    async fn carry_out(&mut self, plans: &mut [Plan], server: &Server) {
         while plans.iter().any(|plan| !plan.deeds.is_empty()) {
             let leader = self.leader().await;
             let plan = plans.iter_mut().find(|plan| plan.library == leader.library);
@@ -115,7 +114,7 @@ impl Group {
     }
 
     /// Has leaders resign until one of this library leads, if there is any.
-    async fn have_led_by(&mut self, library: Library, server: &TestingServer) {
+    async fn have_led_by(&mut self, library: Library, server: &Server) {
         if self.candidates.iter().all(|candidate| candidate.origin.library() != library) {
             return;
         }
@@ -129,7 +128,7 @@ impl Group {
     }
 
     /// Has leaders resign until all have led once more.
-    pub(crate) async fn have_all_led(&mut self, server: &TestingServer) {
+    pub(crate) async fn have_all_led(&mut self, server: &Server) {
         let start = clock::now();
         let unserved = |story: &Story| -> Vec<Arc<str>> {
             let names = self.candidates.iter().map(|candidate| candidate.name.clone());
@@ -150,7 +149,7 @@ impl Group {
     }
 
     /// Lets the leader lead for a moment, and has another one lead.
-    async fn change(&mut self, leader: Term, deed: Deed, server: &TestingServer) {
+    async fn change(&mut self, leader: Term, deed: Deed, server: &Server) {
         if deed == Deed::KillProcess {
             lead_for_a_moment().await;
             self.history().record_event(deed, &leader.node);
@@ -165,7 +164,7 @@ impl Group {
         }
     }
 
-    async fn change_in_place(&self, leader: Term, deed: Deed, server: &TestingServer) {
+    async fn change_in_place(&self, leader: Term, deed: Deed, server: &Server) {
         lead_for_a_moment().await;
         let candidate = self.candidate(&leader);
         match deed {

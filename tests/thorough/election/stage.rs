@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use zk_recipes::testing::TestingServer;
 use zookeeper_client as zk;
 
 use crate::candidate::Origin;
@@ -10,7 +9,7 @@ use crate::clock;
 use crate::group::Group;
 use crate::history::Deed;
 use crate::installed::{Generation, Peers};
-use crate::support::bystander;
+use crate::support::{Server, bystander};
 use crate::verdict::Downtime;
 
 /// A way to be elected.
@@ -36,7 +35,7 @@ impl Recipe {
 }
 
 pub(crate) struct Stage {
-    pub(crate) server: TestingServer,
+    pub(crate) server: Server,
     /// Looks at the nodes, and is not disturbed but by restarts of the server.
     pub(crate) bystander: zk::Client,
     pub(crate) peers: Vec<Origin>,
@@ -48,7 +47,7 @@ impl Stage {
     pub(crate) async fn set() -> Self {
         let generations =
             [Generation::Debian, Generation::Current].map(|one| Some((one, Peers::if_installed(one)?)));
-        let builder = TestingServer::builder();
+        let builder = Server::builder();
         let (builder, peers) = match generations {
             [Some(debian), Some(current)] => {
                 let builder = builder.class_path(&current.1.class_path);

@@ -2,13 +2,13 @@
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
-use zk_recipes::testing::{FaultProxy, TestingServer, Traffic};
+use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{Client, ConnectionState, LossReason};
 
 use crate::SESSION_TIMEOUT;
 use crate::contest::hold_before_next;
 use crate::figures::{Distances, seconds_between};
-use crate::support::{builder, within};
+use crate::support::{Server, builder, within};
 
 const HOLDERS: usize = 40;
 
@@ -22,7 +22,7 @@ struct Seen {
 
 pub(crate) async fn rounds() {
     println!("holders in a black hole, sessions of {SESSION_TIMEOUT:?}, from the loss to the next grant:");
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let waiting = Client::connect(&server.connect_string()).await.unwrap();
     for (ways, traffic, rounds, is_unheard) in [
         ("both ways", Traffic::black_hole(), 3, true),
@@ -50,8 +50,8 @@ pub(crate) async fn rounds() {
     }
 }
 
-async fn lose(server: &TestingServer, waiting: &Client, lock: String, traffic: Traffic) -> Seen {
-    let proxy = FaultProxy::start(server).await.unwrap();
+async fn lose(server: &Server, waiting: &Client, lock: String, traffic: Traffic) -> Seen {
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = builder().session_timeout(SESSION_TIMEOUT).connect(&proxy.connect_string()).await.unwrap();
     let (guard, next) = hold_before_next(&client, waiting, &lock).await;
     // At any point between two signs of life.

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use zk_recipes::InterProcessMutex;
-use zk_recipes::testing::{FaultProxy, Request, TestingServer};
+use zk_recipes::testing::{FaultProxy, Request};
 
 use crate::SESSION_TIMEOUT;
-use crate::support::{builder, watches_with_holders};
+use crate::support::{Server, builder, watches_with_holders};
 
 /// For how long it is looked at.
 const SPAN: Duration = Duration::from_secs(4);
 
 pub(crate) async fn cost() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     println!("a client with nothing to do, session of {SESSION_TIMEOUT:?}, requests and pings a second:");
     let mut beats = Vec::new();
     for locks in [0, 1, 1000] {
-        let proxy = FaultProxy::start(&server).await.unwrap();
+        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let builder = builder().session_timeout(SESSION_TIMEOUT);
         let client = builder.connect(&proxy.connect_string()).await.unwrap();
         let held = join_all((0..locks).map(|lock| {

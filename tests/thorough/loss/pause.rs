@@ -9,13 +9,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::Instant;
-use zk_recipes::testing::TestingServer;
+
 use zk_recipes::{Client, ConnectionState, CreateMode, Error, LockGuard};
 
 use crate::SESSION_TIMEOUT;
 use crate::contest;
 use crate::figures::{Distances, wall};
-use crate::support::{builder, bystander, queue_of, within};
+use crate::support::{Server, builder, bystander, queue_of, within};
 
 /// The role of a process that holds.
 pub(crate) const CHILD: &str = "holders";
@@ -53,7 +53,7 @@ struct Look {
 }
 
 pub(crate) async fn rounds() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let waiting = Client::connect(&server.connect_string()).await.unwrap();
     let zookeeper = bystander(&server).await;
     let mut store = Store::default();

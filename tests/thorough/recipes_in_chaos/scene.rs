@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tokio::sync::{RwLock, watch};
 use zk_recipes::Client;
 use zk_recipes::nodes::{Group, Members};
-use zk_recipes::testing::TestingServer;
+
 use zookeeper_client as zk;
 
 use crate::barriers::{self, MEMBERS, Rounds};
@@ -26,7 +26,7 @@ const KEEPERS: usize = 3;
 const LANES: usize = 3;
 
 pub(crate) struct Scene {
-    pub(crate) server: Arc<RwLock<TestingServer>>,
+    pub(crate) server: Arc<RwLock<Server>>,
     /// Looks at the nodes, and is not disturbed but by the ends of the server.
     pub(crate) bystander: zk::Client,
     pub(crate) ours: Vec<(Arc<Participant>, Client)>,

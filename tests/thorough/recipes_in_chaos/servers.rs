@@ -8,12 +8,12 @@ use futures_util::future::join_all;
 use tokio::sync::RwLock;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use zk_recipes::testing::{Fate, Request, TestingServer};
+use zk_recipes::testing::{Fate, Request};
 use zookeeper_client as zk;
 
 use crate::kept::{group_path, nodes_path};
 use crate::stage::Participant;
-use crate::support::try_nodes_below;
+use crate::support::{Server, try_nodes_below};
 use crate::trouble::{Aim, pause};
 
 /// After which of its requests a connection is mostly lost.
@@ -41,7 +41,7 @@ pub(crate) struct Figures {
 
 /// Kills sessions that keep something.
 pub(crate) struct Ephemerals {
-    pub(crate) server: Arc<RwLock<TestingServer>>,
+    pub(crate) server: Arc<RwLock<Server>>,
     pub(crate) bystander: zk::Client,
     pub(crate) root: String,
 }
@@ -58,7 +58,7 @@ impl Aim for Ephemerals {
 }
 
 pub(crate) struct Trouble {
-    pub(crate) server: Arc<RwLock<TestingServer>>,
+    pub(crate) server: Arc<RwLock<Server>>,
     pub(crate) bystander: zk::Client,
     pub(crate) root: String,
     pub(crate) participants: Vec<Arc<Participant>>,

@@ -1,0 +1,281 @@
+//! The defects.
+
+pub(crate) struct Defect {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    /// A text that stands once in the file, with what is to be broken between `[[` and `]]`.
+    pub(crate) place: &'static str,
+    /// What takes the place of that.
+    pub(crate) broken: &'static str,
+    /// How it is played.
+    pub(crate) arguments: &'static str,
+}
+
+const SIGNS: &str = "src/client/signs.rs";
+const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
+const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
+const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
+const PERMITS: &str = "src/queue/pure/permits.rs";
+const PLAN: &str = "src/job/plan.rs";
+const CACHE: &str = "src/cache/pure/core.rs";
+const VALUES: &str = "src/shared/node.rs";
+const KEPT: &str = "src/nodes/keeping/decision.rs";
+const BARRIERS: &str = "src/barriers/decision.rs";
+
+const LOCKS: &str = "--recipe locks";
+const LOCKS_OF_THREE: &str = "--recipe locks --servers 3";
+
+pub(crate) const DEFECTS: &[Defect] = &[
+    Defect {
+        name: "another-session-continues",
+        file: SIGNS,
+        place: "[[given == asked]]",
+        broken: "given == asked || true",
+        arguments: "--recipe locks --with forget",
+    },
+    Defect {
+        name: "validity-without-margin",
+        file: SIGNS,
+        place: "self.until = self.until.max([[by_answer.min(by_report)]]);",
+        broken: "by_answer.max(by_report) + self.margin",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "reports-of-followers-do-not-count",
+        file: SIGNS,
+        place: "let reported = [[self.heard.iter().rev().find(is_reported)]];",
+        broken: "{ let _ = is_reported; self.heard.iter().next_back() }",
+        arguments: LOCKS_OF_THREE,
+    },
+    Defect {
+        name: "any-answer-confirms",
+        file: SIGNS,
+        place: "if [[sign == Sign::Confirmed]] {\n            self.confirmed(sent);",
+        broken: "sign == Sign::Confirmed || true",
+        arguments: LOCKS_OF_THREE,
+    },
+    Defect {
+        name: "granted-however-little-validity-is-left",
+        file: SIGNS,
+        place: "if [[now + self.worth() <= self.until]] {",
+        broken: "true || now + self.worth() <= self.until",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "create-grants-in-unknown-queue",
+        file: CONTENDER,
+        place: "None if [[local.is_clear(rank, now)]] => self.stand(true, local, now)",
+        broken: "self.granted(); return Action::Report",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "nearest-blocker-is-the-last",
+        file: CONTENDER,
+        place: "let is_last = [[second.is_none()]] && !may_be_followed",
+        broken: "second.is_none() || true",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "queue-is-known-without-watch",
+        file: KNOWLEDGE,
+        place: "[[is_watched]] && known.on == now",
+        broken: "is_watched || true",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "queue-is-known-though-parent-changed",
+        file: KNOWLEDGE,
+        place: "self.parent_watched = None;\n        [[self.known = None;]]",
+        broken: "",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "whoever-leaves-wakes-no-one",
+        file: LOCAL_QUEUE,
+        place: "[[woken.push(member.wake.clone());]]",
+        broken: "",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "local-queue-blocks-no-one",
+        file: LOCAL_QUEUE,
+        place: ".any(|(before, _)| [[exclude_each_other(before.kind, rank.kind)]])",
+        broken: "exclude_each_other(before.kind, rank.kind) && false",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "passes-on-before-transactions-are-done",
+        file: "src/queue/pure/passing.rs",
+        place: "if [[self.open > 0]] {",
+        broken: "self.open > 0 && false",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "lingers-though-others-wait",
+        file: "src/queue/pure/linger.rs",
+        place: "[[self.seen = Seen::Others;]]",
+        broken: "",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "lost-creates-are-not-swept",
+        file: "src/client/sweeper.rs",
+        place: "if [[session.is_over()]] {\n            return;",
+        broken: "session.is_over() || true",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "one-permit-too-many",
+        file: PERMITS,
+        place: "if [[count.free() >= i64::from(self.wanted)]] {",
+        broken: "count.free() + 1 >= i64::from(self.wanted)",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "leases-beyond-the-limit-are-kept",
+        file: PERMITS,
+        place: "Some(count) if [[count.free() >= 0]] => Action::Keep(count)",
+        broken: "count.free() >= 0 || true",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "old-count-is-believed",
+        file: PERMITS,
+        place: "count.asked_on == now && [[(count.synced || passage.is_up_to_date(now))]]",
+        broken: "count.synced || true",
+        arguments: LOCKS_OF_THREE,
+    },
+    Defect {
+        name: "leads-though-not-eligible",
+        file: "src/leader/candidate.rs",
+        place: "Ok(Entry::Granted(guard)) if [[self.eligibility.get()]] => return Ok(Some(guard))",
+        broken: "true",
+        arguments: "--recipe leaders",
+    },
+    Defect {
+        name: "same-time-is-run-again",
+        file: PLAN,
+        place: "schedule.at_or_before(now).filter(|latest| [[*latest > done_until]])",
+        broken: "*latest >= done_until",
+        arguments: "--recipe jobs",
+    },
+    Defect {
+        name: "unfinished-run-is-repeated-once-more",
+        file: PLAN,
+        place: "&& [[last.attempt <= times]]",
+        broken: "last.attempt <= times + 1",
+        arguments: "--recipe jobs",
+    },
+    Defect {
+        name: "any-clock-runs-jobs",
+        file: "src/job/book.rs",
+        place: "self.sighting.as_ref().and_then(|(sighting, _)| [[sighting.difference(self.tolerance)]])",
+        broken: "let _ = sighting; None",
+        arguments: "--recipe jobs",
+    },
+    Defect {
+        name: "record-is-written-by-whoever-led",
+        file: "src/job/book.rs",
+        place: "if node.is_some_and(|node| [[node.data == data]]) {",
+        broken: "true",
+        arguments: "--recipe jobs",
+    },
+    Defect {
+        name: "cache-misses-children-of-the-time-without-connection",
+        file: CACHE,
+        place: "} else if [[self.listed.get(path) != Some(&state)]]",
+        broken: "!self.listed.contains_key(path)",
+        arguments: "--recipe caches",
+    },
+    Defect {
+        name: "cache-believes-reads-that-events-overtook",
+        file: CACHE,
+        place: "want.node |= [[reading.is_overtaken]];",
+        broken: "reading.is_overtaken && false",
+        arguments: "--recipe caches",
+    },
+    Defect {
+        name: "cache-brings-back-what-was-deleted",
+        file: CACHE,
+        place: "if [[reading.deleted >= Some(stat.czxid)]] ||",
+        broken: "reading.deleted >= Some(stat.czxid) && false",
+        arguments: "--recipe caches",
+    },
+    Defect {
+        name: "write-in-doubt-is-sent-again",
+        file: VALUES,
+        place: "if let Some(expected) = doubted.filter(|_| [[is_conflict]]) {",
+        broken: "is_conflict && false",
+        arguments: "--recipe numbers",
+    },
+    Defect {
+        name: "replaced-node-is-taken-for-the-old-one",
+        file: VALUES,
+        place: "if [[expected.is_some_and(|before| !now.is_of_node_of(&before))]] => {",
+        broken: "false",
+        arguments: "--recipe numbers",
+    },
+    Defect {
+        name: "remembered-number-answers",
+        file: "src/atomic/line.rs",
+        place: "Some(known) => Seen { known, fresh_before: [[0]] },",
+        broken: "Id::MAX",
+        arguments: "--recipe numbers",
+    },
+    Defect {
+        name: "barrier-opens-one-early",
+        file: BARRIERS,
+        place: "if [[counted.len() == wanted]] { Admission::Enough",
+        broken: "counted.len() + 1 >= wanted",
+        arguments: "--recipe barriers",
+    },
+    Defect {
+        name: "open-barrier-lets-everybody-in",
+        file: BARRIERS,
+        place: "[[came < opened]]",
+        broken: "came < opened || true",
+        arguments: "--recipe barriers",
+    },
+    Defect {
+        name: "nodes-of-strangers-are-replaced",
+        file: KEPT,
+        place: "Lifetime::Session if owner != 0 && [[has_ended(owner)]] => Whose::LeftOver",
+        broken: "has_ended(owner) || true",
+        arguments: "--recipe nodes",
+    },
+    Defect {
+        name: "kept-node-stays-after-its-end",
+        file: KEPT,
+        place: "Lifetime::Session => [[seen.owner == session]],",
+        broken: "seen.owner == session && false",
+        arguments: "--recipe nodes",
+    },
+    Defect {
+        name: "kept-node-is-not-looked-at-again",
+        file: KEPT,
+        place: "Some(Data::Of(generation)) if [[generation == wanted]] => Step::Rest",
+        broken: "generation <= wanted",
+        arguments: "--recipe nodes",
+    },
+    Defect {
+        name: "instance-of-no-session-stays-after-its-end",
+        file: KEPT,
+        place: "Lifetime::Value => [[seen.owner == 0 && known.is_some_and(|known| known.czxid == seen.czxid)]],",
+        broken: "false",
+        arguments: "--recipe discovery",
+    },
+    Defect {
+        name: "minority-holds",
+        file: "src/queue/pure/quorum.rs",
+        place: "valid >= [[self.majority()]]",
+        broken: "self.majority() - 1",
+        arguments: "--recipe quorum",
+    },
+    Defect {
+        name: "unconfirmed-members-count",
+        file: "src/lock/acquiring/by_majority.rs",
+        place: "if pass.is_granted(|member| is_held(member) && [[confirmed.contains(&member)]])",
+        broken: "true",
+        arguments: "--recipe quorum",
+    },
+];
