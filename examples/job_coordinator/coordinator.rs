@@ -67,7 +67,7 @@ async fn coordinate(client: &Client, root: &str, crew: &mut Crew) -> Result<bool
 fn title(screen: &mut Screen, lock: &str, session: Duration) {
     let title = screen.paint(BOLD, format_args!("{JOBS} jobs, {WORKERS} workers, one lock"));
     screen.line(format_args!("\n  {title}"));
-    screen.line(screen.paint(DIM, format_args!("  {lock} on {}", servers())));
+    screen.line(screen.paint(DIM, format_args!("  {lock} on {}", servers::named_or_in_memory())));
     let (doomed, nth) = worker::STUCK;
     let session = format!("a process with a session of {} s", session.as_secs_f64());
     screen.line(

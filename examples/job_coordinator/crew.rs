@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
-use crate::Result;
+use crate::{Result, servers};
 
 /// Worker processes, none of which outlives this.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Crew(Vec<(String, Child)>);
 impl Crew {
     pub(crate) fn hire(&mut self, name: &str, root: &str, record: &Path) -> Result<()> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["worker", name, root]).arg(record);
+        command.args(["worker", name, root]).arg(record).env("ZK_CONNECT", servers());
         // A worker ends with its standard input, should we die without ending it ourselves.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
         self.0.push((name.into(), command.spawn()?));

@@ -1,5 +1,5 @@
 //! Workers that share a list of jobs under one lock, one of which is killed in the middle of a job, and the
-//! proof that nothing went wrong: `./zk-docker/with-zookeeper cargo run --example job_coordinator`
+//! proof that nothing went wrong: `cargo run --example job_coordinator`
 //!
 //! The workers are processes, each with a session of its own. They take part in an [`InterProcessMutex`];
 //! whoever holds it does the next job, and marks it done in ZooKeeper. All of them write what they do into one
@@ -21,6 +21,8 @@ mod progress;
 mod proof;
 mod record;
 mod screen;
+#[path = "../servers.rs"]
+mod servers;
 mod summary;
 mod tamper;
 mod worker;
@@ -30,6 +32,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use zk_recipes::Client;
+
+use self::servers::servers;
 
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -56,10 +60,6 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn servers() -> String {
-    std::env::var("ZK_CONNECT").unwrap_or_else(|_| "127.0.0.1:2181".into())
 }
 
 /// Connects under a name, by which the others can tell who holds the lock and who waits.

@@ -1,5 +1,5 @@
 //! A job that is due every now and then, and is to be done by one of three processes, whatever happens to them:
-//! `./zk-docker/with-zookeeper cargo run --example scheduled_job`
+//! `cargo run --example scheduled_job`
 //!
 //! The workers are processes, each with a session of its own. Each starts the same [`ScheduledJob`], and does it at
 //! each tick of the clock while it leads. One leader after the other resigns, is killed, is paused, and is cut
@@ -22,6 +22,8 @@ mod forwarder;
 mod network;
 mod proof;
 mod record;
+#[path = "../servers.rs"]
+mod servers;
 mod story;
 mod tamper;
 mod ticks;
@@ -32,6 +34,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use zk_recipes::Client;
+
+use self::servers::servers;
 
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -63,10 +67,6 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn servers() -> String {
-    std::env::var("ZK_CONNECT").unwrap_or_else(|_| "127.0.0.1:2181".into())
 }
 
 /// Connects under a name, by which the others can tell who leads and who waits.

@@ -56,7 +56,7 @@ async fn tell(client: &Client, root: &str, crew: &mut Crew, directory: &Path, ho
     let record = Record::create(directory.join("record"))?;
     println!(
         "A job that is due each {PERIOD:?}, and three workers of whom one is to do it, on {}",
-        servers()
+        servers::named_or_in_memory()
     );
     println!("To watch the election from another terminal:");
     println!("  ZK_CONNECT={} cargo run --example leader_watch {}", servers(), election(root));

@@ -30,6 +30,7 @@ fn assert_says(told: &Value, check: &str, level: &str, text: &str) {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_good_server_has_no_problem() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
@@ -53,6 +54,7 @@ async fn a_good_server_has_no_problem() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn what_may_not_be_asked_is_said() {
     let builder = TestingServer::builder()
         .property("4lw.commands.whitelist", "srvr, ruok")

@@ -135,7 +135,7 @@ async fn a_leader_that_was_asked_still_shows_who_it_is() {
     let zookeeper = bystander(&server).await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     let observer = LeaderObserver::new(&other, PATH).unwrap();
-    let seen = observer.watch_leader();
+    let mut seen = observer.watch_leader();
     let (let_go, may_go) = watch::channel(false);
     let options = || LeaderOptions::new().id("a").grace(BOUND);
     let work = move |_| {
@@ -156,7 +156,8 @@ async fn a_leader_that_was_asked_still_shows_who_it_is() {
     .await;
     let leader = observer.leader().await.unwrap().unwrap();
     assert_eq!((&*leader.id(), leader.is_revoke_requested()), ("a", true));
-    assert!(matches!(&*seen.borrow(), Observation::Leader(leader) if leader.id() == "a"), "{seen:?}");
+    let is_a = |seen: &Observation| matches!(seen, Observation::Leader(leader) if leader.id() == "a");
+    within(seen.wait_for(is_a)).await.unwrap();
     let_go.send_replace(true);
     selector.close().await.unwrap();
 

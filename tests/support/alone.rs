@@ -13,7 +13,11 @@ pub fn is_alone(test: &str) -> bool {
         return true;
     }
     let mut process = Command::new(std::env::current_exe().unwrap());
-    let output = process.args(["--exact", test, "--nocapture"]).env(ALONE, test).output().unwrap();
+    let output = process
+        .args(["--exact", test, "--include-ignored", "--nocapture"])
+        .env(ALONE, test)
+        .output()
+        .unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     let is_passed = output.status.success() && printed.contains("1 passed");
     assert!(is_passed, "{}: {printed}{}", output.status, String::from_utf8_lossy(&output.stderr));

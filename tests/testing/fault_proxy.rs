@@ -4,13 +4,13 @@ use std::fmt::Debug;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use crate::support::{bystander_of, eventually, within};
+use crate::support::{Server, bystander, eventually, within};
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zookeeper_client as zk;
 
 /// Long enough that no client notices a black hole by itself.
@@ -26,10 +26,10 @@ async fn connect(proxy: &FaultProxy) -> zk::Client {
 }
 
 /// A server, a proxy before it, a client through the proxy, and one beside it.
-async fn scene() -> (TestingServer, FaultProxy, zk::Client, zk::Client) {
-    let server = TestingServer::start().await.unwrap();
+async fn scene() -> (Server, FaultProxy, zk::Client, zk::Client) {
+    let server = Server::start().await.unwrap();
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let (client, bystander) = (connect(&proxy).await, bystander_of(&server.connect_string()).await);
+    let (client, bystander) = (connect(&proxy).await, bystander(&server).await);
     (server, proxy, client, bystander)
 }
 
@@ -507,7 +507,7 @@ async fn a_server_may_be_away_for_a_while() {
 
 #[tokio::test]
 async fn requests_and_pings_are_counted_apart() {
-    let server = TestingServer::start().await.unwrap();
+    let server = Server::start().await.unwrap();
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(3));
     let client = connector.connect(&proxy.connect_string()).await.unwrap();

@@ -60,6 +60,7 @@ fn home(server: &TestingServer) -> PathBuf {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn stop_and_restart_keep_port_and_data() {
     let mut server = TestingServer::start().await.unwrap();
     let (port, pid, connect_string) = (server.port(), server.pid().unwrap(), server.connect_string());
@@ -80,6 +81,7 @@ async fn stop_and_restart_keep_port_and_data() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn restart_of_a_running_server_is_another_process() {
     let mut server = TestingServer::start().await.unwrap();
     let (port, pid) = (server.port(), server.pid().unwrap());
@@ -90,6 +92,7 @@ async fn restart_of_a_running_server_is_another_process() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn kill_and_restart_keep_what_was_acknowledged() {
     let mut server = TestingServer::start().await.unwrap();
     let pid = server.pid().unwrap();
@@ -105,6 +108,7 @@ async fn kill_and_restart_keep_what_was_acknowledged() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_server_killed_from_outside_is_noticed() {
     let mut server = TestingServer::start().await.unwrap();
     let pid = Pid::from_raw(server.pid().unwrap().try_into().unwrap()).unwrap();
@@ -116,6 +120,7 @@ async fn a_server_killed_from_outside_is_noticed() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn pause_makes_it_silent_and_resume_brings_it_back() {
     let server = TestingServer::start().await.unwrap();
     server.pause().unwrap();
@@ -128,6 +133,7 @@ async fn pause_makes_it_silent_and_resume_brings_it_back() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_paused_server_is_silent_at_once() {
     let server = TestingServer::start().await.unwrap();
     for _ in 0..200 {
@@ -140,6 +146,7 @@ async fn a_paused_server_is_silent_at_once() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_paused_server_can_be_stopped_killed_and_dropped() {
     let mut server = TestingServer::start().await.unwrap();
     server.pause().unwrap();
@@ -156,6 +163,7 @@ async fn a_paused_server_can_be_stopped_killed_and_dropped() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn four_letter_words() {
     let server = TestingServer::start().await.unwrap();
     assert!(server.four_letter_word("mntr").await.unwrap().contains("zk_server_state\tstandalone"));
@@ -169,6 +177,7 @@ async fn four_letter_words() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn packets_are_counted_for_the_server_and_for_one_session() {
     let server = TestingServer::start().await.unwrap();
     let first = server.packets_received().await.unwrap();
@@ -195,6 +204,7 @@ async fn packets_are_counted_for_the_server_and_for_one_session() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn watches_are_counted() {
     let server = TestingServer::start().await.unwrap();
     let client = connect(&server).await;
@@ -208,6 +218,7 @@ async fn watches_are_counted() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn settings_reach_the_server() {
     let server = TestingServer::builder()
         .tick_time(Duration::from_millis(50))
@@ -239,6 +250,7 @@ async fn settings_reach_the_server() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_short_session_expires_soon_after_its_client_fell_silent() {
     let server = TestingServer::start().await.unwrap();
     let short = Duration::from_secs(1);
@@ -258,6 +270,7 @@ async fn a_short_session_expires_soon_after_its_client_fell_silent() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn clients_find_a_restarted_server_again() {
     let mut server = TestingServer::start().await.unwrap();
     // It outlives the restart, also on a slow machine.
@@ -271,6 +284,7 @@ async fn clients_find_a_restarted_server_again() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn two_servers_at_once_are_strangers() {
     let (one, two) = tokio::join!(TestingServer::start(), TestingServer::start());
     let (one, two) = (one.unwrap(), two.unwrap());
@@ -281,6 +295,7 @@ async fn two_servers_at_once_are_strangers() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn nothing_is_left_after_a_drop() {
     let server = TestingServer::start().await.unwrap();
     let (pid, home) = (server.pid().unwrap(), home(&server));
@@ -292,6 +307,7 @@ async fn nothing_is_left_after_a_drop() {
 }
 
 #[test]
+#[ignore = "needs a real ZooKeeper"]
 fn a_drop_needs_no_runtime_and_is_quick() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(TestingServer::start()).unwrap();
@@ -305,6 +321,7 @@ fn a_drop_needs_no_runtime_and_is_quick() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn nothing_is_left_after_a_panic() {
     let (send, receive) = tokio::sync::oneshot::channel();
     let test = tokio::spawn(async {
@@ -318,6 +335,7 @@ async fn nothing_is_left_after_a_panic() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn nothing_is_left_after_a_cancelled_start() {
     let mut cancelled = 0;
     for milliseconds in [0, 1, 2, 5, 10, 20, 50, 100] {
@@ -339,6 +357,7 @@ async fn nothing_is_left_after_a_cancelled_start() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn no_data_are_left_after_a_cancelled_start() {
     if std::env::var_os(CHILD).is_some() {
         for tenths in 0..80 {
@@ -370,6 +389,7 @@ async fn no_data_are_left_after_a_cancelled_start() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn no_zombies_of_ended_servers() {
     for _ in 0..3 {
         TestingServer::start().await.unwrap().kill().await.unwrap();
@@ -388,12 +408,15 @@ const CHILD: &str = "ZK_RECIPES_TESTING_CHILD";
 
 fn child(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("servers::{test}"), "--nocapture"]).env(CHILD, "1");
+    command
+        .args(["--exact", &format!("servers::{test}"), "--include-ignored", "--nocapture"])
+        .env(CHILD, "1");
     command.stdout(Stdio::piped()).kill_on_drop(true);
     command
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn nothing_is_left_after_the_process_was_killed() {
     if std::env::var_os(CHILD).is_some() {
         let server = TestingServer::start().await.unwrap();
@@ -416,6 +439,7 @@ async fn nothing_is_left_after_the_process_was_killed() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn the_environment_is_asked_for_jars() {
     if std::env::var_os(CHILD).is_some() {
         println!("\nerror {}", TestingServer::start().await.unwrap_err());
@@ -433,6 +457,7 @@ async fn the_environment_is_asked_for_jars() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_server_that_dies_at_start_shows_its_log() {
     let empty = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string()).join("*");
     let error = TestingServer::builder().class_path(empty).start().await.unwrap_err();
@@ -464,6 +489,7 @@ async fn nonsense_is_refused() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_killed_leader_is_replaced_and_joins_again() {
     let mut cluster = TestingCluster::start(3).await.unwrap();
     assert_eq!(cluster.servers().len(), 3);
@@ -488,6 +514,7 @@ async fn a_killed_leader_is_replaced_and_joins_again() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_paused_leader_is_replaced_and_follows_when_it_wakes() {
     let cluster = TestingCluster::start(3).await.unwrap();
     let leader = cluster.leader().await.unwrap();
@@ -507,6 +534,7 @@ async fn a_paused_leader_is_replaced_and_follows_when_it_wakes() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_cluster_that_was_stopped_altogether_starts_server_by_server() {
     let mut cluster = TestingCluster::start(3).await.unwrap();
     connect(&cluster.servers()[0]).await.create("/kept", b"by all", &options()).await.unwrap();
@@ -526,6 +554,7 @@ async fn a_cluster_that_was_stopped_altogether_starts_server_by_server() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn nothing_is_left_of_a_dropped_cluster() {
     let cluster = TestingCluster::start(3).await.unwrap();
     let members: Vec<_> =
@@ -537,12 +566,14 @@ async fn nothing_is_left_of_a_dropped_cluster() {
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_cluster_of_one_leads_itself() {
     let cluster = TestingCluster::start(1).await.unwrap();
     assert_eq!(cluster.leader().await.unwrap(), 0);
 }
 
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn an_isolated_follower_gives_its_leader_up_and_comes_back() {
     let cluster = TestingCluster::builder(3).isolatable().start().await.unwrap();
     let leader = cluster.leader().await.unwrap();

@@ -303,6 +303,7 @@ async fn killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real ZooKeeper"]
 async fn spread() {
     for play in [
         Play { wanted: 3, workers: 3, ..CALM },

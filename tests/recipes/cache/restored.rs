@@ -10,6 +10,7 @@ use crate::support::{Server, bystander, connect_through, within};
 
 /// Their transactions are counted from 1 again.
 #[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
 async fn a_cache_shows_what_is_there_after_the_servers_began_anew() {
     let mut server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;

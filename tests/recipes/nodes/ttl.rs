@@ -137,8 +137,10 @@ async fn it_outlasts_sessions_and_restarts() {
     let node = kept(&client, ttl).await;
     let before = stat(&bystander(&server).await, PATH).await.unwrap();
     for _ in 0..3 {
+        let ended = session_id(&client).await;
         kill_session(&client).await.unwrap();
-        within(client.zookeeper()).await.unwrap();
+        eventually("it has another session", async || (session_id(&client).await != ended).then_some(()))
+            .await;
     }
     server.kill().await.unwrap();
     server.restart().await.unwrap();
