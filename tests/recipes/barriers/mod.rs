@@ -5,7 +5,6 @@ mod counted;
 mod double_barrier;
 mod edges;
 mod rounds;
-mod turmoil;
 
 use std::time::Duration;
 

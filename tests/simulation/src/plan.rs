@@ -157,6 +157,9 @@ pub struct Plan {
     /// How long things go wrong.
     pub storm: Duration,
     pub session_timeout: Duration,
+    /// The servers' unit of time. The longer it is, the later is the leader told of those who were heard, and the longer
+    /// does it go on without the others.
+    pub tick: Duration,
     pub reap_interval: Duration,
     pub late: Lateness,
     /// Of 256 futures, how many are dropped.
@@ -196,12 +199,14 @@ impl Plan {
         let mut rng = Rng::with_seed(seed ^ 0x5eed);
         let short = rng.bool();
         let session_timeout = Duration::from_secs(if short { 4 } else { rng.u64(1..10) });
+        let ticks = [40, 8, 4, 2][Rng::with_seed(seed ^ 0x71c5).usize(..4)];
         let mut plan = Self {
             seed,
             machines,
             servers,
             storm,
             session_timeout,
+            tick: session_timeout / ticks,
             reap_interval: REAP_INTERVAL,
             late: Lateness::default(),
             dropped_of_256: 0,
@@ -272,6 +277,13 @@ impl Plan {
         !self.has(Fault::Late) && !self.has(Fault::Standstill)
     }
 
+    /// Whether servers answer soon, if they answer.
+    pub fn is_prompt(&self) -> bool {
+        use Fault::{Lag, Partition, Pause, Silence, Slow, Suspension};
+        self.is_punctual()
+            && ![Lag, Partition, Pause, Silence, Slow, Suspension].iter().any(|fault| self.has(*fault))
+    }
+
     /// The same without one kind of faults.
     pub fn without(mut self, fault: Fault) -> Self {
         match fault {
@@ -289,11 +301,11 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<_> =
             Fault::ALL.into_iter().filter(|fault| self.has(*fault)).map(Fault::name).collect();
-        let Self { seed, machines, servers, storm, session_timeout, .. } = self;
+        let Self { seed, machines, servers, storm, session_timeout, tick, .. } = self;
         write!(
             f,
             "seed {seed}: {machines} machines, {servers} servers, {storm:?} of storm, session timeout "
         )?;
-        write!(f, "{session_timeout:?}, {} faults: {}", self.events.len(), kinds.join(" "))
+        write!(f, "{session_timeout:?}, tick {tick:?}, {} faults: {}", self.events.len(), kinds.join(" "))
     }
 }

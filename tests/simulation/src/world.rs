@@ -105,6 +105,7 @@ fn start_servers(plan: &Plan, ensemble: usize) -> MemoryEnsemble {
     let servers = MemoryEnsemble::builder()
         .servers(plan.servers)
         .seed(plan.seed ^ ensemble as u64)
+        .tick_time(plan.tick)
         .container_check_interval(plan.reap_interval)
         .forget_sessions(plan.forgets)
         .start()

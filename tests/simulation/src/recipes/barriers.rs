@@ -1,7 +1,7 @@
 //! Members of a double barrier, in rounds, and a gate at which the others wait.
 //!
-//! Promised are: members are let in when all have come, or while one of a round is in; a member that has left waits
-//! until all of its round have; no one deletes the node of a member that is in; a wait at the gate ends when it is
+//! Promised are: members are let in when enough have come, or while one of a round is in; a member that has left waits
+//! until all have who were in beside it; no one deletes the node of a member that is in; a wait at the gate ends when it is
 //! opened, and not before; no one is stuck; after a round in calm weather nothing is left, whatever was before.
 
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,6 @@ use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
 use crate::machine::Machine;
-use crate::plan::Fault;
 use crate::world::World;
 
 pub(super) const RECIPE: Recipe = Recipe {
@@ -44,11 +43,15 @@ struct Truth {
     members: usize,
     /// The nodes of members.
     there: BTreeSet<String>,
-    /// Those that are in, and since which opening.
-    inside: BTreeMap<String, u64>,
+    /// Those that are in.
+    inside: BTreeSet<String>,
+    /// Those that were in when `ready` was deleted, or replaced. A delete that was meant for an earlier one does that: a
+    /// new one has the same version. They do not know of each other that they are of one round.
+    mixed: BTreeSet<String>,
+    /// Who was in when one has left.
+    beside: BTreeMap<String, BTreeSet<String>>,
     /// Those that were in at any time, or may have been.
     let_in: BTreeSet<String>,
-    openings: u64,
     gate_changes: u64,
 }
 
@@ -68,13 +71,17 @@ impl Truth {
         let Some(name) = change.path.strip_prefix(BARRIER).and_then(|name| name.strip_prefix('/')) else {
             return;
         };
+        note(|| format!("{name} is {:?}", change.kind));
         match (name, change.kind) {
             ("ready", ObservedKind::Created) => self.opens(),
             ("ready", ObservedKind::DataChanged) => self.is_joined(),
+            ("ready", ObservedKind::Deleted) => self.mixed.extend(self.inside.iter().cloned()),
             (_, ObservedKind::Created) => drop(self.there.insert(change.path.clone())),
             (_, ObservedKind::Deleted) => {
                 self.there.remove(&change.path);
-                self.inside.remove(&change.path);
+                if self.inside.remove(&change.path) {
+                    self.beside.insert(change.path.clone(), self.inside.clone());
+                }
             }
             _ => {}
         }
@@ -87,44 +94,44 @@ impl Truth {
                 violation(format!("the barrier opens for {} of {}", self.there.len(), self.members));
             }
             count("opened again", 1);
+            self.let_in.extend(self.there.iter().cloned());
             return;
         }
-        if self.inside.is_empty() {
-            self.openings += 1;
-        }
-        self.inside.extend(self.there.iter().map(|path| (path.clone(), self.openings)));
+        self.inside.extend(self.there.iter().cloned());
         self.let_in.extend(self.there.iter().cloned());
     }
 
-    /// One of those that are there has come to a round that goes on.
+    /// One of those that are there has come to a round that goes on, or the next round begins with what the last has left.
     fn is_joined(&mut self) {
-        if self.inside.is_empty() {
-            violation("someone joins a round in which no one is");
+        if !self.there.iter().any(|path| self.let_in.contains(path)) {
+            return self.opens();
         }
         count("joined", 1);
         self.let_in.extend(self.there.iter().cloned());
     }
 
-    fn enters(&mut self, who: &str, path: &str) {
-        if !self.let_in.contains(path) {
+    fn enters(&mut self, who: &str, path: &str, is_operated: bool) {
+        // Whose node was deleted cannot tell whether that was before the others were let in.
+        if !self.let_in.contains(path) && !is_operated {
             violation(format!("{who} enters by {path}, and was not let in: {:?} are there", self.there));
         }
         // One that has joined, or may have.
         if self.there.contains(path) {
-            self.inside.entry(path.to_owned()).or_insert(self.openings);
+            self.inside.insert(path.to_owned());
         }
     }
 }
 
 async fn play(world: World) {
     let (calm, each) = (Instant::now() + world.plan().storm, fastrand::usize(1..4));
-    let members = world.machines().len() * each;
+    let all = world.machines().len() * each;
+    let members = if fastrand::bool() { all } else { fastrand::usize(1..=all) };
     TRUTH.set(Truth { members, ..Truth::default() });
     // What was confirmed, and how the servers go on from there, may differ when a disk is lost.
     if world.is_faithful() {
         world.servers().observe(|change| truth(|truth| truth.observe(change)));
     }
-    let clients = world.processes(move |world, machine| process(world, machine, each, calm)).await;
+    let clients = world.processes(move |world, machine| process(world, machine, each, members, calm)).await;
     sleep(Duration::from_secs(10)).await;
     expect_nothing(&world, BARRIER, |_| true);
     if let Some(left) = world.servers().node(GATE) {
@@ -133,9 +140,8 @@ async fn play(world: World) {
     world.ends(clients).await;
 }
 
-async fn process(world: World, machine: Machine, each: usize, calm: Instant) -> Client {
+async fn process(world: World, machine: Machine, each: usize, members: usize, calm: Instant) -> Client {
     let client = machine.client().await;
-    let members = each * world.machines().len();
     let tasks = (0..each).map(|task| {
         let who = format!("machine {} member {task}", machine.number());
         let barrier = DoubleBarrier::new(&client, BARRIER, members).expect("a valid path");
@@ -174,6 +180,7 @@ impl Member {
         for round in 0..3 {
             match timeout(IN_CALM, self.barrier.enter()).await {
                 Ok(Ok(entered)) => self.is_in(entered).await,
+                Err(_) if self.lacks_others() => {}
                 entered => {
                     let there = self.world.servers().children(BARRIER);
                     violation(format!(
@@ -191,14 +198,17 @@ impl Member {
             return self.world.chancy(self.barrier.enter(), Duration::from_secs(5)).await;
         }
         let entered = timeout_at(self.calm + SETTLED, self.barrier.enter()).await;
-        if entered.is_err() {
-            truth(|Truth { there, inside, members, .. }| {
-                if there.len() >= *members || !inside.is_empty() {
-                    violation(format!("{} is stuck before {there:?}, of whom {inside:?} are in", self.who));
-                }
+        if entered.is_err() && !self.lacks_others() {
+            truth(|Truth { there, inside, .. }| {
+                violation(format!("{} is stuck before {there:?}, of whom {inside:?} are in", self.who));
             });
         }
         entered.ok()
+    }
+
+    /// Whether no one is in, and not enough have come.
+    fn lacks_others(&self) -> bool {
+        truth(|Truth { there, inside, members, .. }| there.len() < *members && inside.is_empty())
     }
 
     async fn is_in(&self, entered: Entered) {
@@ -206,9 +216,8 @@ impl Member {
         let path = entered.node_path().to_owned();
         note(|| format!("{} has entered by {path}", self.who));
         if self.world.is_faithful() {
-            truth(|truth| truth.enters(&self.who, &path));
+            truth(|truth| truth.enters(&self.who, &path, self.world.plan().is_operated()));
         }
-        let round = truth(|truth| truth.inside.get(&path).copied());
         let stays = self.is_kept(&path);
         let longest = if chance(30) { 3_000 } else { 4 };
         sleep(Duration::from_millis(fastrand::u64(0..longest))).await;
@@ -222,11 +231,11 @@ impl Member {
         }
         let latest = (self.calm + SETTLED).max(Instant::now() + IN_CALM);
         match timeout_at(latest, entered.leave()).await {
-            Ok(Ok(())) => self.has_left(round),
+            Ok(Ok(())) => self.has_left(&path),
             Ok(Err(error)) => self.fails("leave", &error),
             Err(_) => {
                 let there = truth(|truth| format!("{:?}, in: {:?}", truth.there, truth.inside));
-                violation(format!("{} is stuck on its way out of round {round:?}: {there}", self.who));
+                violation(format!("{} is stuck on its way out: {there}", self.who));
             }
         }
     }
@@ -242,14 +251,16 @@ impl Member {
         stays
     }
 
-    fn has_left(&self, round: Option<u64>) {
-        let is_deleted_early =
-            [Fault::DeleteNode, Fault::DeletePath].iter().any(|fault| self.world.plan().has(*fault));
-        let Some(round) = round.filter(|_| !is_deleted_early || !self.world.is_stormy()) else { return };
-        let mut others = truth(|truth| truth.inside.clone());
-        others.retain(|_, other| *other == round);
+    fn has_left(&self, path: &str) {
+        if truth(|truth| truth.mixed.contains(path)) {
+            return count("rounds mixed", 1);
+        }
+        let others = truth(|truth| {
+            let beside = truth.beside.remove(path).unwrap_or_default();
+            beside.intersection(&truth.inside).cloned().collect::<Vec<_>>()
+        });
         if !others.is_empty() {
-            violation(format!("{} has left round {round} before {others:?}", self.who));
+            violation(format!("{} has left before {others:?}, who were in beside it", self.who));
         }
     }
 

@@ -82,8 +82,9 @@ async fn process(world: World, machine: Machine) -> Client {
     let tasks = (0..4).map(|task| {
         let (kind, path) = if task < 2 { ("latch", LATCHES) } else { ("selector", SELECTORS) };
         let who = format!("machine {} {kind} {task}", machine.number());
-        let (servers, is_operated) = (world.servers().clone(), world.plan().is_operated());
-        let candidate = Candidate { who, path, servers, is_operated };
+        let (servers, plan) = (world.servers().clone(), world.plan());
+        let (is_operated, is_punctual) = (plan.is_operated(), plan.is_punctual());
+        let candidate = Candidate { who, path, servers, is_operated, is_punctual };
         match kind {
             "latch" => machine.spawn(Latch::new(&world, &client, candidate).stands()),
             _ => machine.spawn(Selector::new(&world, &client, candidate).stands()),
@@ -99,6 +100,7 @@ struct Candidate {
     path: &'static str,
     servers: MemoryEnsemble,
     is_operated: bool,
+    is_punctual: bool,
 }
 
 impl Candidate {

@@ -91,7 +91,7 @@ struct Contended {
 }
 
 impl Contended {
-    fn new(kind: Kind, client: &Client, shared: &InterProcessMutex) -> Result<Self> {
+    fn new(kind: Kind, client: &Client, shared: &InterProcessMutex, linger: Duration) -> Result<Self> {
         let mutex = |path| InterProcessMutex::new(client, path);
         let with = |path, options| -> Result<Box<dyn InterProcessLock>> {
             Ok(Box::new(mutex(path)?.with_options(options)?))
@@ -103,7 +103,7 @@ impl Contended {
         let (path, lock): (_, Box<dyn InterProcessLock>) = match kind {
             Kind::Mutex => ("/a", Box::new(mutex("/a")?)),
             Kind::Shared => ("/a", Box::new(shared.clone())),
-            Kind::Linger => ("/a", with("/a", options.linger(ms(50)))?),
+            Kind::Linger => ("/a", with("/a", options.linger(linger))?),
             Kind::Cohort => ("/c", with("/c", options.cohort(3))?),
             Kind::CohortLinger => ("/c", with("/c", options.cohort(2).linger(ms(20)))?),
             Kind::Semaphore => ("/s", Box::new(semaphore("/s", 2)?)),
@@ -239,6 +239,7 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
         violation(format!("{who} is given what is lost: {:?}", guard.loss()));
         return;
     }
+    expect_worth(world, who, guard);
     let is_operated = world.plan().is_operated();
     let is_exclusive = contended.is_exclusive();
     HOLDERS.with_borrow_mut(|holders| {
@@ -284,6 +285,15 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
     }
 }
 
+/// It has half of the session timeout ahead, unless the servers are too slow to grant that.
+fn expect_worth(world: &World, who: &str, guard: &LockGuard) {
+    const INACCURACY: Duration = Duration::from_millis(20);
+    let ahead = guard.valid_until() - Instant::now();
+    if world.plan().is_prompt() && ahead + INACCURACY < world.plan().session_timeout / 2 {
+        violation(format!("{who} is given {} for {ahead:?} only", guard.node_path()));
+    }
+}
+
 async fn play(world: World) {
     HOLDERS.take();
     for register in ["/register-a", "/register-t"] {
@@ -308,8 +318,9 @@ async fn play(world: World) {
 async fn process(world: World, machine: Machine, kinds: Vec<Kind>, holds_long: bool) -> Client {
     let client = machine.client().await;
     let shared = InterProcessMutex::new(&client, "/a").expect("a valid path");
+    let linger = Duration::from_millis([50, 600_000][fastrand::usize(..2)]);
     let tasks = kinds.into_iter().enumerate().map(|(task, kind)| {
-        let contended = Contended::new(kind, &client, &shared).expect("valid paths");
+        let contended = Contended::new(kind, &client, &shared, linger).expect("valid paths");
         let who = format!("machine {} task {task} ({kind:?})", machine.number());
         machine.spawn(contend(world.clone(), contended, who, holds_long))
     });

@@ -146,10 +146,10 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: LOCKS_OF_THREE,
     },
     Defect {
-        name: "leads-though-not-eligible",
+        name: "stands-though-not-eligible",
         file: "src/leader/candidate.rs",
-        place: "Ok(Entry::Granted(guard)) if [[self.eligibility.get()]] => return Ok(Some(guard))",
-        broken: "true",
+        place: "if [[!self.eligibility.get() && !self.is_closing()]] {",
+        broken: "false",
         arguments: "--recipe leaders",
     },
     Defect {
@@ -174,13 +174,6 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: "--recipe jobs",
     },
     Defect {
-        name: "record-is-written-by-whoever-led",
-        file: "src/job/book.rs",
-        place: "if node.is_some_and(|node| [[node.data == data]]) {",
-        broken: "true",
-        arguments: "--recipe jobs",
-    },
-    Defect {
         name: "cache-misses-children-of-the-time-without-connection",
         file: CACHE,
         place: "} else if [[self.listed.get(path) != Some(&state)]]",
@@ -195,31 +188,10 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: "--recipe caches",
     },
     Defect {
-        name: "cache-brings-back-what-was-deleted",
-        file: CACHE,
-        place: "if [[reading.deleted >= Some(stat.czxid)]] ||",
-        broken: "reading.deleted >= Some(stat.czxid) && false",
-        arguments: "--recipe caches",
-    },
-    Defect {
-        name: "write-in-doubt-is-sent-again",
+        name: "write-in-doubt-is-a-new-one",
         file: VALUES,
-        place: "if let Some(expected) = doubted.filter(|_| [[is_conflict]]) {",
-        broken: "is_conflict && false",
-        arguments: "--recipe numbers",
-    },
-    Defect {
-        name: "replaced-node-is-taken-for-the-old-one",
-        file: VALUES,
-        place: "if [[expected.is_some_and(|before| !now.is_of_node_of(&before))]] => {",
-        broken: "false",
-        arguments: "--recipe numbers",
-    },
-    Defect {
-        name: "remembered-number-answers",
-        file: "src/atomic/line.rs",
-        place: "Some(known) => Seen { known, fresh_before: [[0]] },",
-        broken: "Id::MAX",
+        place: "let doubted = expected.filter(|_| [[is_in_doubt]]);",
+        broken: "is_in_doubt && false",
         arguments: "--recipe numbers",
     },
     Defect {
@@ -235,13 +207,6 @@ pub(crate) const DEFECTS: &[Defect] = &[
         place: "[[came < opened]]",
         broken: "came < opened || true",
         arguments: "--recipe barriers",
-    },
-    Defect {
-        name: "nodes-of-strangers-are-replaced",
-        file: KEPT,
-        place: "Lifetime::Session if owner != 0 && [[has_ended(owner)]] => Whose::LeftOver",
-        broken: "has_ended(owner) || true",
-        arguments: "--recipe nodes",
     },
     Defect {
         name: "kept-node-stays-after-its-end",
@@ -269,13 +234,6 @@ pub(crate) const DEFECTS: &[Defect] = &[
         file: "src/queue/pure/quorum.rs",
         place: "valid >= [[self.majority()]]",
         broken: "self.majority() - 1",
-        arguments: "--recipe quorum",
-    },
-    Defect {
-        name: "unconfirmed-members-count",
-        file: "src/lock/acquiring/by_majority.rs",
-        place: "if pass.is_granted(|member| is_held(member) && [[confirmed.contains(&member)]])",
-        broken: "true",
         arguments: "--recipe quorum",
     },
 ];

@@ -86,7 +86,8 @@ impl Defect {
             eprint!("{}", String::from_utf8_lossy(&played.stderr));
             return Ok(None);
         };
-        let runs = text.lines().last().and_then(|line| line.split_once(" runs")).map_or("?", |(runs, _)| runs);
+        let runs =
+            text.lines().last().and_then(|line| line.split_once(" runs")).map_or("?", |(runs, _)| runs);
         let what = what.lines().next().unwrap_or_default();
         Ok(Some(format!("{what} | {runs} | {seconds:.1}")))
     }

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::{Client, Error, LeaderSelector, Leadership};
 
 use super::{Candidate, SELECTORS, millis};
@@ -33,6 +33,7 @@ struct Works {
     begun: Arc<AtomicU64>,
     /// How often it may begin.
     left: Arc<AtomicI64>,
+    ineligible_since: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Selector {
@@ -46,7 +47,13 @@ impl Selector {
         let (options, eligible) = candidate.options();
         let is_once = chance(60);
         let left = Arc::new(AtomicI64::new(if is_once { 1 } else { i64::MAX }));
-        let works = Works { is_busy: Arc::default(), is_calm: Arc::default(), begun: Arc::default(), left };
+        let works = Works {
+            is_busy: Arc::default(),
+            is_calm: Arc::default(),
+            begun: Arc::default(),
+            left,
+            ineligible_since: Arc::default(),
+        };
         let (here, todo) = (candidate.clone(), works.clone());
         let work = move |leadership| todo.clone().work(here.clone(), leadership);
         let path = candidate.path;
@@ -71,7 +78,11 @@ impl Selector {
             2 if chance(60) => self.starts_again().await,
             3 => {
                 if let Some(eligible) = &self.eligible {
-                    eligible.send_replace(fastrand::bool());
+                    let is_eligible = fastrand::bool();
+                    eligible.send_replace(is_eligible);
+                    let since = (!is_eligible).then(Instant::now);
+                    *self.works.ineligible_since.lock().expect("one thread") = since;
+                    sleep(millis(0..8_000)).await;
                 }
             }
             4 => {
@@ -103,6 +114,7 @@ impl Selector {
         let Self { world, candidate, selector, eligible, works, .. } = &self;
         if let Some(eligible) = eligible {
             eligible.send_replace(true);
+            *works.ineligible_since.lock().expect("one thread") = None;
         }
         world.calm().await;
         works.is_calm.store(true, SeqCst);
@@ -134,6 +146,16 @@ impl Works {
         self.begun.fetch_add(1, SeqCst);
         if self.left.fetch_sub(1, SeqCst) <= 0 {
             violation(format!("{who} works more often than it is told to"));
+        }
+        let since = *self.ineligible_since.lock().expect("one thread");
+        // It may have been elected before, while its last work went on.
+        if let Some(since) =
+            since.filter(|since| candidate.is_punctual && since.elapsed() > Duration::from_secs(5))
+        {
+            violation(format!(
+                "{who} begins to work {:?} after it was not eligible any more",
+                since.elapsed()
+            ));
         }
         let term = candidate.leads(&leadership);
         let is_long = chance(20) && !self.is_calm.load(SeqCst);
