@@ -279,9 +279,8 @@ impl Plan {
 
     /// Whether servers answer soon, if they answer.
     pub fn is_prompt(&self) -> bool {
-        use Fault::{Lag, Partition, Pause, Silence, Slow, Suspension};
-        self.is_punctual()
-            && ![Lag, Partition, Pause, Silence, Slow, Suspension].iter().any(|fault| self.has(*fault))
+        use Fault::{Lag, Partition, Slow, Suspension};
+        self.is_punctual() && ![Lag, Partition, Slow, Suspension].iter().any(|fault| self.has(*fault))
     }
 
     /// The same without one kind of faults.

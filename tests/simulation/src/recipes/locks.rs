@@ -239,7 +239,9 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
         violation(format!("{who} is given what is lost: {:?}", guard.loss()));
         return;
     }
-    expect_worth(world, who, guard);
+    if contended.kind != Kind::MaxHold {
+        expect_worth(world, who, guard);
+    }
     let is_operated = world.plan().is_operated();
     let is_exclusive = contended.is_exclusive();
     HOLDERS.with_borrow_mut(|holders| {

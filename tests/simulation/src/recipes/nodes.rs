@@ -233,7 +233,9 @@ impl Task {
     async fn is_member(&self, group: &Group, member: &GroupMember) {
         let joined = member.state();
         let NodeState::Present { path, czxid } = joined.clone() else { return };
-        let is_there = || self.world.servers().node(&path).is_some_and(|node| node.czxid == czxid);
+        let node = || self.world.servers().node(&path).filter(|node| node.czxid == czxid);
+        // The client may know of an end of its session that the state does not show yet.
+        let is_there = || node().is_some_and(|node| !of_old_session(&self.client, &node));
         let was_there = is_there();
         let Some(Ok(members)) = self.world.chancy(group.members(), Duration::from_secs(20)).await else {
             return;
