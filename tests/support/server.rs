@@ -73,8 +73,10 @@ impl ServerBuilder {
             builder = builder.session_timeout_bounds(shortest, longest);
         }
         if let Some(interval) = self.container_check_interval {
-            builder =
-                builder.system_property("znode.container.checkIntervalMs", interval.as_millis().to_string());
+            // As one in memory, it removes all that it finds at once.
+            builder = builder
+                .system_property("znode.container.checkIntervalMs", interval.as_millis().to_string())
+                .system_property("znode.container.maxPerMinute", "1000000");
         }
         if self.ttl_nodes {
             builder = builder.system_property("zookeeper.extendedTypesEnabled", "true");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use zk_recipes::blocking;
-
+use zk_recipes::testing::TestingServer;
 use zk_recipes::{
     Client, ClientBuilder, InterProcessMutex, LeaderLatch, LeaderOptions, LeaderSelector, Owner,
 };
@@ -187,7 +187,7 @@ fn watch_the_ends() -> ExitCode {
     let times = std::env::var("EXITS").map_or(50, |times| times.parse().expect("EXITS is a number"));
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (server, zookeeper) = runtime.block_on(async {
-        let server = Server::start().await.unwrap();
+        let server = TestingServer::start().await.unwrap();
         let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
         (server, zookeeper)
     });
@@ -215,7 +215,7 @@ fn watch_the_ends() -> ExitCode {
 
 impl Ends {
     /// Has a process end in that way.
-    fn watch(&mut self, way: &str, flavor: &str, server: &Server, nodes: impl Fn() -> usize) {
+    fn watch(&mut self, way: &str, flavor: &str, server: &TestingServer, nodes: impl Fn() -> usize) {
         let mut process = Command::new(std::env::current_exe().unwrap());
         process.env(WAY, way).env(FLAVOR, flavor).env(SERVER, server.connect_string());
         let ended = process.output().unwrap();

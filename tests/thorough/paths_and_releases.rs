@@ -360,12 +360,7 @@ async fn nobody_hangs_at_paths_that_operators_delete() {
 
 async fn come_and_go(trouble: Trouble) {
     const KEYS: usize = 12;
-    let server = Server::builder()
-        .container_check_interval(Duration::from_millis(3))
-        .system_property("znode.container.maxPerMinute", "1000000")
-        .start()
-        .await
-        .unwrap();
+    let server = Server::builder().container_check_interval(Duration::from_millis(3)).start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let mut proxies = Vec::new();
     let mut clients = Vec::new();

@@ -279,8 +279,9 @@ impl Plan {
 
     /// Whether servers answer soon, if they answer.
     pub fn is_prompt(&self) -> bool {
-        use Fault::{Lag, Partition, Slow, Suspension};
-        self.is_punctual() && ![Lag, Partition, Slow, Suspension].iter().any(|fault| self.has(*fault))
+        use Fault::{Lag, Partition, Pause, Silence, Slow, Suspension};
+        let slow = [Lag, Partition, Pause, Silence, Slow, Suspension];
+        self.is_punctual() && !slow.iter().any(|fault| self.has(*fault))
     }
 
     /// The same without one kind of faults.

@@ -9,13 +9,13 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::{FaultProxy, TestingCluster, Traffic};
+use zk_recipes::testing::{FaultProxy, TestingCluster, TestingServer, Traffic};
 use zk_recipes::{Client, RetryPolicy};
 use zookeeper_client as zk;
 
 use crate::SESSION_TIMEOUT;
 use crate::run::ROOT;
-use crate::support::{BOUND, Server, builder, ephemerals_below, eventually, nodes_below};
+use crate::support::{BOUND, builder, ephemerals_below, eventually, nodes_below};
 
 pub(crate) const CLIENTS: usize = 4;
 
@@ -23,7 +23,7 @@ pub(crate) const CLIENTS: usize = 4;
 const BYSTANDERS_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) enum Servers {
-    One(Box<Server>),
+    One(Box<TestingServer>),
     Three(TestingCluster),
 }
 
@@ -35,10 +35,10 @@ impl Servers {
                 TestingCluster::builder(3).isolatable().system_property("zookeeper.cnxTimeout", "300");
             return Self::Three(builder.start().await.unwrap());
         }
-        Self::One(Box::new(Server::start().await.unwrap()))
+        Self::One(Box::new(TestingServer::start().await.unwrap()))
     }
 
-    pub(crate) fn all(&self) -> &[Server] {
+    pub(crate) fn all(&self) -> &[TestingServer] {
         match self {
             Self::One(server) => std::slice::from_ref(server),
             Self::Three(cluster) => cluster.servers(),
@@ -46,7 +46,7 @@ impl Servers {
     }
 
     fn connect_string(&self) -> String {
-        self.all().iter().map(Server::connect_string).collect::<Vec<_>>().join(",")
+        self.all().iter().map(TestingServer::connect_string).collect::<Vec<_>>().join(",")
     }
 
     /// Waits until there is a leader, where there are several.
@@ -93,7 +93,8 @@ struct Weather {
 
 impl Member {
     async fn start(servers: &Servers, number: usize) -> Arc<Self> {
-        let proxies = join_all(servers.all().iter().map(FaultProxy::start)).await;
+        let proxies =
+            join_all(servers.all().iter().map(|server| FaultProxy::start(server.connect_string()))).await;
         let proxies: Vec<_> = proxies.into_iter().map(Result::unwrap).collect();
         let hosts: Vec<_> = proxies.iter().map(FaultProxy::connect_string).collect();
         let client = builder()
@@ -276,7 +277,7 @@ impl Servers {
 }
 
 /// The nodes of the locks as one server shows them, each with the transaction that created it.
-async fn nodes_of(server: &Server) -> BTreeMap<String, i64> {
+async fn nodes_of(server: &TestingServer) -> BTreeMap<String, i64> {
     let zookeeper = Bystander::connect(&server.connect_string()).await;
     let nodes = nodes_below(&zookeeper, ROOT).await;
     nodes.into_iter().map(|(path, stat)| (path, stat.czxid)).collect()

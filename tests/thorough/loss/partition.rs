@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, interval};
-use zk_recipes::testing::TestingCluster;
+use zk_recipes::testing::{TestingCluster, TestingServer};
 use zk_recipes::{Client, ConnectionState};
 
 use crate::contest::hold_before_next;
 use crate::figures::{Distances, seconds_between};
-use crate::support::{Server, builder, within};
+use crate::support::{builder, within};
 
 const HOLDERS: usize = 20;
 const ROUNDS: usize = 2;
@@ -57,13 +57,13 @@ pub(crate) async fn rounds() {
     assert_eq!(by_reads.overlaps(), by_reads.len(), "the rounds cannot tell a good rule from a bad one");
 }
 
-async fn connect(server: &Server) -> Client {
+async fn connect(server: &TestingServer) -> Client {
     let builder = builder().session_timeout(SESSION_TIMEOUT);
     builder.connect(&server.connect_string()).await.unwrap()
 }
 
 /// Holds, with somebody waiting. What it answers watches it lose the lock.
-async fn hold(server: &Server, waiting: &Client, lock: String) -> impl Future<Output = Seen> {
+async fn hold(server: &TestingServer, waiting: &Client, lock: String) -> impl Future<Output = Seen> {
     // Reads of one that holds would be answered only after its own signs of life, which are not.
     let (client, reader) = tokio::join!(connect(server), connect(server));
     let (guard, next) = hold_before_next(&client, waiting, &lock).await;

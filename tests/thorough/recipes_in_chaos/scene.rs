@@ -16,7 +16,7 @@ use crate::kept::{self, Living};
 use crate::numbers::{Draws, Kind, Source, Theirs};
 use crate::run::Crew;
 use crate::stage::{Participant, Stage};
-use crate::support;
+use crate::support::{self, Server};
 use crate::texts::Texts;
 
 /// Our caches keep so many changes for those who are late. The readers of the last one are always late.

@@ -113,6 +113,11 @@ fn now() -> SystemTime {
     at + start.elapsed()
 }
 
+/// By how much the clock of this machine is wrong.
+fn difference() -> Duration {
+    SystemTime::now().duration_since(now()).unwrap_or_else(|behind| behind.duration())
+}
+
 async fn play(world: World) {
     HISTORY.set(Some(History {
         start: (SystemTime::now(), Instant::now()),
@@ -193,9 +198,7 @@ impl Worker {
 
     async fn watches_clock(self) {
         while !with_history(|history| history.is_calm) {
-            let (shown, right) = (SystemTime::now(), now());
-            let by = shown.duration_since(right).unwrap_or_else(|behind| behind.duration());
-            self.clock.lock().expect("one thread").shows(by);
+            self.clock.lock().expect("one thread").shows(difference());
             sleep(Duration::from_millis(50)).await;
         }
         // All are right from then on.
@@ -257,6 +260,8 @@ impl Worker {
         {
             violation(format!("{who}: run {number} is begun {early:?} early"));
         }
+        // Whoever watches it may be late.
+        clock.lock().expect("one thread").shows(difference());
         let Clock { by, since } = *clock.lock().expect("one thread");
         let since = since.map(|since| since.elapsed()).unwrap_or_default();
         // A run may be under way when the clock is set.

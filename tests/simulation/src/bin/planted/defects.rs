@@ -59,7 +59,7 @@ pub(crate) const DEFECTS: &[Defect] = &[
         file: SIGNS,
         place: "if [[now + self.worth() <= self.until]] {",
         broken: "true || now + self.worth() <= self.until",
-        arguments: LOCKS,
+        arguments: "--recipe locks --without silence --without pause --without slow --without late --without standstill",
     },
     Defect {
         name: "create-grants-in-unknown-queue",
