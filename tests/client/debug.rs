@@ -17,7 +17,7 @@ use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
 use zk_recipes::testing::*;
 use zk_recipes::*;
 
-use crate::support::{Server, within};
+use crate::support::within;
 
 const LONGEST: usize = 200;
 const SECRET: &str = "marker-of-a-password-4711";
@@ -91,7 +91,7 @@ fn exported(file: &Path, names: &mut BTreeSet<String>) {
 #[ignore = "needs a real ZooKeeper"]
 async fn each_public_type_is_shown_in_one_short_line() {
     let mut shown = Shown::default();
-    let server = Server::builder().ttl_nodes();
+    let server = TestingServer::builder().system_property("zookeeper.extendedTypesEnabled", "true");
     shown.add(&server, "extendedTypesEnabled");
     let server = server.start().await.unwrap();
     servers(&mut shown, &server).await;
@@ -124,7 +124,7 @@ async fn each_public_type_is_shown_in_one_short_line() {
     client.close().await;
 }
 
-async fn servers(shown: &mut Shown, server: &Server) {
+async fn servers(shown: &mut Shown, server: &TestingServer) {
     shown.add(server, &server.port().to_string());
     let builder = TestingCluster::builder(1);
     shown.add(&builder, "1");
