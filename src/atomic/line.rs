@@ -49,6 +49,8 @@ struct State {
     /// Whether a task carries out the operations.
     is_driven: bool,
     known: Option<Known>,
+    /// How often what was known was forgotten. What was read or written before that must not be known again.
+    forgotten: u64,
     /// How often another client was first.
     conflicts: u64,
     /// What the last task has met: an update that fails leaves none to be driven, and comes back at once.
@@ -157,7 +159,9 @@ impl Line {
 
     /// Forgets what was written last, because somebody else is known to have written.
     pub(super) fn forget(&self) {
-        self.state.lock().known = None;
+        let mut state = self.state.lock();
+        state.known = None;
+        state.forgotten += 1;
     }
 
     fn client(&self) -> &Client {
@@ -258,6 +262,8 @@ struct Seen {
     known: Known,
     /// It was read after all operations before this one had arrived; zero if it was not read, but remembered.
     fresh_before: Id,
+    /// See [`State::forgotten`].
+    forgotten: u64,
 }
 
 /// Carries out the operations until there are none. If it is dropped before, the callers learn it.
@@ -290,9 +296,12 @@ impl Driver {
         let mut is_missing = false;
         // An end is decided together with the state, so that no caller is left behind.
         while !self.is_done(rivals) {
-            let known = self.line.state.lock().known();
+            let (known, forgotten) = {
+                let state = self.line.state.lock();
+                (state.known(), state.forgotten)
+            };
             let seen = match known {
-                Some(known) => Seen { known, fresh_before: 0 },
+                Some(known) => Seen { known, fresh_before: 0, forgotten },
                 None => match self.look().await {
                     Some(seen) => seen,
                     None => {
@@ -311,11 +320,14 @@ impl Driver {
 
     /// Reads the number, and creates the node if there is something to write to it.
     async fn look(&self) -> Option<Seen> {
-        let fresh_before = self.line.state.lock().batch.next_id();
+        let (fresh_before, forgotten) = {
+            let state = self.line.state.lock();
+            (state.batch.next_id(), state.forgotten)
+        };
         match self.line.read().await {
             Ok(Some((value, version))) => {
                 let known = Known { value, version, at: Instant::now() };
-                return Some(Seen { known, fresh_before });
+                return Some(Seen { known, fresh_before, forgotten });
             }
             Ok(None) if self.answer_of_nothing(fresh_before) => {}
             Ok(None) => {
@@ -397,10 +409,12 @@ impl Driver {
     ) -> Option<Outcome> {
         let replies = {
             let mut state = self.line.state.lock();
+            let is_forgotten = state.forgotten != seen.forgotten;
             state.known = None;
             match &written {
                 Ok(Some(Outcome::Written(version))) => {
-                    state.known = Some(Known { value: new, version: *version, at: Instant::now() });
+                    let known = Known { value: new, version: *version, at: Instant::now() };
+                    state.known = Some(known).filter(|_| !is_forgotten);
                     let answers = state.batch.written();
                     Some(state.answer(answers))
                 }
@@ -411,7 +425,7 @@ impl Driver {
                 }
                 Ok(None) => {
                     // What is only remembered answers nobody, so it must be read next.
-                    state.known = Some(seen.known).filter(|_| seen.fresh_before > 0);
+                    state.known = Some(seen.known).filter(|_| seen.fresh_before > 0 && !is_forgotten);
                     None
                 }
                 Err(error) => {

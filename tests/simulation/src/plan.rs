@@ -220,6 +220,9 @@ impl Plan {
             if (is_drawn || with.contains(&fault)) && (servers > 2 || !fault.needs_ensemble()) {
                 plan.add(fault, &mut rng);
             }
+            if fault == Fault::Standstill && servers > 2 && !without.contains(&Fault::Partition) {
+                plan.cut_off_who_wakes(&mut rng);
+            }
         }
         plan.events.sort_by_key(|event| event.at);
         plan
@@ -242,8 +245,9 @@ impl Plan {
                     if at >= self.storm.as_secs_f64() {
                         return;
                     }
-                    // From short to one and a half session timeouts.
-                    let longest = self.session_timeout.mul_f64(1.5).as_micros() as f64;
+                    // From short to one and a half session timeouts; a leader that is cut off may go on for longer.
+                    let times = if fault == Fault::Partition { 3.0 } else { 1.5 };
+                    let longest = self.session_timeout.mul_f64(times).as_micros() as f64;
                     let time = Duration::from_micros((1000.0 * (longest / 1000.0).powf(rng.f64())) as u64);
                     self.events.push(Event {
                         at: Duration::from_secs_f64(at),
@@ -254,6 +258,18 @@ impl Plan {
                 }
             }
         }
+    }
+
+    /// Some servers are cut off right after one of their clients has woken: they may not have told the leader of it.
+    fn cut_off_who_wakes(&mut self, rng: &mut Rng) {
+        let soon = (self.session_timeout / 8).as_micros() as u64;
+        let cut_off = |woken: &Event| {
+            let at = woken.at + woken.time + Duration::from_micros(rng.u64(1..soon));
+            let time = self.session_timeout.mul_f64(1.5);
+            rng.bool().then(|| Event { at, fault: Fault::Partition, time, dice: rng.u64(..) })
+        };
+        let more: Vec<_> = self.events.iter().filter(|event| event.fault == Fault::Standstill).filter_map(cut_off).collect();
+        self.events.extend(more.into_iter().filter(|event| event.at < self.storm));
     }
 
     /// Whether operators interfere in this run.

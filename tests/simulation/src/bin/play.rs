@@ -13,8 +13,12 @@ const HELP: &str = "\
 Usage: play [--recipe NAME] [--seed FIRST] [--seeds NUMBER] [--for SECONDS] [--machines N] [--servers N]
             [--storm SECONDS] [--with FAULT]... [--without FAULT]... [--trace] [--until-broken]
 
-Plays the recipes from seeds. The last line says how much was played and how many promises were broken; the exit
-status is 1 if any was.";
+Plays the recipes from seeds. The first run that breaks a promise is played again with less: without kinds of faults,
+for a shorter time, with fewer machines; the least that still breaks one is told with its time line. The last line says
+how much was played and how many promises were broken; the exit status is 1 if any was.";
+
+/// How much of a time line is told.
+const LINES: usize = 60;
 
 struct Options {
     recipes: Vec<Recipe>,
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         }
     };
     let start = Instant::now();
+    let mut is_shrunk = false;
     let (mut runs, mut violations, mut faults, mut operations, mut virtual_time) =
         (0, 0, 0, 0, Duration::ZERO);
     let mut counts = BTreeMap::<&str, u64>::new();
@@ -100,6 +105,11 @@ fn main() -> ExitCode {
             if options.seeds == 1 || !report.violations.is_empty() {
                 tell(recipe, &report);
             }
+            let is_enough = is_shrunk || options.until_broken || options.traces;
+            if !report.violations.is_empty() && !is_enough {
+                is_shrunk = true;
+                tell_least(seed, *recipe, &options.conditions);
+            }
             for (what, number) in report.counts {
                 *counts.entry(what).or_default() += number;
             }
@@ -110,6 +120,47 @@ fn main() -> ExitCode {
     let rate = operations as f64 / took;
     println!("{runs} runs, {operations} operations, {faults} faults, {violations} violations, {rate:.0}/s");
     if violations > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Leaves out what a broken promise does not need.
+fn least(seed: u64, recipe: Recipe, conditions: &Conditions) -> Conditions {
+    let is_broken =
+        |less: &Conditions| !world::play(Plan::of_seed(seed, less), recipe, false).violations.is_empty();
+    let mut least = conditions.clone();
+    for fault in Fault::ALL {
+        if !least.with.contains(&fault) && Plan::of_seed(seed, &least).has(fault) {
+            let mut less = least.clone();
+            less.without.push(fault);
+            if is_broken(&less) {
+                least = less;
+            }
+        }
+    }
+    let half = |of: &Conditions| Conditions { storm: Duration::from_secs(of.storm.as_secs() / 2), ..of.clone() };
+    let one_less = |of: &Conditions| Conditions { machines: of.machines - 1, ..of.clone() };
+    while least.storm.as_secs() > 1 && is_broken(&half(&least)) {
+        least = half(&least);
+    }
+    while least.machines > 1 && is_broken(&one_less(&least)) {
+        least = one_less(&least);
+    }
+    least
+}
+
+fn tell_least(seed: u64, recipe: Recipe, conditions: &Conditions) {
+    let least = least(seed, recipe, conditions);
+    let Conditions { machines, servers, storm, with, without } = &least;
+    println!("with less:");
+    print!("    play --recipe {} --seed {seed} --machines {machines}", recipe.name);
+    print!(" --servers {servers} --storm {}", storm.as_secs());
+    with.iter().for_each(|fault| print!(" --with {}", fault.name()));
+    without.iter().for_each(|fault| print!(" --without {}", fault.name()));
+    println!(" --trace");
+    let mut report = world::play(Plan::of_seed(seed, &least), recipe, true);
+    let first = report.lines.iter().position(|line| line.text.starts_with("VIOLATION"));
+    report.lines.truncate(first.map_or(0, |first| first + 1));
+    report.lines.drain(..report.lines.len().saturating_sub(LINES));
+    tell(&recipe, &report);
 }
 
 fn tell(recipe: &Recipe, report: &Report) {

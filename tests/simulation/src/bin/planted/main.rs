@@ -17,6 +17,9 @@ use self::defects::{DEFECTS, Defect};
 /// How many seeds are played at most.
 const SEEDS: &str = "400";
 
+/// How much is shown of what a judge says.
+const LONGEST: usize = 110;
+
 /// The variable that names the defect.
 const SWITCH: &str = "ZK_RECIPES_PLANTED";
 
@@ -88,7 +91,7 @@ impl Defect {
         };
         let runs =
             text.lines().last().and_then(|line| line.split_once(" runs")).map_or("?", |(runs, _)| runs);
-        let what = what.lines().next().unwrap_or_default();
+        let what: String = what.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
         Ok(Some(format!("{what} | {runs} | {seconds:.1}")))
     }
 
