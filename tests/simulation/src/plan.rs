@@ -268,7 +268,8 @@ impl Plan {
             let time = self.session_timeout.mul_f64(1.5);
             rng.bool().then(|| Event { at, fault: Fault::Partition, time, dice: rng.u64(..) })
         };
-        let more: Vec<_> = self.events.iter().filter(|event| event.fault == Fault::Standstill).filter_map(cut_off).collect();
+        let more: Vec<_> =
+            self.events.iter().filter(|event| event.fault == Fault::Standstill).filter_map(cut_off).collect();
         self.events.extend(more.into_iter().filter(|event| event.at < self.storm));
     }
 

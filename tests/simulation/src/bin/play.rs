@@ -136,7 +136,8 @@ fn least(seed: u64, recipe: Recipe, conditions: &Conditions) -> Conditions {
             }
         }
     }
-    let half = |of: &Conditions| Conditions { storm: Duration::from_secs(of.storm.as_secs() / 2), ..of.clone() };
+    let half =
+        |of: &Conditions| Conditions { storm: Duration::from_secs(of.storm.as_secs() / 2), ..of.clone() };
     let one_less = |of: &Conditions| Conditions { machines: of.machines - 1, ..of.clone() };
     while least.storm.as_secs() > 1 && is_broken(&half(&least)) {
         least = half(&least);
