@@ -251,7 +251,8 @@ async fn a_node_that_was_deleted_is_not_taken() {
     leave_a_node(&mutex).await;
     operate::force_release(&operator, PATH).await.unwrap();
     let guard = within(plain(&operator).acquire()).await.unwrap();
-    assert!(mutex.try_acquire().await.unwrap().is_none());
+    // As soon as it has heard of it.
+    eventually("it is not taken", async || mutex.try_acquire().await.unwrap().is_none().then_some(())).await;
     drop(guard);
 
     // During a hold, it is lost as any other.
@@ -270,7 +271,9 @@ async fn an_expired_session_ends_it() {
     let client = connect(&server).await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
+    let ended = session_id(&client).await;
     kill_session(&client).await.unwrap();
+    eventually("it is over", async || (session_id(&client).await != ended).then_some(())).await;
     let guard = within(mutex.acquire()).await.unwrap();
     assert_ne!(guard.node_path(), node);
     assert!(guard.is_valid());
