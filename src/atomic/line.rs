@@ -49,8 +49,8 @@ struct State {
     /// Whether a task carries out the operations.
     is_driven: bool,
     known: Option<Known>,
-    /// How often what was known was forgotten. What was read or written before that must not be known again.
-    forgotten: u64,
+    /// Whether what was known was forgotten since the task began to read or to write: it must not be known again.
+    is_forgotten: bool,
     /// How often another client was first.
     conflicts: u64,
     /// What the last task has met: an update that fails leaves none to be driven, and comes back at once.
@@ -161,7 +161,7 @@ impl Line {
     pub(super) fn forget(&self) {
         let mut state = self.state.lock();
         state.known = None;
-        state.forgotten += 1;
+        state.is_forgotten = true;
     }
 
     fn client(&self) -> &Client {
@@ -262,8 +262,6 @@ struct Seen {
     known: Known,
     /// It was read after all operations before this one had arrived; zero if it was not read, but remembered.
     fresh_before: Id,
-    /// See [`State::forgotten`].
-    forgotten: u64,
 }
 
 /// Carries out the operations until there are none. If it is dropped before, the callers learn it.
@@ -296,12 +294,13 @@ impl Driver {
         let mut is_missing = false;
         // An end is decided together with the state, so that no caller is left behind.
         while !self.is_done(rivals) {
-            let (known, forgotten) = {
-                let state = self.line.state.lock();
-                (state.known(), state.forgotten)
+            let known = {
+                let mut state = self.line.state.lock();
+                state.is_forgotten = false;
+                state.known()
             };
             let seen = match known {
-                Some(known) => Seen { known, fresh_before: 0, forgotten },
+                Some(known) => Seen { known, fresh_before: 0 },
                 None => match self.look().await {
                     Some(seen) => seen,
                     None => {
@@ -320,14 +319,11 @@ impl Driver {
 
     /// Reads the number, and creates the node if there is something to write to it.
     async fn look(&self) -> Option<Seen> {
-        let (fresh_before, forgotten) = {
-            let state = self.line.state.lock();
-            (state.batch.next_id(), state.forgotten)
-        };
+        let fresh_before = self.line.state.lock().batch.next_id();
         match self.line.read().await {
             Ok(Some((value, version))) => {
                 let known = Known { value, version, at: Instant::now() };
-                return Some(Seen { known, fresh_before, forgotten });
+                return Some(Seen { known, fresh_before });
             }
             Ok(None) if self.answer_of_nothing(fresh_before) => {}
             Ok(None) => {
@@ -409,7 +405,7 @@ impl Driver {
     ) -> Option<Outcome> {
         let replies = {
             let mut state = self.line.state.lock();
-            let is_forgotten = state.forgotten != seen.forgotten;
+            let is_forgotten = state.is_forgotten;
             state.known = None;
             match &written {
                 Ok(Some(Outcome::Written(version))) => {
