@@ -4,12 +4,11 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::Value;
-
+use zk_recipes::testing::TestingServer;
 use zk_recipes::{Acl, AuthId, Permission, zookeeper_client as zk};
 
 use crate::support::{Server, bystander, children, empty_server};
 use crate::zklock::{Running, done, json, zklock};
-use zk_recipes::testing::TestingServer;
 
 /// The level and text of the findings of a check.
 fn of(told: &Value, check: &str) -> Vec<(String, String)> {

@@ -260,7 +260,7 @@ impl Plan {
         }
     }
 
-    /// Some servers are cut off right after one of their clients has woken: they may not have told the leader of it.
+    /// Cuts a server off right after a machine has woken: it may not have told the leader of what it has heard.
     fn cut_off_who_wakes(&mut self, rng: &mut Rng) {
         let soon = (self.session_timeout / 8).as_micros() as u64;
         let cut_off = |woken: &Event| {

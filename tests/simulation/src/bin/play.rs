@@ -85,7 +85,6 @@ fn main() -> ExitCode {
         }
     };
     let start = Instant::now();
-    let mut is_shrunk = false;
     let (mut runs, mut violations, mut faults, mut operations, mut virtual_time) =
         (0, 0, 0, 0, Duration::ZERO);
     let mut counts = BTreeMap::<&str, u64>::new();
@@ -105,9 +104,8 @@ fn main() -> ExitCode {
             if options.seeds == 1 || !report.violations.is_empty() {
                 tell(recipe, &report);
             }
-            let is_enough = is_shrunk || options.until_broken || options.traces;
-            if !report.violations.is_empty() && !is_enough {
-                is_shrunk = true;
+            let is_first = violations > 0 && violations == report.violations.len();
+            if is_first && !options.until_broken && !options.traces {
                 tell_least(seed, *recipe, &options.conditions);
             }
             for (what, number) in report.counts {

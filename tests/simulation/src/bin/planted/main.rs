@@ -23,16 +23,20 @@ const LONGEST: usize = 110;
 /// The variable that names the defect.
 const SWITCH: &str = "ZK_RECIPES_PLANTED";
 
-const SWITCHES: &str = r#"
-pub(crate) mod planted {
-    static NAME: std::sync::LazyLock<Option<String>> =
-        std::sync::LazyLock::new(|| std::env::var("ZK_RECIPES_PLANTED").ok());
+/// Returns what the library's copy has in addition.
+fn switches() -> String {
+    format!(
+        r#"
+pub(crate) mod planted {{
+    static NAME: std::sync::LazyLock<Option<String>> = std::sync::LazyLock::new(|| std::env::var({SWITCH:?}).ok());
 
-    pub(crate) fn is(name: &str) -> bool {
+    pub(crate) fn is(name: &str) -> bool {{
         NAME.as_deref() == Some(name)
-    }
+    }}
+}}
+"#
+    )
 }
-"#;
 
 fn main() -> io::Result<ExitCode> {
     let wanted: Vec<String> = env::args().skip(1).collect();
@@ -61,7 +65,7 @@ fn build() -> io::Result<PathBuf> {
             data = defect.plant(&String::from_utf8_lossy(&data))?.into_bytes();
         }
         if name == Path::new("src/lib.rs") {
-            data.extend(SWITCHES.bytes());
+            data.extend(switches().bytes());
         }
         Ok(data)
     };
