@@ -1040,7 +1040,11 @@ async fn a_shared_count_is_four_bytes_in_a_node() {
     let [one, other] = [sandbox.client().await, sandbox.client().await];
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     let path = format!("/{}{COUNT}", sandbox.root);
-    let data = async || zookeeper.get_data(&path).await.unwrap().0;
+    // Another server may lag behind.
+    let data = async || {
+        zookeeper.sync(&path).await.unwrap();
+        zookeeper.get_data(&path).await.unwrap().0
+    };
     let count = SharedCount::new(&one, COUNT, 258).unwrap();
     assert_eq!(count.path(), path);
     assert_eq!(zookeeper.check_stat(&path).await, Ok(None), "nothing is sent before it is needed");
