@@ -84,8 +84,9 @@ fn the_crate_page_names_all_chapters_and_features() {
 /// The guide shows code that needs crates of other packages. It is compiled there.
 #[test]
 fn code_that_is_not_compiled_here_is_that_of_an_example() {
-    let examples: String = files_below(&root().join("examples"))
+    let examples: String = ["examples", "tests/simulation/examples"]
         .iter()
+        .flat_map(|folder| files_below(&root().join(folder)))
         .filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
         .map(|file| fs::read_to_string(file).unwrap())
         .collect();
@@ -113,7 +114,8 @@ fn commands_name_programs_that_exist() {
         };
         checked += 1;
         let words: Vec<_> = code[at..].split_whitespace().take_while(|word| *word != "#").collect();
-        if let Err(what) = what_it_names_exists(&words) {
+        let folder = code[..at].trim().strip_prefix("cd ").and_then(|to| to.strip_suffix(" &&"));
+        if let Err(what) = what_it_names_exists(folder.unwrap_or_default(), &words) {
             wrong.push(format!("{}: {}: no {what}", file.display(), words.join(" ")));
         }
     }
@@ -121,13 +123,13 @@ fn commands_name_programs_that_exist() {
 }
 
 /// Answers with what does not exist.
-fn what_it_names_exists(command: &[&str]) -> Result<(), String> {
+fn what_it_names_exists(folder: &str, command: &[&str]) -> Result<(), String> {
     let after = |option: &str| {
         let at = command.iter().position(|word| *word == option)?;
         command.get(at + 1).copied()
     };
     let package = match after("-p") {
-        None => "",
+        None => folder,
         Some(name) => {
             PACKAGES.iter().find(|(package, _)| *package == name).ok_or(format!("package {name}"))?.1
         }

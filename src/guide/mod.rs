@@ -20,6 +20,7 @@
 //! - [Operations](operations): security, outages, what operators can see and do, and how to end a program.
 //! - [zklock]: a command that runs other commands under locks, and shows and operates locks.
 //! - [Scale](scale): how much one ensemble carries, and how to place locks on several.
+//! - [Simulation](simulation): your own service beside machines that stand still and networks that fail, from one seed.
 //! - [Testing](testing): servers for your own tests, the examples, and the test suites of this crate.
 //! - [What is missing](missing): what Curator has and this crate does not, and why.
 
@@ -77,6 +78,9 @@ pub mod operations {}
 
 #[doc = include_str!("scale.md")]
 pub mod scale {}
+
+#[doc = include_str!("simulation.md")]
+pub mod simulation {}
 
 #[doc = include_str!("testing.md")]
 pub mod testing {}
