@@ -215,6 +215,8 @@ async fn a_release_lets_the_next_in_the_line_in_before_the_server_answers() {
     let holder = mutex.acquire().await.unwrap();
     let waiter = acquire_in_task(&mutex);
     watches_of(&server, 1).await;
+    // In the session's order, the client hears that it watches before this answer.
+    mutex.participants().await.unwrap();
     proxy.set_traffic(Traffic::black_hole());
     let releasing = tokio::spawn(holder.release());
     let guard = within(waiter).await.unwrap().unwrap();

@@ -357,6 +357,8 @@ async fn a_waiter_of_the_same_client_does_not_wait_for_the_reply() {
     let guard = scene.acquire().await;
     let waiters = PATHS.map(|path| acquiring(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
     watches_of(&scene.server, 3).await;
+    // The client has heard of them, too.
+    scene.settle().await;
     scene.proxy.set_traffic(Traffic::black_hole_to_client());
     let releasing = tokio::spawn(guard.release());
     for waiter in waiters {
@@ -375,6 +377,8 @@ async fn a_waiter_behind_a_member_with_an_open_transaction_waits_until_its_node_
     let guard = scene.acquire().await;
     let waiters = PATHS.map(|path| acquiring(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
     watches_of(&scene.server, 3).await;
+    // The client has heard of them, too.
+    scene.settle().await;
     // Nobody waits for its reply any more.
     assert!(poll_times(guard.members()[1].transaction().commit(), 1).await.is_none());
     scene.proxy.set_traffic(Traffic::black_hole_to_client());
