@@ -182,41 +182,6 @@ async fn who_comes_before_the_list_is_let_in() {
 }
 
 #[tokio::test]
-async fn its_time_is_limited() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let time = Duration::from_millis(300);
-    let mutex = lingering_for(&client, time);
-    let node = leave_a_node(&mutex).await;
-    let start = std::time::Instant::now();
-    let zookeeper = client.zookeeper().await.unwrap();
-    let absolute = sandbox.lock_path();
-    queue_of(&zookeeper, &absolute, 0).await;
-    assert!(start.elapsed() > time / 2, "after {:?}", start.elapsed());
-    assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
-}
-
-#[tokio::test]
-async fn its_time_counts_from_the_last_release() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let time = Duration::from_millis(500);
-    let mutex = lingering_for(&client, time);
-    let node = leave_a_node(&mutex).await;
-    let start = std::time::Instant::now();
-    while start.elapsed() < 2 * time {
-        let pause = std::time::Instant::now();
-        tokio::time::sleep(time / 20).await;
-        let guard = mutex.acquire().await.unwrap();
-        if pause.elapsed() > time / 2 {
-            // The machine is too busy to tell.
-            return;
-        }
-        assert_eq!(guard.node_path(), node);
-    }
-}
-
-#[tokio::test]
 async fn a_request_to_give_it_back_frees_it() {
     let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
