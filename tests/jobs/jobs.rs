@@ -252,7 +252,10 @@ async fn who_is_not_eligible_runs_nothing() {
     waits(&second).await;
     clock.advance(PERIOD);
     has_run(&second, 1).await;
-    assert_eq!(first.health().leader.role, LeaderRole::Ineligible);
+    eventually("the first is not eligible", async || {
+        (first.health().leader.role == LeaderRole::Ineligible).then_some(())
+    })
+    .await;
     assert_eq!(log.begun()[0].by, 1);
 }
 

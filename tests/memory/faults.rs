@@ -1,7 +1,8 @@
 //! What a server in memory does when it is stopped, when time passes, and when clients misbehave.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
@@ -162,6 +163,21 @@ fn nodes_and_sessions_outlive_a_restart_and_a_dropped_connection() {
         wire = resumed.0;
         assert_eq!(watch(&mut wire, "/ephemeral"), 0);
     }
+}
+
+#[test]
+fn a_restart_waits_for_its_port() {
+    let mut server = MemoryServer::start().unwrap();
+    block_on(server.stop()).unwrap();
+    // As a process has it that is being started.
+    let listener = TcpListener::bind(server.connect_string()).unwrap();
+    let freeing = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        drop(listener);
+    });
+    block_on(server.restart()).unwrap();
+    freeing.join().unwrap();
+    connect(&server, 10_000);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! One connection through the proxy.
 
+use std::future::Future;
+use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::io::AsyncRead;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, split};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -43,12 +44,18 @@ impl Connection {
         *self.traffic.borrow()
     }
 
-    /// Forwards until both sides have closed or the connection is cut, and then closes its sockets.
-    pub(super) async fn run(&self, client: TcpStream, shared: &Shared) -> Option<Arc<Interception>> {
+    /// Forwards until both sides have closed or the connection is cut, and then closes them. The server sees a client only
+    /// when traffic passes to it.
+    pub(super) async fn run<S: AsyncRead + AsyncWrite>(
+        &self,
+        client: impl AsyncRead + AsyncWrite,
+        server: impl Future<Output = io::Result<S>>,
+        shared: &Shared,
+    ) -> Option<Arc<Interception>> {
         tokio::select! {
             biased;
             () = self.cut.cancelled() => None,
-            ended = self.forward(client, shared) => match ended {
+            ended = self.forward(client, server, shared) => match ended {
                 Err(Cut::Intercepted(interception)) => Some(interception),
                 Err(Cut::Reset) | Ok(()) => None,
             },
@@ -60,30 +67,38 @@ impl Connection {
         self.intercepted.lock().drain(..).map(|(_, interception)| interception).collect()
     }
 
-    async fn forward(&self, client: TcpStream, shared: &Shared) -> Result<(), Cut> {
-        // Frames are small and must not wait for each other. The reader notices a failure.
-        let _ = client.set_nodelay(true);
-        let (from_client, to_client) = client.into_split();
+    async fn forward<S: AsyncRead + AsyncWrite>(
+        &self,
+        client: impl AsyncRead + AsyncWrite,
+        server: impl Future<Output = io::Result<S>>,
+        shared: &Shared,
+    ) -> Result<(), Cut> {
+        let (from_client, to_client) = split(client);
         let (requests, mut link_to_server) = link(Direction::ToServer, self.traffic.subscribe());
         let (replies, mut link_to_client) = link(Direction::ToClient, self.traffic.subscribe());
         let requesting = async {
             self.read_requests(from_client, requests, shared).await;
             Ok(())
         };
-        let serving = self.serve(&mut link_to_server, replies, shared);
+        let serving = self.serve(&mut link_to_server, server, replies, shared);
         tokio::try_join!(requesting, serving, link_to_client.deliver(to_client))?;
         Ok(())
     }
 
-    /// The server's side. The server sees a client only when traffic passes to it.
-    async fn serve(&self, link: &mut Link, replies: Queue, shared: &Shared) -> Result<(), Cut> {
+    /// The server's side.
+    async fn serve<S: AsyncRead + AsyncWrite>(
+        &self,
+        link: &mut Link,
+        server: impl Future<Output = io::Result<S>>,
+        replies: Queue,
+        shared: &Shared,
+    ) -> Result<(), Cut> {
         link.pass(Instant::now(), 0).await;
-        let Ok(server) = TcpStream::connect(&shared.server).await else {
+        let Ok(server) = server.await else {
             replies.push(Item::Cut(Cut::Reset));
             return Ok(());
         };
-        let _ = server.set_nodelay(true);
-        let (from_server, to_server) = server.into_split();
+        let (from_server, to_server) = split(server);
         let replying = async {
             self.read_replies(from_server, replies, shared).await;
             Ok(())

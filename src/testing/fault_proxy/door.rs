@@ -38,6 +38,10 @@ impl Door {
         self.port.number()
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.listener.lock().is_some()
+    }
+
     /// Refuses connections from now on.
     pub(super) fn close(&self) {
         *self.listener.lock() = None;

@@ -10,14 +10,15 @@ mod request;
 mod traffic;
 
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use self::connection::Connection;
 use self::door::Door;
@@ -66,7 +67,7 @@ pub use self::traffic::Traffic;
 #[must_use = "if unused, the proxy is stopped at once"]
 pub struct FaultProxy {
     shared: Arc<Shared>,
-    _stop: DropGuard,
+    stop: CancellationToken,
 }
 
 /// A connection through a [`FaultProxy`]. See [`FaultProxy::connections`].
@@ -132,9 +133,28 @@ impl FaultProxy {
             interceptions: Interceptions::default(),
             log: Log::default(),
         });
-        let stopped = CancellationToken::new();
-        tokio::spawn(stopped.clone().run_until_cancelled_owned(accept(shared.clone())));
-        Ok(Self { shared, _stop: stopped.drop_guard() })
+        let stop = CancellationToken::new();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(accept(shared.clone())));
+        Ok(Self { shared, stop })
+    }
+
+    /// Forwards between a client and a server that are at the other ends of two streams, such as those of
+    /// [`tokio::io::duplex`], until both have closed them. It is one of the proxy's connections. While the proxy refuses
+    /// connections, the streams are closed at once.
+    ///
+    /// They are served by the task that awaits the returned future, and closed when the proxy is dropped.
+    pub fn serve<C, S>(&self, client: C, server: S) -> impl Future<Output = ()> + use<C, S>
+    where
+        C: AsyncRead + AsyncWrite,
+        S: AsyncRead + AsyncWrite,
+    {
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        async move {
+            if shared.door.is_open() {
+                let forwarding = forward(shared.clone(), shared.admit(), client, async { Ok(server) });
+                stop.run_until_cancelled(forwarding).await;
+            }
+        }
     }
 
     /// Returns the connect string for clients, in place of the server's: "127.0.0.1:" and the port.
@@ -237,6 +257,7 @@ impl ProxiedConnection {
 impl Drop for FaultProxy {
     fn drop(&mut self) {
         self.shared.door.close();
+        self.stop.cancel();
     }
 }
 
@@ -262,16 +283,29 @@ async fn accept(shared: Arc<Shared>) {
     loop {
         tokio::select! {
             client = shared.door.next() => {
-                let connection = shared.admit();
-                forwarding.spawn(forward(shared.clone(), connection, client));
+                // The reader notices a failure.
+                let _ = client.set_nodelay(true);
+                forwarding.spawn(forward(shared.clone(), shared.admit(), client, connect(shared.clone())));
             }
             Some(_) = forwarding.join_next() => {}
         }
     }
 }
 
-async fn forward(shared: Arc<Shared>, connection: Arc<Connection>, client: TcpStream) {
-    let intercepted = connection.run(client, &shared).await;
+async fn connect(shared: Arc<Shared>) -> io::Result<TcpStream> {
+    let server = TcpStream::connect(&shared.server).await?;
+    // Frames are small and must not wait for each other.
+    server.set_nodelay(true)?;
+    Ok(server)
+}
+
+async fn forward<S: AsyncRead + AsyncWrite>(
+    shared: Arc<Shared>,
+    connection: Arc<Connection>,
+    client: impl AsyncRead + AsyncWrite,
+    server: impl Future<Output = io::Result<S>>,
+) {
+    let intercepted = connection.run(client, server, &shared).await;
     shared.forget(&connection);
     if let Some(intercepted) = intercepted {
         intercepted.happened.cancel();

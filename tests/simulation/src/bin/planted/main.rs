@@ -73,8 +73,9 @@ fn build() -> io::Result<PathBuf> {
     let target = copy.with_file_name("target");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(copy.join("tests/simulation")).env("CARGO_TARGET_DIR", &target);
-    if !cargo.args(["build", "--release", "--quiet", "--bin", "play"]).status()?.success() {
-        return Err(io::Error::other("the copy does not build"));
+    let built = cargo.args(["build", "--release", "--quiet", "--bin", "play"]).output()?;
+    if !built.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&built.stderr)));
     }
     Ok(target.join("release/play"))
 }
