@@ -6,60 +6,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
-use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode};
+use zk_recipes::nodes::{NodeMode, NodeState};
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{Client, Error, RetryPolicy};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, data, make_parent, start};
 use crate::support::*;
-
-// "Deletes the node, if it is there and ours, and waits until it is gone".
-#[tokio::test]
-async fn close_after_a_lost_write_leaves_nothing() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
-    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
-    assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
-    within(lost.happened()).await;
-    within(node.close()).await.unwrap();
-    // The client and its session live on.
-    within(client.zookeeper()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(data(&zookeeper, PATH).await, None);
-}
-
-/// Closes a persistent node while the first reply to such a request is lost.
-async fn close_after_a_lost_reply_to(request: Request) {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    make_parent(&zookeeper).await;
-    let client = connect_through(&proxy).await;
-    let lost = proxy.intercept(request, Fate::LoseReply);
-    let node = start(&client, NodeMode::Persistent);
-    within(lost.happened()).await;
-    within(node.close()).await.unwrap();
-    within(client.zookeeper()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(data(&zookeeper, PATH).await, None);
-}
-
-// "Deletes the node, if it is there and ours, and waits until it is gone".
-#[tokio::test]
-async fn close_after_a_lost_create_leaves_no_persistent_node() {
-    close_after_a_lost_reply_to(Request::Create).await;
-}
-
-// The same where the create was answered, but not the look.
-#[tokio::test]
-async fn close_after_a_lost_look_leaves_no_persistent_node() {
-    close_after_a_lost_reply_to(Request::Exists).await;
-}
 
 // The create found someone else's node, but the reply that says so was lost.
 #[tokio::test]
@@ -83,50 +36,6 @@ async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
         within(client.close()).await;
         zookeeper.delete(PATH, None).await.unwrap();
     }
-}
-
-/// A persistent node whose create has lost its reply, so long ago that it cannot be carried out late any more.
-async fn once_in_doubt(proxy: &FaultProxy, zookeeper: &zk::Client) -> (Client, PersistentNode) {
-    make_parent(zookeeper).await;
-    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
-    let client = connected(builder, &proxy.connect_string()).await;
-    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-    let node = start(&client, NodeMode::Persistent);
-    within(lost.happened()).await;
-    within(node.wait_present()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    (client, node)
-}
-
-// "within two session timeouts, a node at the path counts as the one of that create".
-#[tokio::test]
-async fn close_long_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let (_client, node) = once_in_doubt(&proxy, &zookeeper).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    zookeeper.delete(PATH, None).await.unwrap();
-    zookeeper.create(PATH, b"ours", &anyone(zk::CreateMode::Persistent)).await.unwrap();
-    let mut closing = Box::pin(node.close());
-    assert!(poll_once(&mut closing).is_pending());
-    proxy.refuse_connections(false).unwrap();
-    within(closing).await.unwrap();
-    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("ours"));
-}
-
-// The same in the background: another process takes over at the same path, with the same data.
-#[tokio::test]
-async fn nothing_is_swept_up_long_after_a_lost_create() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let (_client, node) = once_in_doubt(&proxy, &zookeeper).await;
-    within(node.close()).await.unwrap();
-    zookeeper.create(PATH, b"ours", &anyone(zk::CreateMode::Persistent)).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("ours"));
 }
 
 // "Deletes the node, if it is there and ours": someone else has written right before a write, and the look after it was lost.
@@ -189,30 +98,6 @@ async fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
     assert_eq!(session_id(&client).await, session, "the machine was too slow");
     assert_eq!(data(&zookeeper, PATH).await, None);
     drop(keeper);
-}
-
-// "Dropping the value does the same in the background": it deletes the node.
-#[tokio::test]
-async fn a_persistent_node_dropped_in_an_outage_is_deleted_after_it() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
-    let builder = builder
-        .connection_timeout(Duration::from_secs(1))
-        .retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
-    let client = connected(builder, &proxy.connect_string()).await;
-    let node = start(&client, NodeMode::Persistent);
-    within(node.wait_present()).await.unwrap();
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-    // Longer than the session.
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    drop(node);
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    proxy.refuse_connections(false).unwrap();
-    eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
 }
 
 /// Reads a packet of ZooKeeper's protocol.
@@ -303,60 +188,6 @@ async fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy() {
     proxy.refuse_connections(false).unwrap();
     eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
     assert_eq!(session_id(&client).await, session, "the outage was shorter than the session");
-}
-
-// "Deletes the node, … and waits until it is gone: two round trips, or until its session has ended." (The reply to the create
-// of a numbered node was lost, so its name is not known.)
-#[tokio::test]
-async fn close_of_a_numbered_node_in_an_outage_waits_for_its_session() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    make_parent(&zookeeper).await;
-    for is_short in [false, true] {
-        let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
-        let builder = builder
-            .connection_timeout(Duration::from_secs(1))
-            .retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
-        let client = connected(builder, &proxy.connect_string()).await;
-        let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-        let node = start(&client, NodeMode::EphemeralSequential);
-        within(lost.happened()).await;
-        proxy.refuse_connections(true).unwrap();
-        let mut closing = Box::pin(node.close());
-        if is_short {
-            assert!(tokio::time::timeout(Duration::from_secs(3), &mut closing).await.is_err());
-            proxy.refuse_connections(false).unwrap();
-        }
-        assert_eq!(within(closing).await, Ok(()));
-        proxy.refuse_connections(false).unwrap();
-        queue_of(&zookeeper, "/kept", 0).await;
-    }
-}
-
-// "A node that exists as long as this value lives", and the second value lives.
-#[tokio::test]
-async fn what_sweeps_up_after_one_value_spares_the_next() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    make_parent(&zookeeper).await;
-    let builder = Client::builder().session_timeout(Duration::from_secs(3)).drop_timeout(Duration::ZERO);
-    let client = builder.connect(&proxy.connect_string()).await.unwrap();
-    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-    let node = start(&client, NodeMode::Ephemeral);
-    within(lost.happened()).await;
-    within(node.wait_present()).await.unwrap();
-    within(node.close()).await.unwrap();
-    let next = start(&client, NodeMode::Ephemeral);
-    within(next.wait_present()).await.unwrap();
-    let session = session_id(&client).await;
-    let before = zookeeper.check_stat(PATH).await.unwrap().unwrap();
-    assert_eq!(before.ephemeral_owner, session);
-    tokio::time::sleep(Duration::from_secs(15)).await;
-    assert_eq!(session_id(&client).await, session, "the machine was too slow");
-    let after = zookeeper.check_stat(PATH).await.unwrap();
-    assert_eq!(after.map(|stat| stat.czxid), Some(before.czxid), "no one else has deleted it");
 }
 
 // "Deletes the node, if it is there and ours, and waits until it is gone: a round trip"; "Someone who goes on deleting or

@@ -69,7 +69,7 @@ fn run(plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
     let mut builder = Builder::new_current_thread();
     #[cfg(tokio_unstable)]
     builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&plan.seed.to_be_bytes()));
-    let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
+    let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");
     let local = LocalSet::new();
     let elapsed = local.block_on(&runtime, async {
         simulated.start();
