@@ -1,17 +1,13 @@
 //! What Curator 5.9 still gets wrong, provoked as it is there.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::counter::server_counting_from;
 use crate::support::kinds::*;
 use crate::support::*;
-use futures_util::future::{join_all, pending};
+use futures_util::future::pending;
 use zk_recipes::testing::{FaultProxy, TestingCluster, Traffic};
-use zk_recipes::{
-    Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock,
-    Owner, Semaphore, operate,
-};
+use zk_recipes::{Client, ConnectionState, Error, LockGuard, LossReason, Owner, Semaphore, operate};
 
 async fn state_is(client: &Client, wanted: ConnectionState) {
     within(client.watch_connection().wait_for(|state| *state == wanted)).await.unwrap();
@@ -99,42 +95,6 @@ async fn a_new_acquire_does_not_wait_for_what_was_released_without_a_connection(
         ephemerals_below(&zookeeper, "/locks").await.is_empty().then_some(())
     })
     .await;
-}
-
-// CURATOR-559: the time of a multi-lock's acquire begins anew at each member; see every_lock.rs for time without a server.
-#[tokio::test]
-async fn one_deadline_bounds_all_members_of_a_multi_lock() {
-    const STEP: Duration = Duration::from_secs(1);
-    let sandbox = Sandbox::new();
-    let [client, other] = [sandbox.client().await, sandbox.client().await];
-    let member = |client: &Client, name: &str| -> Arc<dyn InterProcessLock> {
-        Arc::new(InterProcessMutex::new(client, &format!("/locks/{name}")).unwrap())
-    };
-    let names = ["a", "b", "c"];
-    let locks = [
-        MultiLock::of(names.map(|name| member(&client, name))).unwrap(),
-        MultiLock::new(&client, names.map(|name| format!("/locks/{name}"))).unwrap(),
-    ];
-    for lock in locks {
-        let mut held = join_all(names.map(async |name| member(&other, name).acquire().await.unwrap())).await;
-        held.reverse();
-        let start = Instant::now();
-        // One after the other becomes free, but not the last one.
-        let freeing = tokio::spawn(async move {
-            for _ in 0..2 {
-                tokio::time::sleep(STEP).await;
-                held.pop().unwrap().release().await.unwrap();
-            }
-            held
-        });
-        let outcome = lock.try_acquire_for(3 * STEP).await;
-        let elapsed = start.elapsed();
-        assert!(outcome.unwrap().is_none());
-        // With three times as long for each it would end after five steps.
-        assert!(elapsed >= 3 * STEP && elapsed < 9 * STEP / 2, "{elapsed:?}");
-        drop(freeing.await.unwrap());
-    }
-    sandbox.assert_nothing_left().await;
 }
 
 // CURATOR-478, -654, -14: a wait that was given up leaves its watch on the server.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::nodes::{Group, NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
+use zk_recipes::nodes::{Group, NodeMode, PersistentNode, PersistentNodeOptions};
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{Client, Error, RetryPolicy};
 use zookeeper_client as zk;
@@ -155,29 +155,6 @@ async fn numbered_below_the_root() {
     let path = within(node.wait_present()).await.unwrap();
     assert!(path.starts_with("/_c_"), "{path}");
     within(node.close()).await.unwrap();
-}
-
-// "While there is no connection, it is taken to exist until its session is known to have ended".
-#[tokio::test]
-async fn what_is_shown_ends_with_the_session() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let builder = Client::builder().session_timeout(Duration::from_secs(6)).drop_timeout(Duration::ZERO);
-    let client = connected(builder, &proxy.connect_string()).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    let mut state = node.watch_state();
-    within(state.wait_for(NodeState::is_present)).await.unwrap();
-    let session = session_id(&client).await;
-    let _ = zookeeper;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    within(client.watch_connection().wait_for(|state| *state == zk_recipes::ConnectionState::Lost))
-        .await
-        .unwrap();
-    let lost = std::time::Instant::now();
-    within(state.wait_for(|state| *state == NodeState::Absent)).await.unwrap();
-    assert!(lost.elapsed() < Duration::from_secs(1), "{:?} after {session:x} was over", lost.elapsed());
 }
 
 // Nothing waits for a borrow of a user: "Neither reads nor the writer wait for a borrow of a watcher."

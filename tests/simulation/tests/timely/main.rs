@@ -1,5 +1,6 @@
 //! What goes by the clock, in calm weather but for what a test does, on a clock that does not wait.
 
+mod deadlines;
 mod lingering;
 mod removal;
 
@@ -14,7 +15,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 use zk_recipes::testing::FaultProxy;
 use zk_recipes::{Client, ClientBuilder};
-use zk_recipes_simulation::network::{self, Listener};
+use zk_recipes_simulation::network::{Listener, faults};
 use zk_recipes_simulation::plan::{Conditions, Fault, Plan};
 use zk_recipes_simulation::recipes::Recipe;
 use zk_recipes_simulation::world::{self, World};
@@ -69,7 +70,7 @@ impl Proxy {
     }
 
     fn refuse_connections(&self, refuse: bool) {
-        network::faults::refuse(Self::ADDRESS, refuse);
+        faults::refuse(Self::ADDRESS, refuse);
     }
 }
 
