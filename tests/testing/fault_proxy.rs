@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Server, bystander, eventually, within};
 use futures_util::future::join_all;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -86,6 +86,32 @@ async fn rest(stream: &mut TcpStream) -> Vec<u8> {
 /// A closed connection may end with an error, if it was not read to the end.
 async fn ended(mut stream: TcpStream) {
     assert!(matches!(within(stream.read(&mut [0])).await, Ok(0) | Err(_)));
+}
+
+#[tokio::test]
+async fn streams_are_its_connections() {
+    let proxy = FaultProxy::start("127.0.0.1:1").await.unwrap();
+    let streams = || {
+        let ((client, near), (far, server)) = (duplex(64), duplex(64));
+        tokio::spawn(proxy.serve(near, far));
+        (client, server)
+    };
+    let mut word = [0; 4];
+    let (mut client, mut server) = streams();
+    client.write_all(b"ruok").await.unwrap();
+    within(server.read_exact(&mut word)).await.unwrap();
+    assert_eq!((&word, proxy.connections().len()), (b"ruok", 1));
+    proxy.cut();
+    assert_eq!(within(client.read(&mut word)).await.unwrap(), 0);
+    proxy.refuse_connections(true).unwrap();
+    let (mut client, _server) = streams();
+    assert_eq!(within(client.read(&mut word)).await.unwrap(), 0, "it refuses");
+    proxy.refuse_connections(false).unwrap();
+    let (mut client, mut server) = streams();
+    client.write_all(b"ruok").await.unwrap();
+    within(server.read_exact(&mut word)).await.unwrap();
+    drop(proxy);
+    assert_eq!(within(client.read(&mut word)).await.unwrap(), 0, "it is gone");
 }
 
 #[tokio::test]

@@ -143,6 +143,26 @@ impl FaultProxy {
     /// connections, the streams are closed at once.
     ///
     /// They are served by the task that awaits the returned future, and closed when the proxy is dropped.
+    ///
+    /// ```
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    /// use zk_recipes::testing::{FaultProxy, MemoryServer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = MemoryServer::start()?;
+    /// let proxy = FaultProxy::start(server.connect_string()).await?;
+    /// let ((mut client, to_client), (to_server, stream)) = (duplex(4096), duplex(4096));
+    /// tokio::spawn(server.serve(stream));
+    /// tokio::spawn(proxy.serve(to_client, to_server));
+    ///
+    /// client.write_all(b"ruok").await?;
+    /// let mut answer = String::new();
+    /// client.read_to_string(&mut answer).await?;
+    /// assert_eq!(answer, "imok");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn serve<C, S>(&self, client: C, server: S) -> impl Future<Output = ()> + use<C, S>
     where
         C: AsyncRead + AsyncWrite,
