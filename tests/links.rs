@@ -129,12 +129,13 @@ fn what_it_names_exists(folder: &str, command: &[&str]) -> Result<(), String> {
         command.get(at + 1).copied()
     };
     let package = match after("-p") {
-        None => folder,
+        None => "",
         Some(name) => {
             PACKAGES.iter().find(|(package, _)| *package == name).ok_or(format!("package {name}"))?.1
         }
     };
-    let folder_of = |programs: &str| root().join(if package.is_empty() { programs } else { package });
+    let folder_of =
+        |programs: &str| root().join(folder).join(if package.is_empty() { programs } else { package });
     for (option, programs) in [("--test", "tests"), ("--example", "examples"), ("--bench", "benches")] {
         let Some(program) = after(option) else { continue };
         let program = folder_of(programs).join(program);
