@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::{join, join_all};
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockOptions, LockState,
     LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Semaphore,
@@ -21,129 +21,6 @@ const SOON: Duration = Duration::from_millis(400);
 const LATE: Duration = Duration::from_secs(10);
 
 // --- An end to the time ---
-
-#[tokio::test]
-async fn when_its_time_is_over_the_next_has_the_lock() {
-    let sandbox = Sandbox::new();
-    let [holding, other] = [sandbox.client().await, sandbox.client().await];
-    within(join_all(KINDS.map(async |kind| {
-        let lock = kind.limited(&holding, SOON);
-        let start = Instant::now();
-        let guard = lock.acquire().await.unwrap();
-        let next = in_task(kind.rival(&other)).await.unwrap().unwrap();
-        let elapsed = start.elapsed();
-        assert!(elapsed >= SOON && elapsed < LATE, "{kind:?}: {elapsed:?}");
-
-        assert_eq!(guard.loss(), Some(LossReason::Deadline), "{kind:?}");
-        assert_eq!(guard.remaining_hold(), Some(Duration::ZERO));
-        assert_lost(&guard.extend(BOUND).unwrap_err(), LossReason::Deadline);
-        if kind != Kind::Permit {
-            // Entering again is not acquiring again.
-            assert_lost(&lock.acquire().await.unwrap_err(), LossReason::Deadline);
-            assert_lost(&lock.try_acquire().await.unwrap_err(), LossReason::Deadline);
-        }
-        let members = if guard.members().is_empty() { std::slice::from_ref(&guard) } else { guard.members() };
-        let mut nodes: Vec<_> = members.iter().map(|member| member.node_path().to_owned()).collect();
-        let error = guard.release().await.unwrap_err();
-        let mut lost = losses(&error);
-        nodes.sort();
-        lost.sort_by_key(|loss| loss.0);
-        assert!(lost.into_iter().eq(nodes.iter().map(|node| (&**node, LossReason::Deadline))), "{error}");
-        next.release().await.unwrap();
-        // Nothing of the loss stays.
-        lock.acquire().await.unwrap().release().await.unwrap();
-    })))
-    .await;
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn the_time_that_is_left_counts_down() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    for kind in KINDS {
-        let lock = kind.limited(&client, BOUND);
-        let guard = lock.acquire().await.unwrap();
-        let left = guard.remaining_hold().unwrap();
-        assert!(left <= BOUND && left > BOUND - LATE, "{kind:?}: {left:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let less = guard.remaining_hold().unwrap();
-        assert!(less + Duration::from_millis(20) <= left, "{kind:?}: {left:?}, then {less:?}");
-        if kind != Kind::Permit {
-            let again = lock.acquire().await.unwrap();
-            assert_eq!(again.hold_count(), 2);
-            assert!(again.remaining_hold().unwrap() <= less, "entering again prolongs nothing");
-        }
-        guard.extend(2 * BOUND).unwrap();
-        assert!(guard.remaining_hold().unwrap() > BOUND, "{kind:?}");
-        // Beyond what the clock can tell.
-        guard.extend(Duration::MAX).unwrap();
-        assert!(guard.remaining_hold().is_none_or(|left| left > 1000 * BOUND), "{kind:?}");
-        guard.extend(LATE).unwrap();
-        assert!(guard.remaining_hold().unwrap() <= LATE, "{kind:?}");
-        guard.release().await.unwrap();
-
-        let guard = kind.unlimited(&client).acquire().await.unwrap();
-        assert_eq!(guard.remaining_hold(), None);
-        guard.extend(Duration::from_nanos(1)).unwrap();
-        assert_eq!((guard.remaining_hold(), guard.loss()), (None, None), "without a limit it stays so");
-        guard.release().await.unwrap();
-    }
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn the_time_can_be_prolonged_and_shortened() {
-    let sandbox = Sandbox::new();
-    let [holding, other] = [sandbox.client().await, sandbox.client().await];
-    within(join_all(KINDS.map(async |kind| {
-        let rival = kind.rival(&other);
-        let guard = kind.limited(&holding, SOON).acquire().await.unwrap();
-        guard.extend(BOUND).unwrap();
-        let early = tokio::spawn({
-            let rival = rival.clone();
-            async move { rival.try_acquire_for(2 * SOON).await }
-        });
-        assert!(early.await.unwrap().unwrap().is_none(), "{kind:?}");
-        assert_eq!(guard.loss(), None, "{kind:?}");
-
-        let waiter = in_task(rival.clone());
-        let start = Instant::now();
-        guard.extend(SOON).unwrap();
-        let next = waiter.await.unwrap().unwrap();
-        let elapsed = start.elapsed();
-        assert!(elapsed >= SOON && elapsed < LATE, "{kind:?}: {elapsed:?}");
-        assert_eq!(guard.loss(), Some(LossReason::Deadline));
-        next.release().await.unwrap();
-
-        let guard = kind.limited(&other, BOUND).acquire().await.unwrap();
-        // Whether it counts as extended or as lost.
-        if let Err(error) = guard.extend(Duration::ZERO) {
-            assert_lost(&error, LossReason::Deadline);
-        }
-        assert_eq!(guard.loss(), Some(LossReason::Deadline), "{kind:?}: at once");
-    })))
-    .await;
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn each_permit_has_a_time_of_its_own() {
-    let sandbox = Sandbox::new();
-    let path = Kind::Permit.path();
-    let semaphore = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
-    let other = Semaphore::new(&sandbox.client().await, path, 2).unwrap();
-    let brief = semaphore.with_options(LockOptions::new().max_hold(SOON)).unwrap();
-    let guards = brief.many(2).unwrap().acquire().await.unwrap().into_permits();
-    guards[1].extend(BOUND).unwrap();
-    let next = within(other.acquire()).await.unwrap();
-    assert_eq!(guards[0].loss(), Some(LossReason::Deadline));
-    assert_eq!(guards[1].loss(), None);
-    assert!(other.try_acquire().await.unwrap().is_none(), "the other one is held");
-    drop(guards);
-    next.release().await.unwrap();
-    sandbox.assert_nothing_left().await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_time_is_over_also_if_the_runtime_of_the_acquire_is_gone() {
@@ -1090,45 +967,3 @@ async fn several_permits_are_one_guard_or_many() {
 }
 
 // --- Many locks ---
-
-/// A server reads nothing more from anyone while a thousand requests are under way.
-#[tokio::test(flavor = "multi_thread")]
-async fn many_locks_are_watched_a_few_at_once() {
-    const LOCKS: usize = 1000;
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let acquires = (0..LOCKS).map(|n| {
-        let mutex = InterProcessMutex::new(&client, &format!("/locks/{n}")).unwrap();
-        async move { mutex.acquire().await.unwrap() }
-    });
-    let guards = within(join_all(acquires)).await;
-    // No hold is old enough to be watched by itself while these are set up.
-    proxy.set_traffic(Traffic::black_hole_to_client());
-    let states: Vec<_> = guards.iter().map(LockGuard::watch_state).collect();
-    let watches =
-        |requests: &[Request]| requests.iter().filter(|request| **request == Request::GetData).count();
-    let mut seen = Vec::new();
-    eventually("the first ones are watched", || {
-        seen.extend(proxy.take_requests());
-        std::future::ready((watches(&seen) >= 100).then_some(()))
-    })
-    .await;
-    // Its request follows those that were sent before.
-    let other = client.clone();
-    let asking =
-        tokio::spawn(async move { InterProcessMutex::new(&other, "/other").unwrap().is_locked().await });
-    eventually("the request that follows", || {
-        seen.extend(proxy.take_requests());
-        std::future::ready(seen.contains(&Request::GetChildren).then_some(()))
-    })
-    .await;
-    assert!(watches(&seen) <= 200, "{} at once", watches(&seen));
-    proxy.set_traffic(Traffic::pass());
-    proxy.cut();
-    watches_with_holders(&server, LOCKS as u64).await;
-    within(asking).await.unwrap().unwrap();
-    assert!(guards.iter().all(LockGuard::is_valid));
-    assert!(states.iter().all(|state| *state.borrow() == LockState::Held));
-    within(join_all(guards.into_iter().map(LockGuard::release))).await;
-}

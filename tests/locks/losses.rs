@@ -10,7 +10,7 @@ use crate::support::*;
 use futures_util::future::{join, join_all, join3};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{
     Client, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason, MultiLock, SuspectPolicy,
 };
@@ -112,57 +112,6 @@ async fn a_killed_session_is_heard_of_at_once_and_for_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_deleted_node_is_heard_of_by_who_listens() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, other] = connect_many(&server).await;
-    for kind in KINDS {
-        // A machine that is busy may need more than one attempt to be quicker than the second after which it would
-        // be heard of anyway.
-        for attempt in 1.. {
-            let start = Instant::now();
-            let guard = kind.unlimited(&holding).acquire().await.unwrap();
-            let deleting = async {
-                watches_with_holders(&server, kind.nodes() as u64).await;
-                zookeeper.delete(kind.node(&guard), None).await.unwrap();
-            };
-            within(join(hears(&guard, LossReason::Deleted), deleting)).await;
-            let elapsed = start.elapsed();
-            let next = within(kind.rival(&other).acquire()).await;
-            if kind == Kind::Multi {
-                assert_eq!(guard.members()[0].loss(), None, "it is another member's node");
-            }
-            assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
-            next.unwrap().release().await.unwrap();
-            if elapsed < BRIEF {
-                break;
-            }
-            assert!(attempt < 5, "{kind:?}: heard after {elapsed:?}");
-        }
-    }
-    watches_with_holders(&server, 0).await;
-}
-
-#[tokio::test]
-async fn a_deleted_node_is_heard_of_also_if_nobody_listens() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
-    for kind in KINDS {
-        let guard = kind.unlimited(&client).acquire().await.unwrap();
-        let granted = Instant::now();
-        zookeeper.delete(kind.node(&guard), None).await.unwrap();
-        // Asking does not count as listening: it is the watch after a second that tells.
-        eventually("the loss is known", async || (!guard.is_valid()).then_some(())).await;
-        assert!(granted.elapsed() < BRIEF + PROMPT, "{kind:?}: after {:?}", granted.elapsed());
-        assert_eq!(guard.loss(), Some(LossReason::Deleted));
-        assert!(guard.valid_until() <= Instant::now().into());
-        assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
-    }
-    watches_with_holders(&server, 0).await;
-}
-
-#[tokio::test]
 async fn a_transaction_finds_out_that_the_node_was_deleted() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
@@ -180,32 +129,6 @@ async fn a_transaction_finds_out_that_the_node_was_deleted() {
         assert_eq!(next.transaction().commit().await.map(|results| results.len()), Ok(0));
         drop(guard);
         next.release().await.unwrap();
-    }
-}
-
-/// A waiter asks nothing for so long that its session is in doubt, without need.
-#[tokio::test]
-async fn a_grant_after_a_long_wait_is_in_no_doubt() {
-    let server = empty_server().await;
-    let holder = connect(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let timeout = Duration::from_secs(6);
-    let builder = Client::builder().session_timeout(timeout);
-    let waiter = builder.connect(&proxy.connect_string()).await.unwrap();
-    let options = LockOptions::new().suspect_policy(SuspectPolicy::GiveUp);
-    for delay in [0, 300].map(Duration::from_millis) {
-        let held = mutex(&holder).acquire().await.unwrap();
-        let waiting = acquire_in_task(&mutex(&waiter).with_options(options.clone()).unwrap());
-        watches_of(&server, 1).await;
-        proxy.set_traffic(Traffic::pass().delay(delay));
-        tokio::time::sleep(timeout / 2).await;
-        held.release().await.unwrap();
-        let guard = within(waiting).await.unwrap().unwrap();
-        assert_eq!(guard.loss(), None, "{delay:?}");
-        let valid_for = guard.valid_until().saturating_duration_since(Instant::now().into());
-        assert!(valid_for > timeout / 3, "{delay:?}: only for {valid_for:?}");
-        guard.release().await.unwrap();
-        proxy.set_traffic(Traffic::pass());
     }
 }
 
@@ -262,38 +185,6 @@ async fn what_is_in_doubt_is_kept_or_given_up() {
         assert_eq!(session_id(client).await, session, "the loss was not that of the session");
     }
     watches_with_holders(&server, 0).await;
-}
-
-/// A client that has lost its connection is not heard of by then: only the clock can tell.
-#[tokio::test]
-async fn without_contact_the_lock_is_lost_before_the_session_ends() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let short = Client::builder().session_timeout(Duration::from_secs(3));
-    let cut_off = short.connect(&proxy.connect_string()).await.unwrap();
-    let other = connect(&server).await;
-    let guards = join_all(KINDS.map(async |kind| kind.unlimited(&cut_off).acquire().await.unwrap())).await;
-    proxy.set_traffic(Traffic::black_hole());
-    within(join_all(KINDS.into_iter().zip(guards).map(async |(kind, guard)| {
-        let rival = kind.rival(&other);
-        let waiting = async {
-            let next = rival.acquire().await.unwrap();
-            assert!(!guard.is_valid(), "{kind:?}: two holders");
-            let granted = Instant::now();
-            next.release().await.unwrap();
-            granted
-        };
-        let listening = async {
-            all_are(std::slice::from_ref(&guard), LockState::Suspect).await;
-            assert!(guard.is_valid(), "{kind:?}");
-            assert_eq!(guard.lost().await, LossReason::Expired);
-            Instant::now()
-        };
-        let (granted, lost) = join(waiting, listening).await;
-        assert!(lost < granted, "{kind:?}: heard {:?} too late", lost - granted);
-        assert_lost(&guard.release().await.unwrap_err(), LossReason::Expired);
-    })))
-    .await;
 }
 
 #[tokio::test]
@@ -359,26 +250,6 @@ async fn the_lock_is_valid_until_the_first_end_of_all() {
     assert_eq!(guard.valid_until(), guard.members().iter().map(LockGuard::valid_until).min().unwrap());
     assert!(left(&guard.members()[0]) > ten, "{guard:?}");
     assert!(left(&guard) <= ten * 2 / 3);
-    guard.release().await.unwrap();
-}
-
-/// What is answered late was asked long ago, and vouches for no more than that.
-#[tokio::test]
-async fn a_late_answer_does_not_prolong_the_validity() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let delay = Duration::from_secs(1);
-    let longest = Duration::from_secs(10) * 2 / 3;
-    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
-    let before = guard.valid_until();
-    proxy.set_traffic(Traffic::pass().delay_to_client(delay));
-    for _ in 0..3 {
-        assert_eq!(guard.transaction().commit().await.map(|results| results.len()), Ok(0));
-        let left = guard.valid_until().saturating_duration_since(Instant::now().into());
-        assert!(left <= longest - delay, "{left:?}");
-    }
-    assert!(guard.valid_until() > before, "but it does for that");
     guard.release().await.unwrap();
 }
 

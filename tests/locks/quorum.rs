@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::support::room::{Room, linger};
@@ -12,8 +12,8 @@ use futures_util::future::join_all;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{
-    Client, ClientBuilder, Ensembles, Error, InterProcessMutex, LockOptions, LockState, LossReason,
-    QuorumGuard, QuorumLock, ReadWriteLock, Result,
+    Client, ClientBuilder, Ensembles, Error, InterProcessMutex, LockOptions, LockState, QuorumGuard,
+    QuorumLock, ReadWriteLock, Result,
 };
 use zookeeper_client as zk;
 
@@ -288,111 +288,6 @@ async fn a_try_does_not_wait() {
     assert_empty(&zones.bystanders().await).await;
 }
 
-/// Whichever one ensemble fails while the lock is held, it stays held, and later holders do without that ensemble.
-#[tokio::test]
-async fn a_hold_survives_the_end_of_any_one_ensemble() {
-    for (dead, name) in NAMES.into_iter().enumerate() {
-        let mut zones = Zones::new().await;
-        let (holder, other) = (zones.contender(PATIENT).await, zones.contender(BRIEF).await);
-        let guard = holder.lock.acquire().await.unwrap();
-        assert_eq!(names(&guard), NAMES);
-        zones.0[dead].kill().await.unwrap();
-        let reason = within(guard.members().nth(dead).unwrap().1.lost()).await;
-        assert_eq!(reason, LossReason::Expired);
-        assert!(guard.is_valid(), "without {name}");
-        assert!(guard.valid_until() > tokio::time::Instant::now());
-        assert_eq!(*guard.watch_state().borrow(), LockState::Held);
-        assert!(answered(async || other.lock.try_acquire().await).await.is_none());
-        guard.release().await.unwrap();
-        let next = acquired(other.acquiring()).await;
-        assert_eq!(names(&next), all_but(name));
-        next.release().await.unwrap();
-    }
-}
-
-/// The same for one that waits: it waits in the queue of the first ensemble.
-#[tokio::test]
-async fn a_wait_survives_the_end_of_any_one_ensemble() {
-    for (dead, name) in NAMES.into_iter().enumerate() {
-        let mut zones = Zones::new().await;
-        let bystanders = zones.bystanders().await;
-        let (holder, waiter) = (zones.contender(PATIENT).await, zones.contender(BRIEF).await);
-        let guard = holder.lock.acquire().await.unwrap();
-        let waiting = waiter.acquiring();
-        queue_of(&bystanders[0], PATH, 2).await;
-        zones.0[dead].kill().await.unwrap();
-        if dead == 0 {
-            // It goes on to the next one, without a hand-over.
-            queue_of(&bystanders[1], PATH, 2).await;
-        }
-        assert!(guard.is_valid());
-        assert!(!waiting.is_finished());
-        drop(guard);
-        let next = acquired(waiting).await;
-        assert_eq!(names(&next), all_but(name));
-        next.release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_hold_ends_with_the_majority_and_the_rest_is_given_up() {
-    let mut zones = Zones::new().await;
-    let contender = zones.contender(BRIEF).await;
-    let guard = contender.lock.acquire().await.unwrap();
-    let mut state = guard.watch_state();
-    let dropped = Arc::new(AtomicBool::new(false));
-    let work = async {
-        let _dropped = Dropped(dropped.clone());
-        std::future::pending::<()>().await;
-    };
-    let paris = bystander(&zones.0[2]).await;
-    for dead in [0, 1] {
-        zones.0[dead].kill().await.unwrap();
-    }
-    let ran = within(guard.run(work)).await;
-    assert!(matches!(ran, Err(Error::LockLost { reason: LossReason::Expired, .. })), "{ran:?}");
-    assert!(dropped.load(SeqCst));
-    assert_eq!(within(guard.lost()).await, LossReason::Expired);
-    within(state.wait_for(|state| state.is_lost())).await.unwrap();
-    assert!(!guard.is_valid());
-    assert!(guard.valid_until() <= tokio::time::Instant::now());
-    queue_of(&paris, PATH, 0).await;
-    assert!(matches!(guard.release().await, Err(Error::LockLost { .. })));
-    let start = Instant::now();
-    let tried = contender.lock.try_acquire().await;
-    assert!(matches!(&tried, Err(error @ Error::NotConnected { .. }) if error.is_retryable()), "{tried:?}");
-    assert!(contender.lock.try_acquire_for(2 * BRIEF).await.is_err());
-    assert!(start.elapsed() < BOUND);
-    zones.0[1].restart().await.unwrap();
-    let again = within(contender.lock.acquire()).await.unwrap();
-    assert_eq!(names(&again), NAMES[1..]);
-}
-
-/// A holder that is cut off from two ensembles, which go on without it.
-#[tokio::test]
-async fn a_holder_knows_of_its_loss_before_another_holds() {
-    let zones = Zones::new().await;
-    let proxies = zones.proxies().await;
-    let (holder, other) = (Contender::through(&proxies, BRIEF).await, zones.contender(PATIENT).await);
-    for cut_off in [[0, 1], [0, 2], [1, 2]] {
-        let guard = within(holder.lock.acquire()).await.unwrap();
-        let lock = other.lock.clone();
-        let next = tokio::spawn(async move { (lock.acquire().await, Instant::now()) });
-        for index in cut_off {
-            proxies[index].set_traffic(Traffic::black_hole());
-        }
-        within(guard.lost()).await;
-        let lost_at = Instant::now();
-        let (next, granted_at) = within(next).await.unwrap();
-        assert!(!guard.is_valid());
-        assert!(lost_at <= granted_at, "{:?} late", lost_at - granted_at);
-        for proxy in &proxies {
-            proxy.set_traffic(Traffic::pass());
-        }
-        next.unwrap().release().await.unwrap();
-    }
-}
-
 #[tokio::test]
 async fn a_silent_ensemble_is_skipped() {
     let zones = Zones::new().await;
@@ -409,62 +304,6 @@ async fn a_silent_ensemble_is_skipped() {
         proxy.set_traffic(Traffic::pass());
         assert_empty(&zones.bystanders().await).await;
     }
-}
-
-#[tokio::test]
-async fn an_ensemble_that_is_known_to_be_down_costs_no_time() {
-    let mut zones = Zones::new().await;
-    let timeout = Duration::from_secs(3);
-    let contender = zones.contender(timeout).await;
-    zones.0[0].kill().await.unwrap();
-    within(contender.clients[0].watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-    let start = Instant::now();
-    contender.lock.acquire().await.unwrap().release().await.unwrap();
-    assert!(start.elapsed() >= timeout);
-    // More often than there would be time for.
-    let rounds = 2 * BOUND.as_secs() / timeout.as_secs();
-    within(async {
-        for _ in 0..rounds {
-            contender.lock.acquire().await.unwrap().release().await.unwrap();
-        }
-    })
-    .await;
-    zones.0[0].restart().await.unwrap();
-    eventually("it is taken again", || async {
-        let guard = contender.lock.acquire().await.unwrap();
-        (names(&guard) == NAMES).then_some(())
-    })
-    .await;
-}
-
-/// With a majority, whoever holds only the rest is waited for only briefly.
-#[tokio::test]
-async fn a_straggler_does_not_keep_a_majority_waiting() {
-    let zones = Zones::new().await;
-    let contender = zones.contender(BRIEF).await;
-    let straggler = zones.contender(PATIENT).await;
-    let one = straggler.mutex(2).acquire().await.unwrap();
-    let guard = within(contender.lock.acquire()).await.unwrap();
-    assert_eq!(names(&guard), NAMES[..2]);
-    guard.release().await.unwrap();
-    // The same if the caller's own time ends first.
-    let patient = contender.lock.with_response_timeout(BOUND).unwrap();
-    let guard = within(patient.try_acquire_for(BRIEF)).await.unwrap().expect("it has a majority");
-    assert_eq!(names(&guard), NAMES[..2]);
-    guard.release().await.unwrap();
-    let guard = patient.try_acquire().await.unwrap().expect("it has a majority");
-    assert_eq!(names(&guard), NAMES[..2]);
-    guard.release().await.unwrap();
-    // But for a member that is needed.
-    let two = straggler.mutex(1).acquire().await.unwrap();
-    assert!(patient.try_acquire().await.unwrap().is_none());
-    assert!(patient.try_acquire_for(2 * BRIEF).await.unwrap().is_none());
-    let waiting = contender.acquiring();
-    tokio::time::sleep(2 * BRIEF).await;
-    assert!(!waiting.is_finished());
-    two.release().await.unwrap();
-    assert_eq!(names(&acquired(waiting).await), NAMES[..2]);
-    one.release().await.unwrap();
 }
 
 /// B reaches only the last ensemble, which A waits for while it holds the others. B must give it up.

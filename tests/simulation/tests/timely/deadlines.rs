@@ -52,7 +52,7 @@ fn one_deadline_bounds_all_members_of_a_multi_lock() {
 fn what_is_shown_of_a_kept_node_ends_with_the_session() {
     play(|world| {
         Box::pin(async move {
-            let proxy = Proxy::before(&world).await;
+            let proxy = Proxy::before(&world, 0).await;
             let client = proxy.client(&world, |builder| builder).await;
             let options = PersistentNodeOptions::new().mode(NodeMode::Ephemeral);
             let node = PersistentNode::start(&client, "/kept/a", "ours", options).unwrap();

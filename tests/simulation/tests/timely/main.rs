@@ -1,7 +1,12 @@
 //! What goes by the clock, in calm weather but for what a test does, on a clock that does not wait.
 
 mod deadlines;
+mod holding;
+#[path = "../../../support/kinds.rs"]
+#[allow(dead_code, unreachable_pub, reason = "others use the rest")]
+mod kinds;
 mod lingering;
+mod quorum;
 mod removal;
 
 use std::ops::Deref;
@@ -10,7 +15,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::future::LocalBoxFuture;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 use zk_recipes::testing::FaultProxy;
@@ -18,7 +22,7 @@ use zk_recipes::{Client, ClientBuilder};
 use zk_recipes_simulation::network::{Listener, faults};
 use zk_recipes_simulation::plan::{Conditions, Fault, Plan};
 use zk_recipes_simulation::recipes::Recipe;
-use zk_recipes_simulation::world::{self, World};
+use zk_recipes_simulation::world::{self, Scenario, World};
 
 /// Longer than some requests and events take.
 const A_MOMENT: Duration = Duration::from_millis(20);
@@ -26,8 +30,13 @@ const A_MOMENT: Duration = Duration::from_millis(20);
 /// What must happen, happens within this time.
 const BOUND: Duration = Duration::from_secs(120);
 
-fn play(scenario: fn(World) -> LocalBoxFuture<'static, ()>) {
-    let recipe = Recipe { name: "timely", scenario, paths: &[], operations: "", ensembles: 1 };
+fn play(scenario: Scenario) {
+    play_on(1, scenario);
+}
+
+/// Plays with several ensembles, of one server each.
+fn play_on(ensembles: usize, scenario: Scenario) {
+    let recipe = Recipe { name: "timely", scenario, paths: &[], operations: "", ensembles };
     let storm = Duration::ZERO;
     let conditions = Conditions { storm, without: Fault::ALL.to_vec(), ..Conditions::default() };
     let report = world::play(Plan::of_seed(1, &conditions), recipe, false);
@@ -43,16 +52,18 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A proxy before the server of a world.
-struct Proxy(Rc<FaultProxy>);
+/// A proxy before the server of an ensemble.
+struct Proxy {
+    proxy: Rc<FaultProxy>,
+    address: String,
+}
 
 impl Proxy {
-    const ADDRESS: &str = "10.0.9.1:2181";
-
-    async fn before(world: &World) -> Self {
-        let proxy = Rc::new(FaultProxy::start("").await.unwrap());
-        let mut listener = Listener::bind(Self::ADDRESS);
-        let (connections, servers) = (proxy.clone(), world.servers().clone());
+    async fn before(world: &World, ensemble: usize) -> Self {
+        let (proxy, address) =
+            (Rc::new(FaultProxy::start("").await.unwrap()), format!("10.1.{ensemble}.1:2181"));
+        let mut listener = Listener::bind(&address);
+        let (connections, servers) = (proxy.clone(), world.ensembles()[ensemble].clone());
         spawn_local(async move {
             loop {
                 let client = listener.accept().await;
@@ -61,16 +72,16 @@ impl Proxy {
                 spawn_local(connections.serve(client, near));
             }
         });
-        Self(proxy)
+        Self { proxy, address }
     }
 
     async fn client(&self, world: &World, builder: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Client {
         let machine = &world.machines()[0];
-        machine.connect(builder(machine.builder()), Self::ADDRESS).await
+        machine.connect(builder(machine.builder()), &self.address).await
     }
 
     fn refuse_connections(&self, refuse: bool) {
-        faults::refuse(Self::ADDRESS, refuse);
+        faults::refuse(&self.address, refuse);
     }
 }
 
@@ -78,6 +89,6 @@ impl Deref for Proxy {
     type Target = FaultProxy;
 
     fn deref(&self) -> &FaultProxy {
-        &self.0
+        &self.proxy
     }
 }

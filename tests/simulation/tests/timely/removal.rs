@@ -31,7 +31,7 @@ fn impatient(builder: ClientBuilder) -> ClientBuilder {
 /// Before a client that keeps a node, whose parent exists.
 async fn proxy(world: &World) -> Proxy {
     assert!(world.servers().create("/kept", b"", true));
-    Proxy::before(world).await
+    Proxy::before(world, 0).await
 }
 
 #[test]

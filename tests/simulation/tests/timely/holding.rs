@@ -1,0 +1,329 @@
+//! When holders hear that their time is over, or that their lock is lost: of each kind.
+
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use tokio::time::{Instant, sleep};
+use zk_recipes::testing::Traffic;
+use zk_recipes::{Client, LockGuard, LockOptions, LockState, LossReason, Semaphore, SuspectPolicy};
+use zk_recipes_simulation::world::World;
+
+use super::kinds::{KINDS, Kind, assert_lost, in_task, losses};
+use super::{A_MOMENT, Proxy, play, within};
+
+const SESSION: Duration = Duration::from_secs(10);
+/// From this on, a hold is watched to which no one listens.
+const UNWATCHED: Duration = Duration::from_secs(1);
+/// A time to hold.
+const TIME: Duration = Duration::from_secs(3);
+const LONG: Duration = Duration::from_secs(60);
+
+async fn two(world: &World) -> [Client; 2] {
+    let [one, other, ..] = world.machines() else { panic!("two machines") };
+    [one.client().await, other.client().await]
+}
+
+fn takes(from: Instant, time: Duration) {
+    let took = from.elapsed();
+    assert!(took >= time && took < time + A_MOMENT, "{took:?}, not {time:?}");
+}
+
+#[test]
+fn when_its_time_is_over_the_next_has_the_lock() {
+    play(|world| {
+        Box::pin(async move {
+            let [holding, other] = two(&world).await;
+            for kind in KINDS {
+                let lock = kind.limited(&holding, TIME);
+                let guard = lock.acquire().await.unwrap();
+                let start = Instant::now();
+                let next = in_task(kind.rival(&other)).await.unwrap().unwrap();
+                takes(start, TIME);
+
+                assert_eq!(guard.loss(), Some(LossReason::Deadline), "{kind:?}");
+                assert_eq!(guard.remaining_hold(), Some(Duration::ZERO));
+                assert_lost(&guard.extend(LONG).unwrap_err(), LossReason::Deadline);
+                if kind != Kind::Permit {
+                    // Entering again is not acquiring again.
+                    assert_lost(&lock.acquire().await.unwrap_err(), LossReason::Deadline);
+                    assert_lost(&lock.try_acquire().await.unwrap_err(), LossReason::Deadline);
+                }
+                let members =
+                    if guard.members().is_empty() { std::slice::from_ref(&guard) } else { guard.members() };
+                let mut nodes: Vec<_> = members.iter().map(|member| member.node_path().to_owned()).collect();
+                let error = guard.release().await.unwrap_err();
+                let mut lost = losses(&error);
+                nodes.sort();
+                lost.sort_by_key(|loss| loss.0);
+                let all = nodes.iter().map(|node| (&**node, LossReason::Deadline));
+                assert!(lost.into_iter().eq(all), "{error}");
+                next.release().await.unwrap();
+                // Nothing of the loss stays.
+                lock.acquire().await.unwrap().release().await.unwrap();
+            }
+            world.ends([holding, other]).await;
+        })
+    });
+}
+
+#[test]
+fn the_time_that_is_left_counts_down() {
+    play(|world| {
+        Box::pin(async move {
+            let client = world.machines()[0].client().await;
+            for kind in KINDS {
+                let lock = kind.limited(&client, LONG);
+                let guard = lock.acquire().await.unwrap();
+                let left = guard.remaining_hold().unwrap();
+                assert!(left <= LONG && left > LONG - A_MOMENT, "{kind:?}: {left:?}");
+                sleep(TIME).await;
+                assert_eq!(guard.remaining_hold(), Some(left - TIME), "{kind:?}");
+                if kind != Kind::Permit {
+                    let again = lock.acquire().await.unwrap();
+                    assert_eq!(again.hold_count(), 2);
+                    assert_eq!(again.remaining_hold(), Some(left - TIME), "entering again prolongs nothing");
+                }
+                guard.extend(2 * LONG).unwrap();
+                assert_eq!(guard.remaining_hold(), Some(2 * LONG), "{kind:?}");
+                // Beyond what the clock can tell.
+                guard.extend(Duration::MAX).unwrap();
+                assert!(guard.remaining_hold().is_none_or(|left| left > 1000 * LONG), "{kind:?}");
+                guard.extend(TIME).unwrap();
+                assert_eq!(guard.remaining_hold(), Some(TIME), "{kind:?}");
+                guard.release().await.unwrap();
+
+                let guard = kind.unlimited(&client).acquire().await.unwrap();
+                assert_eq!(guard.remaining_hold(), None);
+                guard.extend(Duration::from_nanos(1)).unwrap();
+                assert_eq!(
+                    (guard.remaining_hold(), guard.loss()),
+                    (None, None),
+                    "without a limit it stays so"
+                );
+                guard.release().await.unwrap();
+            }
+            world.ends([client]).await;
+        })
+    });
+}
+
+#[test]
+fn the_time_can_be_prolonged_and_shortened() {
+    play(|world| {
+        Box::pin(async move {
+            let [holding, other] = two(&world).await;
+            for kind in KINDS {
+                let rival = kind.rival(&other);
+                let guard = kind.limited(&holding, TIME).acquire().await.unwrap();
+                guard.extend(LONG).unwrap();
+                assert!(rival.try_acquire_for(2 * TIME).await.unwrap().is_none(), "{kind:?}");
+                assert_eq!(guard.loss(), None, "{kind:?}");
+
+                let waiter = in_task(rival);
+                let start = Instant::now();
+                guard.extend(TIME).unwrap();
+                let next = waiter.await.unwrap().unwrap();
+                takes(start, TIME);
+                assert_eq!(guard.loss(), Some(LossReason::Deadline));
+                next.release().await.unwrap();
+
+                let guard = kind.limited(&other, LONG).acquire().await.unwrap();
+                // Whether it counts as extended or as lost.
+                if let Err(error) = guard.extend(Duration::ZERO) {
+                    assert_lost(&error, LossReason::Deadline);
+                }
+                assert_eq!(guard.loss(), Some(LossReason::Deadline), "{kind:?}: at once");
+            }
+            world.ends([holding, other]).await;
+        })
+    });
+}
+
+#[test]
+fn each_permit_has_a_time_of_its_own() {
+    play(|world| {
+        Box::pin(async move {
+            let clients = two(&world).await;
+            let [semaphore, other] =
+                clients.each_ref().map(|client| Semaphore::new(client, Kind::Permit.path(), 2).unwrap());
+            let brief = semaphore.with_options(LockOptions::new().max_hold(TIME)).unwrap();
+            let guards = brief.many(2).unwrap().acquire().await.unwrap().into_permits();
+            let start = Instant::now();
+            guards[1].extend(LONG).unwrap();
+            let next = within(other.acquire()).await.unwrap();
+            takes(start, TIME);
+            assert_eq!([guards[0].loss(), guards[1].loss()], [Some(LossReason::Deadline), None]);
+            assert!(other.try_acquire().await.unwrap().is_none(), "the other one is held");
+            drop(guards);
+            next.release().await.unwrap();
+            world.ends(clients).await;
+        })
+    });
+}
+
+#[test]
+fn a_deleted_node_is_heard_of_at_once_by_who_listens() {
+    play(|world| {
+        Box::pin(async move {
+            let client = world.machines()[0].client().await;
+            for kind in KINDS {
+                let guard = kind.unlimited(&client).acquire().await.unwrap();
+                let deleting = async {
+                    sleep(A_MOMENT).await;
+                    assert!(world.servers().delete(kind.node(&guard)));
+                };
+                let start = Instant::now();
+                let (ran, ()) = within(join(guard.run(pending::<()>()), deleting)).await;
+                takes(start, A_MOMENT);
+                assert_lost(&ran.unwrap_err(), LossReason::Deleted);
+                assert!(!guard.is_valid() && guard.valid_until() <= Instant::now());
+                assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+            }
+            world.ends([client]).await;
+        })
+    });
+}
+
+/// Asking does not count as listening: it is the watch after a second that tells.
+#[test]
+fn a_deleted_node_is_heard_of_also_if_no_one_listens() {
+    play(|world| {
+        Box::pin(async move {
+            let client = world.machines()[0].client().await;
+            for kind in KINDS {
+                let guard = kind.unlimited(&client).acquire().await.unwrap();
+                assert!(world.servers().delete(kind.node(&guard)));
+                sleep(UNWATCHED - A_MOMENT).await;
+                assert!(guard.is_valid());
+                sleep(2 * A_MOMENT).await;
+                assert_eq!(guard.loss(), Some(LossReason::Deleted), "{kind:?}");
+                assert!(guard.valid_until() <= Instant::now());
+                assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+            }
+            world.ends([client]).await;
+        })
+    });
+}
+
+/// A waiter asks nothing for so long that its session is in doubt, without need.
+#[test]
+fn a_grant_after_a_long_wait_is_in_no_doubt() {
+    play(|world| {
+        Box::pin(async move {
+            let holder = world.machines()[1].client().await;
+            let proxy = Proxy::before(&world, 0).await;
+            let waiter = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let options = LockOptions::new().suspect_policy(SuspectPolicy::GiveUp);
+            for kind in KINDS {
+                for delay in [0, 300].map(Duration::from_millis) {
+                    let held = kind.rival(&holder).acquire().await.unwrap();
+                    let waiting = in_task(kind.lock(&waiter, options.clone()).unwrap());
+                    sleep(A_MOMENT).await;
+                    proxy.set_traffic(Traffic::pass().delay(delay));
+                    sleep(SESSION / 2).await;
+                    held.release().await.unwrap();
+                    let guard = within(waiting).await.unwrap().unwrap();
+                    assert_eq!(guard.loss(), None, "{kind:?}, {delay:?}");
+                    let valid_for = guard.valid_until() - Instant::now();
+                    assert!(valid_for > SESSION / 3, "{kind:?}, {delay:?}: only for {valid_for:?}");
+                    guard.release().await.unwrap();
+                    proxy.set_traffic(Traffic::pass());
+                }
+            }
+            world.ends([holder, waiter]).await;
+        })
+    });
+}
+
+/// Without a connection, only the clock can tell.
+#[test]
+fn without_contact_the_lock_is_lost_before_the_session_ends() {
+    play(|world| {
+        Box::pin(async move {
+            let other = world.machines()[1].client().await;
+            let proxy = Proxy::before(&world, 0).await;
+            let cut_off = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let guards = KINDS.map(async |kind| kind.unlimited(&cut_off).acquire().await.unwrap());
+            let guards = join_all(guards).await;
+            proxy.set_traffic(Traffic::black_hole());
+            within(join_all(KINDS.into_iter().zip(guards).map(async |(kind, guard)| {
+                let waiting = async {
+                    let next = kind.rival(&other).acquire().await.unwrap();
+                    assert!(!guard.is_valid(), "{kind:?}: two holders");
+                    let granted = Instant::now();
+                    next.release().await.unwrap();
+                    granted
+                };
+                let listening = async {
+                    let mut state = guard.watch_state();
+                    state.wait_for(|state| *state == LockState::Suspect).await.unwrap();
+                    assert!(guard.is_valid(), "{kind:?}");
+                    assert_eq!(guard.lost().await, LossReason::Expired);
+                    Instant::now()
+                };
+                let (granted, lost) = join(waiting, listening).await;
+                assert!(lost < granted, "{kind:?}: heard {:?} too late", lost - granted);
+                assert_lost(&guard.release().await.unwrap_err(), LossReason::Expired);
+            })))
+            .await;
+            proxy.set_traffic(Traffic::pass());
+            world.ends([cut_off, other]).await;
+        })
+    });
+}
+
+/// What is answered late was asked long ago, and vouches for no more than that.
+#[test]
+fn a_late_answer_does_not_prolong_the_validity() {
+    const DELAY: Duration = Duration::from_secs(1);
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
+            let before = guard.valid_until();
+            proxy.set_traffic(Traffic::pass().delay_to_client(DELAY));
+            for _ in 0..3 {
+                assert_eq!(guard.transaction().commit().await.map(|results| results.len()), Ok(0));
+                let left = guard.valid_until() - Instant::now();
+                assert!(left <= SESSION * 2 / 3 - DELAY, "{left:?}");
+            }
+            assert!(guard.valid_until() > before, "but it does for that");
+            proxy.set_traffic(Traffic::pass());
+            guard.release().await.unwrap();
+            world.ends([client]).await;
+        })
+    });
+}
+
+/// Their watches are set up a few at once, so that they do not keep other requests waiting.
+#[test]
+fn many_locks_are_watched_a_few_at_once() {
+    const LOCKS: usize = 1_000;
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let acquires = (0..LOCKS).map(|n| {
+                let mutex = zk_recipes::InterProcessMutex::new(&client, &format!("/locks/{n}")).unwrap();
+                async move { mutex.acquire().await.unwrap() }
+            });
+            let guards = within(join_all(acquires)).await;
+            proxy.take_requests();
+            proxy.set_traffic(Traffic::black_hole_to_client());
+            let states: Vec<_> = guards.iter().map(LockGuard::watch_state).collect();
+            sleep(UNWATCHED).await;
+            let requests = proxy.take_requests().len();
+            assert!((100..=200).contains(&requests), "{requests} at once");
+            proxy.set_traffic(Traffic::pass());
+            proxy.cut();
+            sleep(UNWATCHED).await;
+            assert!(world.servers().watch_count() >= LOCKS, "{} watches", world.servers().watch_count());
+            assert!(guards.iter().all(LockGuard::is_valid));
+            assert!(states.iter().all(|state| *state.borrow() == LockState::Held));
+            within(join_all(guards.into_iter().map(LockGuard::release))).await;
+            world.ends([client]).await;
+        })
+    });
+}
