@@ -12,7 +12,7 @@ use crate::support::*;
 use zk_recipes::testing::{Fate, FaultProxy, Traffic, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock,
-    Owner, Permission, Result, RetryPolicy, SuspectPolicy, operate,
+    Owner, Permission, SuspectPolicy, operate,
 };
 
 fn with(client: &Client, options: LockOptions) -> InterProcessMutex {
@@ -396,53 +396,6 @@ async fn cohorts_that_compete_make_few_requests() {
     }
 }
 
-/// A hold is given up as suspect while others are in line, and its guard is kept.
-#[tokio::test]
-async fn suspicion_while_handing_on() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let other = connect(&server).await;
-    let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG).suspect_policy(SuspectPolicy::GiveUp);
-    let mutex = with(&client, options);
-    for is_held in [true, false] {
-        let guard = alone(&server, &client, &mutex).await;
-        let node = guard.node_path().to_owned();
-        let mut line: Vec<_> = (0..5).map(|_| in_line(&mutex)).collect();
-        let stranger = acquire_in_task(&mutex_of(&other));
-        let guard = if is_held {
-            Some(guard)
-        } else {
-            guard.release().await.unwrap();
-            None
-        };
-        proxy.set_traffic(Traffic::black_hole());
-        tokio::time::sleep(Duration::from_secs(6)).await;
-        if let Some(guard) = &guard {
-            assert!(!guard.is_valid());
-        } else if let Poll::Ready(got) = poll_once(&mut line[0]) {
-            panic!("granted while silent: {got:?}");
-        }
-        proxy.set_traffic(Traffic::pass());
-        let stranger = within(stranger).await.unwrap().unwrap();
-        assert!(stranger.is_valid());
-        stranger.release().await.unwrap();
-        for acquire in line {
-            match within(acquire).await {
-                Ok(got) => {
-                    assert_ne!(got.node_path(), node);
-                    got.release().await.ok();
-                }
-                Err(error) => eprintln!("{error}"),
-            }
-        }
-        drop(guard);
-        queue_of(&zookeeper, PATH, 0).await;
-    }
-    client.close().await;
-}
-
 /// The time of a hold elapses, and its guard is kept.
 #[tokio::test]
 async fn a_hold_that_is_over_ends_the_cohort_for_no_one() {
@@ -809,44 +762,6 @@ async fn no_one_is_stuck_whatever_is_killed() {
     queue_of(&zookeeper, PATH, 0).await;
     drop((client, other));
     watches_of(&server, 0).await;
-}
-
-/// "No outage ends it while its session lives", says the retry policy of an acquire that waits in its queue.
-async fn survives_a_brief_outage(options: LockOptions) -> Result<()> {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(30))
-        .connection_timeout(Duration::from_secs(1))
-        .retry_policy(RetryPolicy::n_times(0, Duration::from_millis(10)))
-        .drop_timeout(Duration::ZERO);
-    let client = connected(client, &proxy.connect_string()).await;
-    let mutex = with(&client, options);
-    let guard = within(mutex.acquire()).await.unwrap();
-    let waiting = {
-        let mutex = mutex.owned_by(&Owner::new());
-        tokio::spawn(async move { mutex.acquire().await })
-    };
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    proxy.refuse_connections(false).unwrap();
-    within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
-    assert!(guard.is_valid(), "the session has lived on");
-    guard.release().await.ok();
-    let waited = within(waiting).await.unwrap().map(drop);
-    client.close().await;
-    queue_of(&zookeeper, PATH, 0).await;
-    waited
-}
-
-#[tokio::test]
-async fn a_brief_outage_ends_no_wait_in_line_while_the_session_lives() {
-    let plain = survives_a_brief_outage(LockOptions::new()).await;
-    let cohort = survives_a_brief_outage(LockOptions::new().cohort(1000)).await;
-    assert!(plain.is_err() || cohort.is_ok(), "plain: {plain:?}, cohort: {cohort:?}");
 }
 
 /// A guard whose node was deleted, as the client has been told, is not released as if nothing had happened.

@@ -114,7 +114,8 @@ async fn who_has_given_up_does_not_count_for_one_that_is_polled_late() {
     let zookeeper = bystander(&server).await;
     let (one, late) = (connect(&server).await, connect_through(&proxy).await);
     let given_up = enter_in_task(&one, 2);
-    queue_of(&zookeeper, PATH, 1).await;
+    // It watches its own node when it has looked, and waits.
+    watches_on(&server, &queue_of(&zookeeper, PATH, 1).await[0]).await;
     let late = double_barrier(&late, 2);
     let mut entering = pin!(late.enter());
     let replies = proxy.replies_seen();
@@ -185,7 +186,10 @@ async fn who_gives_up_does_not_count_beside_one_that_may_not_be_read() {
     let hidden_enters = enter_in_task(&hidden, 3);
     queue_of(&zookeeper, PATH, 1).await;
     let open_enters = enter_in_task(&open, 3);
-    queue_of(&zookeeper, PATH, 2).await;
+    // Each watches its own node when it has looked, and waits.
+    for node in queue_of(&zookeeper, PATH, 2).await {
+        watches_on(&server, &node).await;
+    }
     // The check of the hidden one is refused, and the others are still to be checked.
     let checked = proxy.intercept(Request::Multi, Fate::HoldReply);
     let last_enters = enter_in_task(&last, 3);

@@ -1,5 +1,6 @@
 //! What goes by the clock, in calm weather but for what a test does, on a clock that does not wait.
 
+mod cohort;
 mod deadlines;
 mod holding;
 #[path = "../../../support/kinds.rs"]
