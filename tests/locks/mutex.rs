@@ -904,6 +904,8 @@ async fn an_outage_longer_than_the_policy_does_not_cost_a_ticket_its_place() {
         } else {
             let waiting = tokio::spawn(async move { lock.acquire().await });
             watches_of(&server, 1).await;
+            // In the session's order, the client hears that it watches before this answer.
+            client.zookeeper().await.unwrap().sync("/locks/a").await.unwrap();
             proxy.refuse_connections(true).unwrap();
             proxy.cut();
             waiting

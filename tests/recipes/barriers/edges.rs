@@ -1,6 +1,7 @@
 //! `DoubleBarrier`s with bad luck: what is lost, late, hidden, or of another size.
 
 use std::pin::pin;
+use std::time::Instant;
 
 use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zookeeper_client as zk;
@@ -172,9 +173,12 @@ async fn leaving_costs_no_request_for_each_member_of_the_next_round() {
     within(last.leave()).await.unwrap();
     let _next = crowd(&many, MANY, 2 * MANY).await;
     queue_of(&zookeeper, PATH, MANY).await;
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(5)));
     proxy.take_requests();
+    let begun = Instant::now();
     held.release();
     within(leaving).await.unwrap().unwrap();
+    let took = begun.elapsed();
     eventually("no more requests", async || {
         let before = proxy.requests_seen();
         tokio::time::sleep(BRIEF).await;
@@ -182,7 +186,10 @@ async fn leaving_costs_no_request_for_each_member_of_the_next_round() {
     })
     .await;
     let requests = proxy.take_requests().len();
-    assert!(requests < MANY / 10, "{requests} requests");
+    assert!(
+        requests < MANY / 10 && took < Duration::from_millis(10) * 20,
+        "{requests} requests in {took:?}, at 10 ms a round trip"
+    );
 }
 
 // Someone who has left deletes `ready` late, when the next round has begun: it has the same version.
