@@ -3,6 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -12,6 +14,8 @@ const LOWEST: u16 = 10_000;
 const EPHEMERAL: u16 = 32_768;
 /// The minimum size of the range of ports.
 const ENOUGH: u16 = 2_000;
+/// How often it is tried to listen.
+const ATTEMPTS: u32 = 1_000;
 
 /// A port of 127.0.0.1 that stays reserved, even while no server listens on it.
 ///
@@ -42,6 +46,21 @@ impl Port {
 
     pub(super) fn number(&self) -> u16 {
         self.number
+    }
+
+    /// Listens on the port. Waits for an earlier listener of this process: another process that is being started holds a
+    /// copy of it until its own program runs.
+    pub(super) fn listen(&self) -> io::Result<TcpListener> {
+        let mut attempt = 1;
+        loop {
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, self.number)) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempt < ATTEMPTS => {
+                    attempt += 1;
+                    thread::sleep(Duration::from_millis(1));
+                }
+                listening => return listening,
+            }
+        }
     }
 }
 

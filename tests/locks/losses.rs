@@ -112,6 +112,38 @@ async fn a_killed_session_is_heard_of_at_once_and_for_what_it_is() {
 }
 
 #[tokio::test]
+async fn a_deleted_node_is_heard_of_by_who_listens() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let [holding, other] = connect_many(&server).await;
+    for kind in KINDS {
+        // A machine that is busy may need more than one attempt to be quicker than the second after which it would
+        // be heard of anyway.
+        for attempt in 1.. {
+            let start = Instant::now();
+            let guard = kind.unlimited(&holding).acquire().await.unwrap();
+            let deleting = async {
+                watches_with_holders(&server, kind.nodes() as u64).await;
+                zookeeper.delete(kind.node(&guard), None).await.unwrap();
+            };
+            within(join(hears(&guard, LossReason::Deleted), deleting)).await;
+            let elapsed = start.elapsed();
+            let next = within(kind.rival(&other).acquire()).await;
+            if kind == Kind::Multi {
+                assert_eq!(guard.members()[0].loss(), None, "it is another member's node");
+            }
+            assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+            next.unwrap().release().await.unwrap();
+            if elapsed < BRIEF {
+                break;
+            }
+            assert!(attempt < 5, "{kind:?}: heard after {elapsed:?}");
+        }
+    }
+    watches_with_holders(&server, 0).await;
+}
+
+#[tokio::test]
 async fn a_transaction_finds_out_that_the_node_was_deleted() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -79,7 +78,7 @@ impl Door {
 }
 
 fn listen(port: &Port) -> io::Result<TcpListener> {
-    let listener = StdListener::bind((Ipv4Addr::LOCALHOST, port.number()))?;
+    let listener = port.listen()?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }

@@ -303,8 +303,7 @@ async fn accept(shared: Arc<Shared>) {
     loop {
         tokio::select! {
             client = shared.door.next() => {
-                // The reader notices a failure.
-                let _ = client.set_nodelay(true);
+                set_nodelay(&client);
                 forwarding.spawn(forward(shared.clone(), shared.admit(), client, connect(shared.clone())));
             }
             Some(_) = forwarding.join_next() => {}
@@ -312,10 +311,15 @@ async fn accept(shared: Arc<Shared>) {
     }
 }
 
+/// Frames are small and must not wait for each other.
+fn set_nodelay(stream: &TcpStream) {
+    // The reader notices a failure.
+    let _ = stream.set_nodelay(true);
+}
+
 async fn connect(shared: Arc<Shared>) -> io::Result<TcpStream> {
     let server = TcpStream::connect(&shared.server).await?;
-    // Frames are small and must not wait for each other.
-    server.set_nodelay(true)?;
+    set_nodelay(&server);
     Ok(server)
 }
 

@@ -95,8 +95,7 @@ impl Shared {
 
 impl Running {
     /// Starts a thread that serves the clients of a port. They can connect as soon as this returns.
-    pub(super) fn start(shared: Arc<Shared>, address: SocketAddr) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind(address)?;
+    pub(super) fn start(shared: Arc<Shared>, listener: std::net::TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {

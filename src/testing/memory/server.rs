@@ -3,10 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -15,9 +12,6 @@ use super::running::{Running, Shared};
 use super::serve;
 use crate::testing::four_letter;
 use crate::testing::ports::Port;
-
-/// How often a restart tries to get its port.
-const PORT_ATTEMPTS: u32 = 1_000;
 
 /// A ZooKeeper in memory, in this process, **for tests only**: it needs no Java and is ready in less than a
 /// millisecond.
@@ -96,8 +90,7 @@ impl MemoryServer {
     }
 
     fn launch(&mut self) -> io::Result<()> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port()));
-        self.running = Some(Running::start(self.shared.clone(), address)?);
+        self.running = Some(Running::start(self.shared.clone(), self.port.listen()?)?);
         Ok(())
     }
 
@@ -144,17 +137,7 @@ impl MemoryServer {
     /// If the system does not provide the port or a thread.
     pub async fn restart(&mut self) -> io::Result<()> {
         self.stop().await?;
-        // A process that this one is starting has the old listener, too, until its own program runs.
-        let mut attempt = 1;
-        loop {
-            match self.launch() {
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempt < PORT_ATTEMPTS => {
-                    attempt += 1;
-                    thread::sleep(Duration::from_millis(1));
-                }
-                launched => return launched,
-            }
-        }
+        self.launch()
     }
 
     /// Makes the server silent: connections stay open, and the system accepts new ones, but nothing is answered. To

@@ -1,5 +1,5 @@
-//! A service in a simulated world: machines add to a balance, in a store of its own, under a lock. One of its two
-//! versions shows the store its fencing token, the other does not. In this folder's package:
+//! A service in a simulated world: machines add to a balance under a lock. The balance is in a store that knows nothing of
+//! ZooKeeper. One version of the service shows the store its fencing token, the other does not.
 //!
 //! cargo run --release --example balance -- 1000
 
@@ -30,7 +30,7 @@ struct Table {
 #[derive(Debug)]
 struct StaleToken;
 
-/// A connection to the store, which knows nothing of ZooKeeper.
+/// A connection to the store.
 #[derive(Clone, Default)]
 struct Store(Rc<RefCell<Table>>);
 

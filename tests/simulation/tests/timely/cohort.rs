@@ -11,7 +11,7 @@ use zk_recipes::{
 };
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, play, poll_once, within};
+use super::{A_MOMENT, Proxy, ends, play, poll_once, within};
 
 const PATH: &str = "/locks/a";
 const SESSION: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ async fn is_suspect_while_handing_on(world: World, is_held: bool) {
         got.unwrap();
     }
     drop(guard);
-    world.ends([client, other]).await;
+    ends(&world, [client, other]).await;
 }
 
 #[test]
@@ -97,7 +97,7 @@ async fn waits_through_an_outage(world: World, options: LockOptions) {
     assert!(guard.is_valid(), "the session has lived on");
     guard.release().await.unwrap();
     within(waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
-    world.ends([client]).await;
+    ends(&world, [client]).await;
 }
 
 #[test]

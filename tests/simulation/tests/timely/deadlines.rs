@@ -11,7 +11,7 @@ use zk_recipes::testing::ManualClock;
 use zk_recipes::{Client, ConnectionState, InterProcessLock, InterProcessMutex, LeaderState, MultiLock};
 use zk_recipes_simulation::network;
 
-use super::{A_MOMENT, Proxy, play, within};
+use super::{A_MOMENT, Proxy, ends, play, within};
 
 // CURATOR-559: the time of a multi-lock's acquire begins anew at each member.
 #[test]
@@ -43,7 +43,7 @@ fn one_deadline_bounds_all_members_of_a_multi_lock() {
                 assert!(elapsed >= 3 * STEP && elapsed < 3 * STEP + A_MOMENT, "{elapsed:?}");
                 freeing.await.unwrap().unwrap().release().await.unwrap();
             }
-            world.ends([client, other]).await;
+            ends(&world, [client, other]).await;
         })
     });
 }
@@ -67,7 +67,7 @@ fn what_is_shown_of_a_kept_node_ends_with_the_session() {
             proxy.refuse_connections(false);
             within(state.wait_for(NodeState::is_present)).await.unwrap();
             within(node.close()).await.unwrap();
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
@@ -118,7 +118,7 @@ fn failures_between_good_runs_do_not_add_up() {
                 has_run(&job, number).await;
             }
             job.close().await.unwrap();
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
@@ -138,7 +138,7 @@ fn to_read_the_record_of_a_job_takes_one_round_trip() {
             assert!(start.elapsed() < 2 * ONE_WAY + A_MOMENT, "{:?}", start.elapsed());
             network::faults::slow(network::USUAL);
             job.close().await.unwrap();
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }

@@ -1,16 +1,17 @@
 //! When holders hear that their time is over, or that their lock is lost: of each kind.
 
-use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use tokio::time::{Instant, sleep};
-use zk_recipes::testing::Traffic;
-use zk_recipes::{Client, LockGuard, LockOptions, LockState, LossReason, Semaphore, SuspectPolicy};
+use zk_recipes::testing::{Request, Traffic};
+use zk_recipes::{
+    Client, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason, Semaphore, SuspectPolicy,
+};
 use zk_recipes_simulation::world::World;
 
 use super::kinds::{KINDS, Kind, assert_lost, in_task, losses};
-use super::{A_MOMENT, Proxy, play, within};
+use super::{A_MOMENT, Proxy, ends, play, within};
 
 const SESSION: Duration = Duration::from_secs(10);
 /// From this on, a hold is watched to which no one listens.
@@ -62,7 +63,7 @@ fn when_its_time_is_over_the_next_has_the_lock() {
                 // Nothing of the loss stays.
                 lock.acquire().await.unwrap().release().await.unwrap();
             }
-            world.ends([holding, other]).await;
+            ends(&world, [holding, other]).await;
         })
     });
 }
@@ -103,7 +104,7 @@ fn the_time_that_is_left_counts_down() {
                 );
                 guard.release().await.unwrap();
             }
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
@@ -135,7 +136,7 @@ fn the_time_can_be_prolonged_and_shortened() {
                 }
                 assert_eq!(guard.loss(), Some(LossReason::Deadline), "{kind:?}: at once");
             }
-            world.ends([holding, other]).await;
+            ends(&world, [holding, other]).await;
         })
     });
 }
@@ -157,30 +158,7 @@ fn each_permit_has_a_time_of_its_own() {
             assert!(other.try_acquire().await.unwrap().is_none(), "the other one is held");
             drop(guards);
             next.release().await.unwrap();
-            world.ends(clients).await;
-        })
-    });
-}
-
-#[test]
-fn a_deleted_node_is_heard_of_at_once_by_who_listens() {
-    play(|world| {
-        Box::pin(async move {
-            let client = world.machines()[0].client().await;
-            for kind in KINDS {
-                let guard = kind.unlimited(&client).acquire().await.unwrap();
-                let deleting = async {
-                    sleep(A_MOMENT).await;
-                    assert!(world.servers().delete(kind.node(&guard)));
-                };
-                let start = Instant::now();
-                let (ran, ()) = within(join(guard.run(pending::<()>()), deleting)).await;
-                takes(start, A_MOMENT);
-                assert_lost(&ran.unwrap_err(), LossReason::Deleted);
-                assert!(!guard.is_valid() && guard.valid_until() <= Instant::now());
-                assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
-            }
-            world.ends([client]).await;
+            ends(&world, clients).await;
         })
     });
 }
@@ -201,7 +179,9 @@ fn a_deleted_node_is_heard_of_also_if_no_one_listens() {
                 assert!(guard.valid_until() <= Instant::now());
                 assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
             }
-            world.ends([client]).await;
+            sleep(A_MOMENT).await;
+            assert_eq!(world.servers().watch_count(), 0);
+            ends(&world, [client]).await;
         })
     });
 }
@@ -231,7 +211,7 @@ fn a_grant_after_a_long_wait_is_in_no_doubt() {
                     proxy.set_traffic(Traffic::pass());
                 }
             }
-            world.ends([holder, waiter]).await;
+            ends(&world, [holder, waiter]).await;
         })
     });
 }
@@ -268,7 +248,7 @@ fn without_contact_the_lock_is_lost_before_the_session_ends() {
             })))
             .await;
             proxy.set_traffic(Traffic::pass());
-            world.ends([cut_off, other]).await;
+            ends(&world, [cut_off, other]).await;
         })
     });
 }
@@ -292,7 +272,7 @@ fn a_late_answer_does_not_prolong_the_validity() {
             assert!(guard.valid_until() > before, "but it does for that");
             proxy.set_traffic(Traffic::pass());
             guard.release().await.unwrap();
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
@@ -306,24 +286,32 @@ fn many_locks_are_watched_a_few_at_once() {
             let proxy = Proxy::before(&world, 0).await;
             let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
             let acquires = (0..LOCKS).map(|n| {
-                let mutex = zk_recipes::InterProcessMutex::new(&client, &format!("/locks/{n}")).unwrap();
+                let mutex = InterProcessMutex::new(&client, &format!("/locks/{n}")).unwrap();
                 async move { mutex.acquire().await.unwrap() }
             });
             let guards = within(join_all(acquires)).await;
             proxy.take_requests();
             proxy.set_traffic(Traffic::black_hole_to_client());
             let states: Vec<_> = guards.iter().map(LockGuard::watch_state).collect();
-            sleep(UNWATCHED).await;
-            let requests = proxy.take_requests().len();
-            assert!((100..=200).contains(&requests), "{requests} at once");
+            sleep(A_MOMENT).await;
+            // Its request follows those that were sent before.
+            let other = client.clone();
+            let asking = world.machines()[0]
+                .spawn(async move { InterProcessMutex::new(&other, "/other").unwrap().is_locked().await });
+            sleep(A_MOMENT).await;
+            let requests = proxy.take_requests();
+            assert!(requests.contains(&Request::GetChildren), "{requests:?}");
+            let watches = requests.iter().filter(|request| **request == Request::GetData).count();
+            assert!((100..=200).contains(&watches), "{watches} at once");
             proxy.set_traffic(Traffic::pass());
             proxy.cut();
             sleep(UNWATCHED).await;
             assert!(world.servers().watch_count() >= LOCKS, "{} watches", world.servers().watch_count());
+            within(asking).await.unwrap().unwrap().unwrap();
             assert!(guards.iter().all(LockGuard::is_valid));
             assert!(states.iter().all(|state| *state.borrow() == LockState::Held));
             within(join_all(guards.into_iter().map(LockGuard::release))).await;
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }

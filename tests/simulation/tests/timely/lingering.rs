@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_recipes::{InterProcessMutex, LockOptions};
 
-use super::{A_MOMENT, play};
+use super::{A_MOMENT, ends, play};
 
 #[test]
 fn a_lock_lingers_for_a_time_from_its_last_release() {
@@ -32,7 +32,8 @@ fn a_lock_lingers_for_a_time_from_its_last_release() {
             sleep(2 * A_MOMENT).await;
             assert!(world.servers().node(&node).is_none());
             assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
-            world.ends([client]).await;
+            sleep(TIME).await;
+            ends(&world, [client]).await;
         })
     });
 }

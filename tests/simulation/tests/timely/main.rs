@@ -1,4 +1,4 @@
-//! What goes by the clock, in calm weather but for what a test does, on a clock that does not wait.
+//! Behaviour in time, step by step, on a clock that does not wait. Nothing goes wrong but what a test does.
 
 mod cohort;
 mod deadlines;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::spawn_local;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use zk_recipes::testing::FaultProxy;
 use zk_recipes::{Client, ClientBuilder};
 use zk_recipes_simulation::network::{Listener, faults};
@@ -42,6 +42,17 @@ fn play_on(ensembles: usize, scenario: Scenario) {
     let conditions = Conditions { storm, without: Fault::ALL.to_vec(), ..Conditions::default() };
     let report = world::play(Plan::of_seed(1, &conditions), recipe, false);
     assert!(report.violations.is_empty(), "{:?}", report.violations);
+}
+
+/// Ends a scenario. No ephemeral node may be left.
+async fn ends(world: &World, clients: impl IntoIterator<Item = Client>) {
+    sleep(A_MOMENT).await;
+    for ensemble in world.ensembles() {
+        let mut left = ensemble.nodes_below("/");
+        left.retain(|(_, node)| node.ephemeral_owner != 0);
+        assert_eq!(left, []);
+    }
+    world.ends(clients).await;
 }
 
 async fn within<T>(what: impl Future<Output = T>) -> T {

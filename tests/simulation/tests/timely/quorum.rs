@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 use zk_recipes::testing::Traffic;
 use zk_recipes::{
     Client, Ensembles, Error, InterProcessMutex, LockState, LossReason, QuorumGuard, QuorumLock,
@@ -11,7 +12,7 @@ use zk_recipes::{
 use zk_recipes_simulation::machine::Machine;
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, play_on, within};
+use super::{A_MOMENT, Proxy, ends, play_on, within};
 
 const NAMES: [&str; 3] = ["berlin", "oslo", "paris"];
 const PATH: &str = "/locks/a";
@@ -70,7 +71,7 @@ async fn end(world: World, contenders: impl IntoIterator<Item = Contender>) {
     for (ensemble, name) in world.ensembles().iter().zip(NAMES) {
         assert_eq!(ensemble.children(PATH).unwrap_or_default(), Vec::<String>::new(), "{name}");
     }
-    world.ends(contenders.into_iter().flat_map(|contender| contender.clients)).await;
+    ends(&world, contenders.into_iter().flat_map(|contender| contender.clients)).await;
 }
 
 /// Whichever one ensemble fails while the lock is held, it stays held, and later holders do without that ensemble.
@@ -136,8 +137,14 @@ fn a_hold_ends_with_the_majority_and_the_rest_is_given_up() {
             for dead in [0, 1] {
                 world.ensembles()[dead].stop(0);
             }
-            let ran = within(guard.run(std::future::pending::<()>())).await;
+            let dropped = CancellationToken::new();
+            let work = async {
+                let _dropped = dropped.clone().drop_guard();
+                std::future::pending::<()>().await;
+            };
+            let ran = within(guard.run(work)).await;
             assert!(matches!(ran, Err(Error::LockLost { reason: LossReason::Expired, .. })), "{ran:?}");
+            assert!(dropped.is_cancelled());
             assert_eq!(within(guard.lost()).await, LossReason::Expired);
             within(state.wait_for(|state| state.is_lost())).await.unwrap();
             assert!(!guard.is_valid() && guard.valid_until() <= Instant::now());

@@ -8,7 +8,7 @@ use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{Client, ClientBuilder, RetryPolicy};
 use zk_recipes_simulation::world::World;
 
-use super::{Proxy, play, poll_once, within};
+use super::{Proxy, ends, play, poll_once, within};
 
 const PATH: &str = "/kept/a";
 /// Longer than anything that is done in the background may take, and than any session.
@@ -49,7 +49,7 @@ fn close_after_a_lost_write_leaves_nothing() {
             // The client and its session live on.
             sleep(LATER).await;
             assert_eq!(data(&world), None);
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
@@ -64,7 +64,7 @@ async fn close_after_a_lost_reply_to(request: Request, world: World) {
     within(node.close()).await.unwrap();
     sleep(LATER).await;
     assert_eq!(data(&world), None);
-    world.ends([client]).await;
+    ends(&world, [client]).await;
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn close_long_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
             proxy.refuse_connections(false);
             within(closing).await.unwrap();
             assert_eq!(data(&world).as_deref(), Some("ours"));
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
@@ -120,7 +120,7 @@ fn nothing_is_swept_up_long_after_a_lost_create() {
             world.servers().create(PATH, b"ours", false);
             sleep(LATER).await;
             assert_eq!(data(&world).as_deref(), Some("ours"));
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
@@ -143,7 +143,7 @@ fn a_persistent_node_dropped_in_an_outage_is_deleted_after_it() {
             proxy.refuse_connections(false);
             sleep(LATER).await;
             assert_eq!(data(&world), None);
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
@@ -171,7 +171,7 @@ fn close_of_a_numbered_node_in_an_outage_waits_for_its_session() {
                 assert_eq!(world.servers().children("/kept"), Some(Vec::new()));
                 client.close().await;
             }
-            world.ends([]).await;
+            ends(&world, []).await;
         })
     });
 }
@@ -190,11 +190,14 @@ fn the_next_node_stays() {
             within(node.close()).await.unwrap();
             let next = start(&client, NodeMode::Ephemeral);
             within(next.wait_present()).await.unwrap();
+            let session = async || client.zookeeper().await.unwrap().session_id().0;
             let before = world.servers().node(PATH).unwrap();
+            assert_eq!(before.ephemeral_owner, session().await);
             sleep(LATER).await;
-            assert_eq!(world.servers().node(PATH), Some(before));
+            assert_eq!(session().await, before.ephemeral_owner);
+            assert_eq!(world.servers().node(PATH), Some(before), "no one else has deleted it");
             within(next.close()).await.unwrap();
-            world.ends([client]).await;
+            ends(&world, [client]).await;
         })
     });
 }
