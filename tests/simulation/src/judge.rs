@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use tokio::time::Instant;
 use zk_recipes::testing::{MemoryEnsemble, Observed, ObservedKind};
 
 use crate::log::violation;
@@ -15,6 +16,8 @@ struct Judge {
     /// Nodes that no one but an operator may delete, and for how long.
     kept: BTreeMap<String, Vec<(String, Valid)>>,
     registers: BTreeMap<String, Register>,
+    /// What the data of nodes became, and when.
+    histories: BTreeMap<String, Vec<(Instant, Option<Vec<u8>>)>>,
 }
 
 /// A node that only holders write, with their tokens.
@@ -32,10 +35,13 @@ thread_local! {
 const MANY: usize = 4_000;
 
 pub(crate) fn watch(servers: &MemoryEnsemble) {
-    servers.observe(|change| match (&change.kind, &change.data) {
-        (ObservedKind::Deleted, _) => deleted(change),
-        (ObservedKind::DataChanged, Some(data)) => written(change, data),
-        _ => {}
+    servers.observe(|change| {
+        remember(change);
+        match (&change.kind, &change.data) {
+            (ObservedKind::Deleted, _) => deleted(change),
+            (ObservedKind::DataChanged, Some(data)) => written(change, data),
+            _ => {}
+        }
     });
 }
 
@@ -67,6 +73,38 @@ pub fn granted(path: &str, token: (i64, u64)) {
     JUDGE.with_borrow_mut(|judge| {
         if let Some(register) = judge.registers.get_mut(path) {
             register.granted = register.granted.max(token);
+        }
+    });
+}
+
+/// From now on, it is remembered what the data of a node becomes. There is no such node yet.
+pub fn record(path: &str) {
+    JUDGE.with_borrow_mut(|judge| judge.histories.insert(path.to_owned(), vec![(Instant::now(), None)]));
+}
+
+/// Whether the data of a node was such at some time since then. What is read in between must have been.
+pub fn was(path: &str, since: Instant, is: impl Fn(Option<&[u8]>) -> bool) -> bool {
+    JUDGE.with_borrow(|judge| {
+        let history = &judge.histories[path];
+        let later = history.iter().rev().take_while(|(at, _)| *at >= since).count();
+        history.iter().rev().take(later + 1).any(|(_, data)| is(data.as_deref()))
+    })
+}
+
+/// Whether such data took the place of such other data at some time since then. What is written in between must have.
+pub fn became(path: &str, since: Instant, is: impl Fn(Option<&[u8]>, Option<&[u8]>) -> bool) -> bool {
+    JUDGE.with_borrow(|judge| {
+        let changes = judge.histories[path].windows(2).rev();
+        changes
+            .take_while(|pair| pair[1].0 >= since)
+            .any(|pair| is(pair[0].1.as_deref(), pair[1].1.as_deref()))
+    })
+}
+
+fn remember(change: &Observed) {
+    JUDGE.with_borrow_mut(|judge| {
+        if let Some(history) = judge.histories.get_mut(&change.path) {
+            history.push((Instant::now(), change.data.clone()));
         }
     });
 }

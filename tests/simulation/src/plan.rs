@@ -42,6 +42,9 @@ pub enum Fault {
     Crash,
     /// A machine stands still.
     Standstill,
+    /// A machine stands still, and its server is cut off from the others right after it wakes, before it may have told
+    /// them of the machine.
+    WakesAlone,
     /// A machine was suspended: of its clocks, only one shows it.
     Suspension,
     /// A wall clock jumps.
@@ -57,7 +60,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Cut,
         Self::CutHalf,
         Self::CutMachine,
@@ -74,6 +77,7 @@ impl Fault {
         Self::DeletePath,
         Self::Crash,
         Self::Standstill,
+        Self::WakesAlone,
         Self::Suspension,
         Self::WallClock,
         Self::Reap,
@@ -89,7 +93,12 @@ impl Fault {
             Self::CutHalf => 12.0,
             Self::CutMachine | Self::Slow => 6.0,
             Self::Silence => 8.0,
-            Self::Refuse | Self::Pause | Self::Restart | Self::Partition | Self::Standstill => 4.0,
+            Self::Refuse
+            | Self::Pause
+            | Self::Restart
+            | Self::Partition
+            | Self::Standstill
+            | Self::WakesAlone => 4.0,
             Self::Lag => 6.0,
             Self::KillSession | Self::DeleteNode => 8.0,
             Self::DeletePath | Self::Crash | Self::Suspension | Self::WallClock => 3.0,
@@ -103,7 +112,7 @@ impl Fault {
         match self {
             Self::Cut | Self::CutHalf | Self::CutMachine | Self::Silence => 170,
             Self::Slow | Self::Refuse | Self::Pause | Self::Late | Self::Drop | Self::Reap => 128,
-            Self::Restart | Self::Partition | Self::Lag | Self::Standstill => 100,
+            Self::Restart | Self::Partition | Self::Lag | Self::Standstill | Self::WakesAlone => 100,
             Self::Crash | Self::WallClock => 60,
             Self::KillSession | Self::DeleteNode | Self::DeletePath => 50,
             // Only where they are asked for. Judges read the clocks of other machines than those that were suspended; servers
@@ -113,7 +122,7 @@ impl Fault {
     }
 
     fn needs_ensemble(self) -> bool {
-        matches!(self, Self::Partition | Self::Lag | Self::Wipe)
+        matches!(self, Self::Partition | Self::Lag | Self::Wipe | Self::WakesAlone)
     }
 
     /// Whether it is an operator's act, after which some promises do not hold.
@@ -220,9 +229,6 @@ impl Plan {
             if (is_drawn || with.contains(&fault)) && (servers > 2 || !fault.needs_ensemble()) {
                 plan.add(fault, &mut rng);
             }
-            if fault == Fault::Standstill && servers > 2 && !without.contains(&Fault::Partition) {
-                plan.cut_off_who_wakes(&mut rng);
-            }
         }
         plan.events.sort_by_key(|event| event.at);
         plan
@@ -248,7 +254,11 @@ impl Plan {
                     // From short to one and a half session timeouts; a leader that is cut off may go on for longer.
                     let times = if fault == Fault::Partition { 3.0 } else { 1.5 };
                     let longest = self.session_timeout.mul_f64(times).as_micros() as f64;
-                    let time = Duration::from_micros((1000.0 * (longest / 1000.0).powf(rng.f64())) as u64);
+                    let time = match fault {
+                        Fault::WakesAlone => longest * rng.f64(),
+                        _ => 1000.0 * (longest / 1000.0).powf(rng.f64()),
+                    };
+                    let time = Duration::from_micros(time as u64);
                     self.events.push(Event {
                         at: Duration::from_secs_f64(at),
                         fault,
@@ -258,19 +268,6 @@ impl Plan {
                 }
             }
         }
-    }
-
-    /// Cuts a server off right after a machine has woken: it may not have told the leader of what it has heard.
-    fn cut_off_who_wakes(&mut self, rng: &mut Rng) {
-        let soon = (self.session_timeout / 8).as_micros() as u64;
-        let cut_off = |woken: &Event| {
-            let at = woken.at + woken.time + Duration::from_micros(rng.u64(1..soon));
-            let time = self.session_timeout.mul_f64(1.5);
-            rng.bool().then(|| Event { at, fault: Fault::Partition, time, dice: rng.u64(..) })
-        };
-        let more: Vec<_> =
-            self.events.iter().filter(|event| event.fault == Fault::Standstill).filter_map(cut_off).collect();
-        self.events.extend(more.into_iter().filter(|event| event.at < self.storm));
     }
 
     /// Whether operators interfere in this run.
@@ -291,7 +288,7 @@ impl Plan {
 
     /// Whether nothing delays anyone.
     pub fn is_punctual(&self) -> bool {
-        !self.has(Fault::Late) && !self.has(Fault::Standstill)
+        ![Fault::Late, Fault::Standstill, Fault::WakesAlone].iter().any(|fault| self.has(*fault))
     }
 
     /// Whether servers answer soon, if they answer.

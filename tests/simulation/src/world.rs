@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
@@ -71,21 +72,27 @@ fn run(plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
     builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&plan.seed.to_be_bytes()));
     let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");
     let local = LocalSet::new();
-    let elapsed = local.block_on(&runtime, async {
+    let (elapsed, has_ended) = local.block_on(&runtime, async {
         simulated.start();
         let start = Instant::now();
         let world = World::new(plan.clone(), recipe);
         let storm = tokio::task::spawn_local(world.clone().storm());
-        if timeout(plan.storm + PATIENCE, (recipe.scenario)(world.clone())).await.is_err() {
+        let has_ended = timeout(plan.storm + PATIENCE, (recipe.scenario)(world.clone())).await.is_ok();
+        if !has_ended {
             violation("the scenario does not end");
         }
         storm.await.expect("the storm");
         sleep(Duration::from_secs(2)).await;
         world.expect_no_sessions().await;
-        start.elapsed()
+        (start.elapsed(), has_ended)
     });
-    drop(local);
-    drop(runtime);
+    if has_ended {
+        drop(local);
+        drop(runtime);
+    } else {
+        // Clients that are dropped wait for connections whose time does not go on.
+        mem::forget((local, runtime));
+    }
     judge::reset();
     let written = log::end();
     let fingerprint = written.fingerprint ^ network::fingerprint();
@@ -240,6 +247,26 @@ impl World {
         });
     }
 
+    /// Cuts a server off from the others, if possible one to which a machine is connected.
+    fn cuts_off_server_of(&self, machine: &Machine, dice: u64, time: Duration) -> String {
+        let all = self.ensembles().iter().enumerate();
+        let mut all: Vec<_> = all
+            .flat_map(|(ensemble, servers)| (0..servers.servers()).map(move |server| (ensemble, server)))
+            .collect();
+        let connected = faults::addresses_of(machine.number());
+        let its = |(ensemble, server): &(usize, usize)| connected.contains(&address(*ensemble, *server));
+        if all.iter().any(its) {
+            all.retain(its);
+        }
+        let (ensemble, alone) = all[(dice / 17 % all.len() as u64) as usize];
+        let servers = self.ensembles()[ensemble].clone();
+        let others: Vec<_> = (0..servers.servers()).filter(|other| *other != alone).collect();
+        servers.partition(&[&[alone], &others]);
+        let leader = servers.leader();
+        self.later(time, move || servers.heal());
+        format!("{} alone, leader {leader:?}, {time:?}", address(ensemble, alone))
+    }
+
     fn happens(&self, event: &Event) {
         let Shared { ensembles, machines, recipe, .. } = &*self.0;
         let Event { fault, time, dice, .. } = *event;
@@ -293,16 +320,22 @@ impl World {
                 self.later(time, move || servers_later.start(server));
                 format!("{address}, {time:?}")
             }
-            Fault::Partition => {
-                let others: Vec<_> = (0..servers.servers()).filter(|other| *other != server).collect();
-                servers.partition(&[&[server], &others]);
-                self.later(time, move || servers_later.heal());
-                format!("{address} alone, leader {:?}, {time:?}", servers.leader())
+            Fault::Partition => self.cuts_off_server_of(machine, dice, time),
+            Fault::WakesAlone => {
+                machine.stand_still(time);
+                let (world, here, timeout) = (self.clone(), machine.clone(), self.0.plan.session_timeout);
+                let soon = timeout.mul_f64(dice as f64 / u64::MAX as f64 / 8.0);
+                self.later(time + soon, move || {
+                    let met = world.cuts_off_server_of(&here, dice, timeout.mul_f64(1.5));
+                    note(|| format!("{here:?} wakes: {met}"));
+                });
+                format!("{machine:?}, {time:?}")
             }
             Fault::Lag => {
-                servers.set_lag(server, time / 10);
+                let lag = if dice % 2 == 0 { time / 10 } else { time };
+                servers.set_lag(server, lag);
                 self.later(time, move || servers_later.set_lag(server, Duration::ZERO));
-                format!("{address}, {:?} for {time:?}", time / 10)
+                format!("{address}, {lag:?} for {time:?}")
             }
             Fault::KillSession => {
                 let sessions = servers.session_ids();

@@ -74,6 +74,11 @@ pub fn silence(which: &Which, direction: Direction, time: Duration) -> usize {
     links.len()
 }
 
+/// Returns the addresses to which a machine is connected.
+pub fn addresses_of(machine: usize) -> Vec<String> {
+    find(&Which::Of { machine }).into_iter().map(|(_, link)| link.address).collect()
+}
+
 /// Sets whether an address refuses connections.
 pub fn refuse(address: &str, refuses: bool) {
     NETWORK.with_borrow_mut(|network| match refuses {

@@ -21,6 +21,7 @@ use zk_recipes::{Client, LeaderOptions, Leadership, SuspectPolicy};
 
 use self::latch::Latch;
 use self::selector::Selector;
+use super::peers::{Library, Peer};
 use super::{Recipe, all_done, expect_nothing, first_come_first_served};
 use crate::chance;
 use crate::judge;
@@ -45,7 +46,7 @@ struct Term {
     path: &'static str,
     who: String,
     token: i64,
-    leadership: Weak<Leadership>,
+    is_valid: Box<dyn Fn() -> bool>,
 }
 
 #[derive(Default)]
@@ -60,6 +61,23 @@ thread_local! {
 
 fn is_valid(leadership: &Weak<Leadership>) -> bool {
     leadership.upgrade().is_some_and(|leadership| leadership.is_valid())
+}
+
+/// No one has a valid leadership but that of this token.
+fn expect_alone(who: &str, path: &str, token: i64, is_operated: bool) {
+    TERMS.with_borrow_mut(|terms| {
+        terms.present.retain(|term| (term.is_valid)());
+        let others = terms.present.iter().filter(|term| term.path == path && term.token != token);
+        let others: Vec<_> = others.map(|term| (&*term.who, term.token)).collect();
+        if !others.is_empty() && !is_operated {
+            violation(format!("{who} leads {path} with {token} beside {others:?}"));
+        }
+    });
+}
+
+fn begins(term: Term, is_operated: bool) {
+    expect_alone(&term.who, term.path, term.token, is_operated);
+    TERMS.with_borrow_mut(|terms| terms.present.push(term));
 }
 
 fn millis(range: Range<u64>) -> Duration {
@@ -90,8 +108,35 @@ async fn process(world: World, machine: Machine) -> Client {
             _ => machine.spawn(Selector::new(&world, &client, candidate).stands()),
         }
     });
-    all_done(tasks).await;
+    let who = format!("machine {} peer", machine.number());
+    let peer = chance(60).then(|| machine.spawn(peer_stands(world.clone(), machine.clone(), who)));
+    all_done(tasks.chain(peer).collect::<Vec<_>>()).await;
     client
+}
+
+/// One who has a latch of Curator.
+async fn peer_stands(world: World, machine: Machine, who: String) {
+    let peer = Peer::connects(Library::Curator, &machine, &world).await;
+    while world.is_stormy() {
+        let Some(held) = peer.leads(LATCHES, Duration::from_secs(fastrand::u64(1..40))).await else {
+            sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        count("terms of peers", 1);
+        let (token, is_valid) = (held.czxid, Box::new(held.validity()));
+        begins(Term { path: LATCHES, who: who.clone(), token, is_valid }, world.plan().is_operated());
+        sleep(millis(0..500)).await;
+        held.gives_back().await;
+    }
+    world.calm().await;
+    peer.closes().await;
+    let peer = Peer::connects(Library::Curator, &machine, &world).await;
+    sleep(Duration::from_secs(30)).await;
+    match peer.leads(LATCHES, Duration::from_secs(60)).await {
+        Some(held) => held.gives_back().await,
+        None => violation(format!("{who} waits for ever for the leadership")),
+    }
+    peer.closes().await;
 }
 
 #[derive(Clone)]
@@ -112,13 +157,13 @@ impl Candidate {
         if !leadership.is_valid() {
             violation(format!("{who} is given a leadership that is lost: {:?}", leadership.loss()));
         }
-        self.expect_alone(token);
         let term = Arc::new(leadership.clone());
         let known = Arc::downgrade(&term);
-        judge::keep(leadership.node_path(), who.clone(), move || is_valid(&known));
+        let is_valid = move || is_valid(&known);
+        judge::keep(leadership.node_path(), who.clone(), is_valid.clone());
+        let is_valid = Box::new(is_valid);
+        begins(Term { path, who: who.clone(), token, is_valid }, self.is_operated);
         let last = TERMS.with_borrow_mut(|terms| {
-            let leadership = Arc::downgrade(&term);
-            terms.present.push(Term { path, who: who.clone(), token, leadership });
             let last = terms.tokens.entry(path).or_default();
             mem::replace(last, token.max(*last))
         });
@@ -126,25 +171,17 @@ impl Candidate {
             violation(format!("{who} leads {path} with {token} after {last}"));
         }
         if token > last {
-            self.begins(leadership);
+            self.is_elected(leadership);
         }
         term
     }
 
-    /// No one else has a valid leadership.
     fn expect_alone(&self, token: i64) {
-        TERMS.with_borrow_mut(|terms| {
-            terms.present.retain(|term| is_valid(&term.leadership));
-            let others = terms.present.iter().filter(|term| term.path == self.path && term.token != token);
-            let others: Vec<_> = others.map(|term| (&*term.who, term.token)).collect();
-            if !others.is_empty() && !self.is_operated {
-                violation(format!("{} leads {} with {token} beside {others:?}", self.who, self.path));
-            }
-        });
+        expect_alone(&self.who, self.path, token, self.is_operated);
     }
 
     /// Judges a term at the first sight of it.
-    fn begins(&self, leadership: &Leadership) {
+    fn is_elected(&self, leadership: &Leadership) {
         let Self { who, path, .. } = self;
         let (token, node) = (leadership.fencing_token(), leadership.node_path());
         count("terms", 1);

@@ -10,11 +10,13 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
+use zk_recipes::shared::SharedCount;
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, ReadWriteLock,
     Result, Semaphore, SemaphoreMutex, SuspectPolicy,
 };
 
+use super::peers::{Library, Peer};
 use super::{Recipe, all_done, expect_nothing, failed, first_come_first_served, number};
 use crate::chance;
 use crate::judge;
@@ -26,12 +28,16 @@ use crate::world::World;
 pub(super) const RECIPE: Recipe = Recipe {
     name: "locks",
     scenario: |world| Box::pin(play(world)),
-    paths: &["/a", "/c", "/s", "/sm", "/rw", "/x", "/s3", "/g", "/h", "/t"],
+    paths: &["/a", "/c", "/s", "/sm", "/rw", "/x", "/s3", "/g", "/h", "/t", COUNTED],
     operations: "acquired",
     ensembles: 1,
 };
 
-const KINDS: [Kind; 19] = [
+/// A semaphore with as many permits as a shared count says.
+const COUNTED: &str = "/sc";
+const COUNT: &str = "/count-of-sc";
+
+const KINDS: [Kind; 20] = [
     Kind::Mutex,
     Kind::Shared,
     Kind::Linger,
@@ -46,6 +52,7 @@ const KINDS: [Kind; 19] = [
     Kind::Multi,
     Kind::Many,
     Kind::One,
+    Kind::Counted,
     Kind::MaxHold,
     Kind::GiveUp,
     Kind::Deadline,
@@ -70,6 +77,8 @@ enum Kind {
     Many,
     /// One of three permits.
     One,
+    /// One of as many permits as a shared count says.
+    Counted,
     MaxHold,
     GiveUp,
     Deadline,
@@ -113,6 +122,10 @@ impl Contended {
             Kind::Multi => ("/a", Box::new(MultiLock::new(client, ["/a", "/x"])?)),
             Kind::Many => ("/s3", Box::new(semaphore("/s3", 3)?.many(2)?)),
             Kind::One => ("/s3", Box::new(semaphore("/s3", 3)?)),
+            Kind::Counted => {
+                let count = SharedCount::new(client, COUNT, 1)?;
+                (COUNTED, Box::new(Semaphore::with_shared_count(client, COUNTED, &count)?))
+            }
             Kind::MaxHold => ("/h", with("/h", options.max_hold(ms(40)))?),
             Kind::GiveUp => ("/g", with("/g", options.suspect_policy(SuspectPolicy::GiveUp))?),
             Kind::Deadline => ("/x", Box::new(mutex("/x")?)),
@@ -146,6 +159,7 @@ impl Contended {
                 | Kind::SemaphoreMutex
                 | Kind::Many
                 | Kind::One
+                | Kind::Counted
         )
     }
 
@@ -197,13 +211,15 @@ struct Holder {
     weight: u32,
     is_exclusive: bool,
     who: String,
-    guard: Weak<LockGuard>,
+    is_valid: Box<dyn Fn() -> bool>,
 }
 
 #[derive(Default)]
 struct Holders {
     valid: Vec<Holder>,
     tokens: BTreeMap<&'static str, (i64, u64)>,
+    /// The shared count, and since when.
+    counts: Vec<(Instant, u32)>,
 }
 
 thread_local! {
@@ -229,10 +245,27 @@ fn token(guard: &LockGuard) -> (i64, u64) {
     (guard.fencing_token(), guard.turn())
 }
 
-/// Judges a guard that was just handed out.
-fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard>) {
+/// There is room for one more who holds.
+fn begins(world: &World, holder: Holder, limit: u32) {
+    HOLDERS.with_borrow_mut(|holders| {
+        holders.valid.retain(|holder| (holder.is_valid)());
+        let excludes =
+            |other: &Holder| other.path == holder.path && (other.is_exclusive || holder.is_exclusive);
+        let excluded = || holders.valid.iter().filter(|other| excludes(other));
+        let held: u32 = excluded().map(|other| other.weight).sum();
+        if held + holder.weight > limit && !world.plan().is_operated() {
+            let others: Vec<_> = excluded().map(|other| &*other.who).collect();
+            violation(format!("{} holds {} beside {others:?}", holder.who, holder.path));
+        }
+        holders.valid.push(holder);
+    });
+}
+
+/// Judges a guard that was just handed out to who has asked for it at that time.
+fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard>, asked: Instant) {
     count("acquired", 1);
-    let &Contended { path, limit, weight, .. } = contended;
+    let &Contended { path, weight, .. } = contended;
+    let limit = if path == COUNTED { greatest_count(world, asked) } else { contended.limit };
     let token = token(guard);
     note(|| format!("{who} holds {path} by {} with {token:?}", guard.node_path()));
     if !guard.is_valid() {
@@ -244,18 +277,12 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
     }
     let is_operated = world.plan().is_operated();
     let is_exclusive = contended.is_exclusive();
-    HOLDERS.with_borrow_mut(|holders| {
-        holders.valid.retain(|holder| is_valid(&holder.guard));
-        let excluded = holders
-            .valid
-            .iter()
-            .filter(|holder| holder.path == path && (holder.is_exclusive || is_exclusive));
-        let held: u32 = excluded.clone().map(|holder| holder.weight).sum();
-        if held + weight > limit && !is_operated {
-            let others: Vec<_> = excluded.map(|holder| &*holder.who).collect();
-            violation(format!("{who} holds {path} beside {others:?}"));
-        }
-        if limit == 1 && is_exclusive {
+    let known = Rc::downgrade(guard);
+    let is_valid = move || is_valid(&known);
+    let holder = Holder { path, weight, is_exclusive, who: who.into(), is_valid: Box::new(is_valid.clone()) };
+    begins(world, holder, limit);
+    if limit == 1 && is_exclusive && path != COUNTED {
+        HOLDERS.with_borrow_mut(|holders| {
             let last = holders.tokens.entry(path).or_default();
             if token <= *last && !is_operated {
                 violation(format!("{who} holds {path} with {token:?} after {last:?}"));
@@ -264,15 +291,12 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
             if let Some(register) = register_of(path) {
                 judge::granted(register, *last);
             }
-        }
-        let guard = Rc::downgrade(guard);
-        holders.valid.push(Holder { path, weight, is_exclusive, who: who.into(), guard });
-    });
+        });
+    }
     let members = guard.members();
     let members = if members.is_empty() { std::slice::from_ref(&**guard) } else { members };
     for member in members {
-        let weak = Rc::downgrade(guard);
-        judge::keep(member.node_path(), who.to_owned(), move || is_valid(&weak));
+        judge::keep(member.node_path(), who.to_owned(), is_valid.clone());
         if is_operated {
             continue;
         }
@@ -296,8 +320,35 @@ fn expect_worth(world: &World, who: &str, guard: &LockGuard) {
     }
 }
 
+/// Changes the shared count, as an operator does.
+async fn changes_count(world: World) {
+    while world.is_stormy() {
+        let count = fastrand::u32(1..4);
+        if world.servers().set_data(COUNT, &count.to_be_bytes()) {
+            HOLDERS.with_borrow_mut(|holders| holders.counts.push((Instant::now(), count)));
+        }
+        sleep(Duration::from_millis(fastrand::u64(1..3_000))).await;
+    }
+}
+
+/// Returns the greatest that the shared count has been since then. Of several servers, some may show an earlier one.
+fn greatest_count(world: &World, since: Instant) -> u32 {
+    if world.plan().servers > 1 {
+        return 3;
+    }
+    HOLDERS.with_borrow(|holders| {
+        let ends = holders.counts.iter().skip(1).map(|(end, _)| Some(*end)).chain([None]);
+        let counts = holders.counts.iter().zip(ends);
+        let since_then = counts.filter(|(_, end)| end.is_none_or(|end| end >= since));
+        since_then.map(|((_, count), _)| *count).max().unwrap_or(1)
+    })
+}
+
 async fn play(world: World) {
     HOLDERS.take();
+    world.servers().create(COUNT, &1_u32.to_be_bytes(), false);
+    HOLDERS.with_borrow_mut(|holders| holders.counts.push((Instant::now(), 1)));
+    tokio::task::spawn_local(changes_count(world.clone()));
     for register in ["/register-a", "/register-t"] {
         world.servers().create(register, b"", false);
         judge::register(register);
@@ -326,14 +377,61 @@ async fn process(world: World, machine: Machine, kinds: Vec<Kind>, holds_long: b
         let who = format!("machine {} task {task} ({kind:?})", machine.number());
         machine.spawn(contend(world.clone(), contended, who, holds_long))
     });
-    all_done(tasks).await;
+    let peers = (0..if chance(100) { fastrand::usize(1..3) } else { 0 }).map(|peer| {
+        let (path, limit) = PEERS[fastrand::usize(..PEERS.len())];
+        let library = if path == "/x" { Library::Kazoo } else { Library::Curator };
+        let who = format!("machine {} peer {peer} ({library:?})", machine.number());
+        machine.spawn(peer_contends(world.clone(), machine.clone(), library, path, limit, who, holds_long))
+    });
+    all_done(tasks.chain(peers).collect::<Vec<_>>()).await;
     client
+}
+
+/// Where peers contend, and how many may hold.
+const PEERS: [(&str, u32); 4] = [("/a", 1), ("/x", 1), ("/s", 2), ("/sm", 1)];
+
+async fn peer_contends(
+    world: World,
+    machine: Machine,
+    library: Library,
+    path: &'static str,
+    limit: u32,
+    who: String,
+    holds_long: bool,
+) {
+    let acquires = async |peer: &Peer, patience| match path {
+        "/s" | "/sm" => peer.takes(path, limit as usize, patience).await,
+        _ => peer.acquires(path, patience).await,
+    };
+    let peer = Peer::connects(library, &machine, &world).await;
+    while world.is_stormy() {
+        let Some(held) = acquires(&peer, Duration::from_secs(fastrand::u64(1..40))).await else {
+            sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        count("acquired by peers", 1);
+        note(|| format!("{who} holds {path} by {}", held.path));
+        let is_valid = Box::new(held.validity());
+        begins(&world, Holder { path, weight: 1, is_exclusive: true, who: who.clone(), is_valid }, limit);
+        sleep(hold_time(holds_long)).await;
+        held.gives_back().await;
+    }
+    world.calm().await;
+    peer.closes().await;
+    let peer = Peer::connects(library, &machine, &world).await;
+    sleep(Duration::from_secs(30)).await;
+    match acquires(&peer, Duration::from_secs(60)).await {
+        Some(held) => held.gives_back().await,
+        None => violation(format!("{who}: in calm weather, waits for ever for {path}")),
+    }
+    peer.closes().await;
 }
 
 async fn contend(world: World, contended: Contended, who: String, holds_long: bool) {
     while world.is_stormy() {
+        let asked = Instant::now();
         match contended.acquire(&world, &who).await {
-            Some(Ok(guard)) => hold(&world, &contended, &who, guard, holds_long).await,
+            Some(Ok(guard)) => hold(&world, &contended, &who, guard, asked, holds_long).await,
             // The machine has crashed.
             Some(Err(Error::Closed)) => return,
             Some(Err(error)) => {
@@ -378,11 +476,23 @@ fn is_expected(error: &Error) -> bool {
     )
 }
 
-async fn hold(world: &World, contended: &Contended, who: &str, guard: LockGuard, holds_long: bool) {
-    let guard = Rc::new(guard);
-    granted(world, contended, who, &guard);
+/// Returns for how long a holder holds: some hold long, most do not.
+fn hold_time(holds_long: bool) -> Duration {
     let longest = if chance(if holds_long { 12 } else { 2 }) { 8_000_000 } else { 3_000 };
-    let time = Duration::from_micros(fastrand::u64(0..longest));
+    Duration::from_micros(fastrand::u64(0..longest))
+}
+
+async fn hold(
+    world: &World,
+    contended: &Contended,
+    who: &str,
+    guard: LockGuard,
+    asked: Instant,
+    holds_long: bool,
+) {
+    let guard = Rc::new(guard);
+    granted(world, contended, who, &guard, asked);
+    let time = hold_time(holds_long);
     if let Some(register) = register_of(contended.path).filter(|_| chance(80)) {
         sleep(time / 2).await;
         let write = guard.transaction().set_data(register, judge::to_data(token(&guard)), None);
@@ -452,7 +562,8 @@ async fn downgrade(
             let who = format!("{who}, downgraded,");
             let kept = guard.clone();
             judge::keep(reader.node_path(), who.clone(), move || is_valid(&kept));
-            let holder = Holder { path: "/rw", weight: 1, is_exclusive: false, who, guard };
+            let is_valid = Box::new(move || is_valid(&guard));
+            let holder = Holder { path: "/rw", weight: 1, is_exclusive: false, who, is_valid };
             HOLDERS.with_borrow_mut(|holders| holders.valid.push(holder));
             Some(reader)
         }

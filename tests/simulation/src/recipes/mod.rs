@@ -8,6 +8,7 @@ mod leaders;
 mod locks;
 mod nodes;
 mod numbers;
+mod peers;
 mod quorum;
 
 use std::fmt::Display;
@@ -93,6 +94,11 @@ fn first_come_first_served(servers: &MemoryEnsemble, who: &str, node: &str, excl
             violation(format!("{who} is served by {node} although {other} is before it"));
         }
     }
+}
+
+/// Whether the servers have this very node.
+fn is_there(servers: &MemoryEnsemble, path: &str, czxid: i64) -> bool {
+    servers.node(path).is_some_and(|node| node.czxid == czxid)
 }
 
 /// Whether a node is of a session that its client has taken for over before the servers did.

@@ -6,10 +6,11 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
 use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
 use zk_recipes::zookeeper_client as zk;
@@ -17,8 +18,10 @@ use zk_recipes::{Client, Error, Result};
 
 use super::{Recipe, all_done, expect_nothing, failed, number};
 use crate::chance;
+use crate::judge;
 use crate::log::{count, violation};
 use crate::machine::Machine;
+use crate::plan::Fault;
 use crate::world::World;
 
 pub(super) const RECIPE: Recipe = Recipe {
@@ -67,19 +70,9 @@ struct Counter {
     in_doubt: i64,
 }
 
-/// What is known of a value, each of which is written once.
-#[derive(Debug, Default)]
-struct Chain {
-    /// Which value has replaced which.
-    next: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Values that may have been replaced.
-    in_doubt: BTreeSet<Vec<u8>>,
-}
-
 #[derive(Debug, Default)]
 struct Known {
     counters: BTreeMap<&'static str, Counter>,
-    chains: BTreeMap<&'static str, Chain>,
     ids: BTreeSet<i64>,
     values: u64,
 }
@@ -90,14 +83,6 @@ thread_local! {
 
 fn counter<T>(path: &'static str, work: impl FnOnce(&mut Counter) -> T) -> T {
     KNOWN.with_borrow_mut(|known| work(known.counters.entry(path).or_default()))
-}
-
-fn chain<T>(path: &'static str, work: impl FnOnce(&mut Chain) -> T) -> T {
-    KNOWN.with_borrow_mut(|known| work(known.chains.entry(path).or_default()))
-}
-
-fn may_be_replaced(path: &'static str, old: &[u8]) {
-    chain(path, |chain| chain.in_doubt.insert(old.to_vec()));
 }
 
 impl Counter {
@@ -212,19 +197,43 @@ impl Task {
     }
 
     async fn gets(&self) {
-        let before = counter("/number", |counter| counter.greatest());
-        let got = self.world.chancy(self.number.get(), LONGEST).await;
-        if let Some(Ok(number)) = got.filter(|got| got.as_ref().is_ok_and(|number| *number < before)) {
+        let (before, since) = (counter("/number", |counter| counter.greatest()), Instant::now());
+        let Some(Ok(number)) = self.world.chancy(self.number.get(), LONGEST).await else { return };
+        if number < before {
             self.broken(format!("get returns {number} after {before} was returned"));
+        }
+        let is_read = |data: Option<&[u8]>| data.map_or(0, |data| of_data("/number", data)) == number;
+        self.expect_read("/number", since, is_read, &number);
+    }
+
+    /// What was read since then was there since then.
+    fn expect_read(
+        &self,
+        path: &str,
+        since: Instant,
+        is_read: impl Fn(Option<&[u8]>) -> bool,
+        read: &dyn fmt::Debug,
+    ) {
+        // A leader that is cut off, or wakes after others have elected another one, answers by itself.
+        let plan = self.world.plan();
+        let alone = [Fault::Partition, Fault::WakesAlone, Fault::Pause];
+        let may_be_late = plan.servers > 1 && alone.iter().any(|fault| plan.has(*fault));
+        if !may_be_late && !judge::was(path, since, is_read) {
+            self.broken(format!("{path} is read as {read:?}, which it was not at that time"));
         }
     }
 
     async fn increments(&self, path: &'static str, change: impl Future<Output = Result<i64>>) {
-        let before = counter(path, |counter| counter.greatest());
+        let (before, since) = (counter(path, |counter| counter.greatest()), Instant::now());
         let in_doubt = || counter(path, |counter| counter.in_doubt += 1);
         let Some(number) = self.changes(change, in_doubt).await else { return };
         if number <= before {
             self.broken(format!("{path} returns {number} after {before}"));
+        }
+        let number_of = |data: Option<&[u8]>| data.map_or(0, |data| of_data(path, data));
+        // A write may be of several increments.
+        if !judge::became(path, since, |old, new| (number_of(old) + 1..=number_of(new)).contains(&number)) {
+            self.broken(format!("{path} returns {number}, which it did not become at that time"));
         }
         counter(path, |counter| {
             counter.done += 1;
@@ -249,30 +258,48 @@ impl Task {
     }
 
     async fn compares_and_sets(&self) {
+        let since = Instant::now();
         let Some(Ok(seen)) = self.world.chancy(self.value.get_versioned(), LONGEST).await else { return };
+        let (old, new) = (seen.value().clone(), self.new_value());
+        self.expect_read("/value", since, |data| data == Some(&*old), &text(&old));
         if chance(40) {
             sleep(Duration::from_millis(fastrand::u64(0..50))).await;
         }
-        let (old, new) = (seen.value().clone(), self.new_value());
+        let since = Instant::now();
         let set = self.value.compare_and_set(&seen, &new);
-        match self.changes(set, || may_be_replaced("/value", &old)).await {
+        match self.changes(set, || {}).await {
             Some(Ok(set)) if *set.value() != new => self.broken("another value was set".into()),
-            Some(Ok(_)) => self.replaced("/value", &old, new),
+            Some(Ok(_)) => self.expect_replaced("/value", since, Some(&old), &new),
             Some(Err(now)) if *now.value() == new => self.broken("not set, and the value is there".into()),
-            Some(Err(_)) | None => {}
+            Some(Err(now)) => {
+                self.expect_read("/value", since, |data| data == Some(&**now.value()), &text(now.value()));
+            }
+            None => {}
         }
     }
 
     async fn exchanges(&self) {
+        let since = Instant::now();
         let Some(Ok(seen)) = self.world.chancy(self.atomic.get(), LONGEST).await else { return };
-        let (old, new) = (seen.clone().unwrap_or_default(), self.new_value());
+        self.expect_read("/atomic", since, |data| data == seen.as_deref(), &seen.as_deref().map(text));
+        let (new, since) = (self.new_value(), Instant::now());
         let exchange = self.atomic.compare_exchange(seen.as_deref(), &new);
-        match self.changes(exchange, || may_be_replaced("/atomic", &old)).await {
+        match self.changes(exchange, || {}).await {
             Some(Ok(before)) if before != seen => {
                 self.broken(format!("{before:?} was exchanged for {seen:?}"))
             }
-            Some(Ok(_)) => self.replaced("/atomic", &old, new),
-            Some(Err(_)) | None => {}
+            Some(Ok(_)) => self.expect_replaced("/atomic", since, seen.as_deref(), &new),
+            Some(Err(now)) => {
+                self.expect_read("/atomic", since, |data| data == now.as_deref(), &now.as_deref().map(text));
+            }
+            None => {}
+        }
+    }
+
+    fn expect_replaced(&self, path: &str, since: Instant, old: Option<&[u8]>, new: &[u8]) {
+        if !judge::became(path, since, |before, after| before == old && after == Some(new)) {
+            let (old, new) = (old.map(text), text(new));
+            self.broken(format!("{path} is said to be {new} instead of {old:?}, which it did not become"));
         }
     }
 
@@ -282,12 +309,6 @@ impl Task {
             known.values
         });
         format!("{} {number}", self.who).into_bytes()
-    }
-
-    fn replaced(&self, path: &'static str, old: &[u8], new: Vec<u8>) {
-        if let Some(other) = chain(path, |chain| chain.next.insert(old.to_vec(), new)) {
-            self.broken(format!("{} was replaced by {} as well", text(old), text(&other)));
-        }
     }
 
     async fn is_served_in_calm_weather(&self, kind: Kind) {
@@ -328,6 +349,15 @@ fn to_number(text: &[u8]) -> i64 {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).expect("a number")
 }
 
+/// Returns the number that is the data of a node.
+fn of_data(path: &str, data: &[u8]) -> i64 {
+    match path {
+        "/text" => to_number(data),
+        "/count" => i32::from_be_bytes(data.try_into().expect("a count")).into(),
+        _ => i64::from_be_bytes(data.try_into().expect("a number")),
+    }
+}
+
 fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
@@ -341,11 +371,13 @@ struct Done {
 
 async fn play(world: World) {
     KNOWN.take();
+    for path in ["/number", "/promoted", "/text", "/count", "/value", "/atomic"] {
+        judge::record(path);
+    }
     let all = world.processes(process).await;
     sleep(Duration::from_secs(10)).await;
     if world.is_faithful() {
         judge_numbers(&world);
-        judge_chains(&world);
     }
     for (machine, done) in all.iter().enumerate() {
         let count = data(&world, "/count").map(|data| i32::from_be_bytes(data.try_into().expect("a count")));
@@ -394,28 +426,9 @@ fn data(world: &World, path: &str) -> Option<Vec<u8>> {
 fn judge_numbers(world: &World) {
     KNOWN.with_borrow(|known| {
         for (path, Counter { done, in_doubt, .. }) in &known.counters {
-            let now = match (data(world, path), *path) {
-                (None, _) => 0,
-                (Some(data), "/text") => to_number(&data),
-                (Some(data), "/count") => i32::from_be_bytes(data.try_into().expect("a count")).into(),
-                (Some(data), _) => i64::from_be_bytes(data.try_into().expect("a number")),
-            };
+            let now = data(world, path).map_or(0, |data| of_data(path, &data));
             if now < *done || now > done + in_doubt {
                 violation(format!("{path} is {now}: {done} were done, {in_doubt} are in doubt"));
-            }
-        }
-    });
-}
-
-/// What was set is there, unless someone has replaced it.
-fn judge_chains(world: &World) {
-    KNOWN.with_borrow(|known| {
-        for (path, Chain { next, in_doubt }) in &known.chains {
-            let now = data(world, path).unwrap_or_default();
-            for set in next.values() {
-                if *set != now && !next.contains_key(set) && !in_doubt.contains(set) {
-                    violation(format!("{path}: no one has replaced {}; it is {}", text(set), text(&now)));
-                }
             }
         }
     });
