@@ -10,6 +10,7 @@ use zk_recipes::testing::{MemoryEnsemble, Observed, ObservedKind};
 use crate::log::violation;
 
 type Valid = Rc<dyn Fn() -> bool>;
+type History = Vec<(Instant, Option<Vec<u8>>)>;
 
 #[derive(Default)]
 struct Judge {
@@ -17,7 +18,7 @@ struct Judge {
     kept: BTreeMap<String, Vec<(String, Valid)>>,
     registers: BTreeMap<String, Register>,
     /// What the data of nodes became, and when.
-    histories: BTreeMap<String, Vec<(Instant, Option<Vec<u8>>)>>,
+    histories: BTreeMap<String, History>,
 }
 
 /// A node that only holders write, with their tokens.
