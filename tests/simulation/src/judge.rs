@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use tokio::time::Instant;
 use zk_recipes::testing::{MemoryEnsemble, Observed, ObservedKind};
 
 use crate::log::violation;
@@ -15,6 +16,8 @@ struct Judge {
     /// Nodes that no one but an operator may delete, and for how long.
     kept: BTreeMap<String, Vec<(String, Valid)>>,
     registers: BTreeMap<String, Register>,
+    /// What operators have deleted, and when.
+    taken_away: BTreeMap<String, Instant>,
 }
 
 /// A node that only holders write, with their tokens.
@@ -71,6 +74,11 @@ pub fn granted(path: &str, token: (i64, u64)) {
     });
 }
 
+/// Returns when an operator deleted a node, or ended its session.
+pub fn taken_away(path: &str) -> Option<Instant> {
+    JUDGE.with_borrow(|judge| judge.taken_away.get(path).copied())
+}
+
 /// What a holder writes to a register.
 pub fn to_data((token, turn): (i64, u64)) -> Vec<u8> {
     [token.to_be_bytes(), turn.to_be_bytes()].concat()
@@ -84,6 +92,7 @@ fn of_data(data: &[u8]) -> Option<(i64, u64)> {
 fn deleted(change: &Observed) {
     let kept = JUDGE.with_borrow_mut(|judge| judge.kept.remove(&change.path));
     if change.is_by_operator {
+        JUDGE.with_borrow_mut(|judge| judge.taken_away.insert(change.path.clone(), Instant::now()));
         return;
     }
     for (what, _) in kept.into_iter().flatten().filter(|(_, valid)| valid()) {
