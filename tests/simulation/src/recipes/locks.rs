@@ -398,6 +398,10 @@ async fn play(world: World) {
             expect_nothing(&world, &path, |name| number(name).is_some());
         }
     }
+    let watches = world.servers().watch_count();
+    if watches > 0 {
+        violation(format!("left: {watches} watches"));
+    }
     world.ends(clients).await;
 }
 
