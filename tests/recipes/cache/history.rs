@@ -132,8 +132,7 @@ async fn play(seed: u64, servers: &str, restart: impl AsyncFn()) {
 
 /// How many histories are played.
 fn histories() -> u64 {
-    let default = if env!("CARGO_PKG_NAME") == "zk-recipes-thorough" { 10_000 } else { 60 };
-    std::env::var("ZK_RECIPES_CACHE_HISTORIES").map_or(default, |text| text.parse().unwrap())
+    std::env::var("ZK_RECIPES_CACHE_HISTORIES").map_or(60, |text| text.parse().unwrap())
 }
 
 fn seed() -> u64 {

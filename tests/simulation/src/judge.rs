@@ -19,6 +19,8 @@ struct Judge {
     registers: BTreeMap<String, Register>,
     /// What the data of nodes became, and when.
     histories: BTreeMap<String, History>,
+    /// What operators have deleted, and when.
+    taken_away: BTreeMap<String, Instant>,
 }
 
 /// A node that only holders write, with their tokens.
@@ -110,6 +112,11 @@ fn remember(change: &Observed) {
     });
 }
 
+/// Returns when an operator deleted a node, or ended its session.
+pub fn taken_away(path: &str) -> Option<Instant> {
+    JUDGE.with_borrow(|judge| judge.taken_away.get(path).copied())
+}
+
 /// What a holder writes to a register.
 pub fn to_data((token, turn): (i64, u64)) -> Vec<u8> {
     [token.to_be_bytes(), turn.to_be_bytes()].concat()
@@ -123,6 +130,7 @@ fn of_data(data: &[u8]) -> Option<(i64, u64)> {
 fn deleted(change: &Observed) {
     let kept = JUDGE.with_borrow_mut(|judge| judge.kept.remove(&change.path));
     if change.is_by_operator {
+        JUDGE.with_borrow_mut(|judge| judge.taken_away.insert(change.path.clone(), Instant::now()));
         return;
     }
     for (what, _) in kept.into_iter().flatten().filter(|(_, valid)| valid()) {

@@ -1,13 +1,10 @@
-//! Whoever loses its lock knows it before another has it: many times, with the distances measured.
+//! Holders in a process that is stopped know that they have lost their locks before they do anything: many times, with
+//! the distances measured.
 //!
 //! Without the usual harness, since it starts itself as the process that is stopped, and since its figures are to be
-//! seen. They stand in the guide.
+//! seen. They stand in the guide. Other losses are in `tests/simulation/tests/timely/losses.rs`.
 
-mod black_hole;
-mod contest;
 mod figures;
-mod idle;
-mod partition;
 mod pause;
 #[path = "../../support/mod.rs"]
 mod support;
@@ -24,11 +21,6 @@ fn main() {
         [role, connect_string] if role == pause::CHILD => runtime.block_on(pause::hold(connect_string)),
         // Of a runner that wants to know what tests there are.
         arguments if arguments.iter().any(|argument| argument == "--list") => {}
-        _ => runtime.block_on(async {
-            black_hole::rounds().await;
-            pause::rounds().await;
-            partition::rounds().await;
-            idle::cost().await;
-        }),
+        _ => runtime.block_on(pause::rounds()),
     }
 }

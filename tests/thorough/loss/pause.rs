@@ -8,12 +8,11 @@ use futures_util::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
-
-use zk_recipes::{Client, ConnectionState, CreateMode, Error, LockGuard};
+use zk_recipes::{Client, ConnectionState, CreateMode, Error, InterProcessMutex, LockGuard};
 
 use crate::SESSION_TIMEOUT;
-use crate::contest;
 use crate::figures::{Distances, wall};
 use crate::support::{Server, builder, bystander, queue_of, within};
 
@@ -62,7 +61,7 @@ pub(crate) async fn rounds() {
     for _ in 0..ROUNDS {
         let (child, mut lines) = start(&server.connect_string());
         within(read(&mut lines, "held")).await;
-        let next: Vec<_> = (0..HOLDERS).map(|holder| contest::acquire(&waiting, &lock(holder))).collect();
+        let next: Vec<_> = (0..HOLDERS).map(|holder| acquire(&waiting, &lock(holder))).collect();
         for holder in 0..HOLDERS {
             queue_of(&zookeeper, &lock(holder), 2).await;
         }
@@ -99,6 +98,15 @@ pub(crate) async fn rounds() {
     assert!(believers > ours.len() / 2, "the rounds cannot tell a good rule from a bad one");
 }
 
+/// Acquires a lock in a task of its own, which says when it was granted.
+fn acquire(client: &Client, lock: &str) -> JoinHandle<(Instant, LockGuard)> {
+    let mutex = InterProcessMutex::new(client, lock).unwrap();
+    tokio::spawn(async move {
+        let guard = mutex.acquire().await.unwrap();
+        (Instant::now(), guard)
+    })
+}
+
 fn start(connect_string: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([CHILD, connect_string]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -126,7 +134,7 @@ pub(crate) async fn hold(connect_string: &str) {
     let holders = join_all((0..HOLDERS).map(|holder| async move {
         let builder = builder().session_timeout(SESSION_TIMEOUT);
         let client = builder.connect(connect_string).await.unwrap();
-        let (_, guard) = contest::acquire(&client, &lock(holder)).await.unwrap();
+        let (_, guard) = acquire(&client, &lock(holder)).await.unwrap();
         (client, guard)
     }))
     .await;

@@ -2,18 +2,19 @@
 //!
 //! Promised are: no two valid guards that exclude each other; tokens that grow; first come, first served; no write of
 //! an earlier holder after one of a later; no node of a valid guard is deleted; no caller waits without need; nothing
-//! is left.
+//! is left. What an operator takes away is excused until its holder must have heard of it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::shared::SharedCount;
 use zk_recipes::{
-    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, ReadWriteLock,
-    Result, Semaphore, SemaphoreMutex, SuspectPolicy,
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner,
+    ReadWriteLock, Result, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket,
 };
 
 use super::peers::{Library, Peer};
@@ -37,7 +38,7 @@ pub(super) const RECIPE: Recipe = Recipe {
 const COUNTED: &str = "/sc";
 const COUNT: &str = "/count-of-sc";
 
-const KINDS: [Kind; 20] = [
+const KINDS: [Kind; 26] = [
     Kind::Mutex,
     Kind::Shared,
     Kind::Linger,
@@ -50,6 +51,7 @@ const KINDS: [Kind; 20] = [
     Kind::Read,
     Kind::Read,
     Kind::Multi,
+    Kind::Mixed,
     Kind::Many,
     Kind::One,
     Kind::Counted,
@@ -58,6 +60,11 @@ const KINDS: [Kind; 20] = [
     Kind::Deadline,
     Kind::Ticket,
     Kind::TicketLinger,
+    Kind::OwnedWrite,
+    Kind::OwnedRead,
+    Kind::OwnedRead,
+    Kind::OwnedMulti,
+    Kind::OwnedMulti,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +80,8 @@ enum Kind {
     Write,
     Read,
     Multi,
+    /// Locks of two kinds, and of two clients.
+    Mixed,
     /// Two of three permits.
     Many,
     /// One of three permits.
@@ -84,66 +93,104 @@ enum Kind {
     Deadline,
     Ticket,
     TicketLinger,
+    /// By tasks of one owner for each client.
+    OwnedWrite,
+    OwnedRead,
+    OwnedMulti,
+}
+
+/// What the tasks of a process share.
+struct Process {
+    client: Client,
+    other: Option<Client>,
+    mutex: InterProcessMutex,
+    owner: Owner,
+    linger: Duration,
 }
 
 /// A lock of one task.
 struct Contended {
     kind: Kind,
-    lock: Box<dyn InterProcessLock>,
+    lock: Arc<dyn InterProcessLock>,
     /// What excludes others.
     path: &'static str,
     limit: u32,
     weight: u32,
-    /// Another kind of access to the same lock.
-    other: Option<ReadWriteLock>,
+    /// Both kinds of access to the same lock.
+    both: Option<ReadWriteLock>,
     mutex: InterProcessMutex,
+    /// The machine, if other tasks there have the same owner.
+    owner: Option<usize>,
 }
 
 impl Contended {
-    fn new(kind: Kind, client: &Client, shared: &InterProcessMutex, linger: Duration) -> Result<Self> {
+    fn new(kind: Kind, process: &Process, machine: usize) -> Result<Self> {
+        let Process { client, other, mutex: shared, owner, linger } = process;
         let mutex = |path| InterProcessMutex::new(client, path);
-        let with = |path, options| -> Result<Box<dyn InterProcessLock>> {
-            Ok(Box::new(mutex(path)?.with_options(options)?))
+        let with = |path, options| -> Result<Arc<dyn InterProcessLock>> {
+            Ok(Arc::new(mutex(path)?.with_options(options)?))
         };
         let options = LockOptions::new();
         let ms = Duration::from_millis;
         let both = ReadWriteLock::new(client, "/rw")?;
         let semaphore = |path, leases| Semaphore::new(client, path, leases);
-        let (path, lock): (_, Box<dyn InterProcessLock>) = match kind {
-            Kind::Mutex => ("/a", Box::new(mutex("/a")?)),
-            Kind::Shared => ("/a", Box::new(shared.clone())),
-            Kind::Linger => ("/a", with("/a", options.linger(linger))?),
+        let (path, lock): (_, Arc<dyn InterProcessLock>) = match kind {
+            Kind::Mutex => ("/a", Arc::new(mutex("/a")?)),
+            Kind::Shared => ("/a", Arc::new(shared.clone())),
+            Kind::Linger => ("/a", with("/a", options.linger(*linger))?),
             Kind::Cohort => ("/c", with("/c", options.cohort(3))?),
             Kind::CohortLinger => ("/c", with("/c", options.cohort(2).linger(ms(20)))?),
-            Kind::Semaphore => ("/s", Box::new(semaphore("/s", 2)?)),
-            Kind::SemaphoreMutex => ("/sm", Box::new(SemaphoreMutex::new(client, "/sm")?)),
-            Kind::Write => ("/rw", Box::new(both.write().clone())),
-            Kind::Read => ("/rw", Box::new(both.read().clone())),
-            Kind::Multi => ("/a", Box::new(MultiLock::new(client, ["/a", "/x"])?)),
-            Kind::Many => ("/s3", Box::new(semaphore("/s3", 3)?.many(2)?)),
-            Kind::One => ("/s3", Box::new(semaphore("/s3", 3)?)),
+            Kind::Semaphore => ("/s", Arc::new(semaphore("/s", 2)?)),
+            Kind::SemaphoreMutex => ("/sm", Arc::new(SemaphoreMutex::new(client, "/sm")?)),
+            Kind::Write => ("/rw", Arc::new(both.write().clone())),
+            Kind::Read => ("/rw", Arc::new(both.read().clone())),
+            Kind::Multi => ("/a", Arc::new(MultiLock::new(client, ["/a", "/x"])?)),
+            Kind::Mixed => {
+                let other = InterProcessMutex::new(other.as_ref().unwrap_or(client), "/x")?;
+                let locks: [Arc<dyn InterProcessLock>; 2] =
+                    [Arc::new(SemaphoreMutex::new(client, "/sm")?), Arc::new(other)];
+                ("/sm", Arc::new(MultiLock::of(locks)?))
+            }
+            Kind::Many => ("/s3", Arc::new(semaphore("/s3", 3)?.many(2)?)),
+            Kind::One => ("/s3", Arc::new(semaphore("/s3", 3)?)),
             Kind::Counted => {
                 let count = SharedCount::new(client, COUNT, 1)?;
-                (COUNTED, Box::new(Semaphore::with_shared_count(client, COUNTED, &count)?))
+                (COUNTED, Arc::new(Semaphore::with_shared_count(client, COUNTED, &count)?))
             }
             Kind::MaxHold => ("/h", with("/h", options.max_hold(ms(40)))?),
             Kind::GiveUp => ("/g", with("/g", options.suspect_policy(SuspectPolicy::GiveUp))?),
-            Kind::Deadline => ("/x", Box::new(mutex("/x")?)),
-            Kind::Ticket => ("/t", Box::new(mutex("/t")?)),
+            Kind::Deadline => ("/x", Arc::new(mutex("/x")?)),
+            Kind::Ticket => ("/t", Arc::new(mutex("/t")?)),
             Kind::TicketLinger => ("/t", with("/t", options.linger(ms(5)))?),
+            Kind::OwnedWrite => ("/rw", Arc::new(both.write().owned_by(owner))),
+            Kind::OwnedRead => ("/rw", Arc::new(both.read().owned_by(owner))),
+            Kind::OwnedMulti => {
+                let locks: [Arc<dyn InterProcessLock>; 2] = [Arc::new(mutex("/a")?), Arc::new(mutex("/x")?)];
+                ("/a", Arc::new(MultiLock::of(locks)?.owned_by(owner)))
+            }
         };
         let (limit, weight) = match kind {
             Kind::Semaphore => (2, 1),
             Kind::Many => (3, 2),
-            Kind::One => (3, 1),
+            Kind::One | Kind::Counted => (3, 1),
             _ => (1, 1),
         };
-        let other = (kind == Kind::Write).then_some(both);
-        Ok(Self { kind, lock, path, limit, weight, other, mutex: mutex(path)? })
+        let lock = match fastrand::u8(..) {
+            // Locks of two kinds take none.
+            0..16 => lock.with_options(LockOptions::new().max_hold(ms(fastrand::u64(1..40)))).unwrap_or(lock),
+            16..32 => {
+                lock.with_options(LockOptions::new().suspect_policy(SuspectPolicy::GiveUp)).unwrap_or(lock)
+            }
+            _ => lock,
+        };
+        let both = matches!(kind, Kind::Read | Kind::Write).then_some(both);
+        let is_owned = matches!(kind, Kind::OwnedWrite | Kind::OwnedRead | Kind::OwnedMulti);
+        let owner = is_owned.then_some(machine);
+        Ok(Self { kind, lock, path, limit, weight, both, mutex: mutex(path)?, owner })
     }
 
     fn is_exclusive(&self) -> bool {
-        self.kind != Kind::Read
+        !matches!(self.kind, Kind::Read | Kind::OwnedRead)
     }
 
     /// Whether it has one node for each hold, in the order of the holds.
@@ -155,6 +202,10 @@ impl Contended {
                 | Kind::CohortLinger
                 | Kind::TicketLinger
                 | Kind::Multi
+                | Kind::Mixed
+                | Kind::OwnedWrite
+                | Kind::OwnedRead
+                | Kind::OwnedMulti
                 | Kind::Semaphore
                 | Kind::SemaphoreMutex
                 | Kind::Many
@@ -165,15 +216,30 @@ impl Contended {
 
     /// Whether a second acquire of the same owner is granted at once.
     fn is_reentrant(&self) -> bool {
-        matches!(self.kind, Kind::Mutex | Kind::Shared)
+        matches!(self.kind, Kind::Mutex | Kind::Shared | Kind::Read | Kind::Write)
+    }
+
+    async fn enqueue(&self) -> Result<Ticket> {
+        match (&self.both, self.kind) {
+            (Some(both), Kind::Read) => both.read().enqueue().await,
+            (Some(both), _) => both.write().enqueue().await,
+            (None, _) => self.mutex.enqueue().await,
+        }
     }
 
     /// Acquires it in one of several ways. `None` if it was given up.
     async fn acquire(&self, world: &World, who: &str) -> Option<Result<LockGuard>> {
         let longest = Duration::from_secs(fastrand::u64(5..40));
         match self.kind {
-            Kind::Ticket if chance(200) => {
-                let ticket = match world.chancy(self.mutex.enqueue(), longest).await? {
+            kind if chance(if kind == Kind::Ticket {
+                200
+            } else if self.both.is_some() {
+                30
+            } else {
+                0
+            }) =>
+            {
+                let ticket = match world.chancy(self.enqueue(), longest).await? {
                     Ok(ticket) => ticket,
                     Err(error) => return Some(Err(error)),
                 };
@@ -188,7 +254,7 @@ impl Contended {
                 }
                 world.chancy(ticket.acquired(), longest).await
             }
-            Kind::Deadline => {
+            kind if kind == Kind::Deadline || chance(15) => {
                 let limit = Duration::from_millis(fastrand::u64(1..if chance(100) { 5 } else { 3_000 }));
                 let start = Instant::now();
                 let got = world.chancy(self.lock.try_acquire_for(limit), Duration::from_secs(100)).await;
@@ -210,6 +276,7 @@ struct Holder {
     path: &'static str,
     weight: u32,
     is_exclusive: bool,
+    owner: Option<usize>,
     who: String,
     is_valid: Box<dyn Fn() -> bool>,
 }
@@ -224,10 +291,20 @@ struct Holders {
 
 thread_local! {
     static HOLDERS: RefCell<Holders> = RefCell::default();
+    /// How soon a holder must have heard of what an operator has done.
+    static HEARING: Cell<Duration> = const { Cell::new(Duration::MAX) };
 }
 
+/// Whether a hold excludes others: by what it says, and while no operator has interfered.
 fn is_valid(guard: &Weak<LockGuard>) -> bool {
-    guard.upgrade().is_some_and(|guard| guard.is_valid())
+    guard.upgrade().is_some_and(|guard| guard.is_valid() && !is_excused(&guard))
+}
+
+/// Whether an operator took it away so shortly ago that its holder may have not heard of it.
+fn is_excused(guard: &LockGuard) -> bool {
+    let members = if guard.members().is_empty() { std::slice::from_ref(guard) } else { guard.members() };
+    let mut taken = members.iter().filter_map(|member| judge::taken_away(member.node_path()));
+    taken.any(|at| at.elapsed() < HEARING.get())
 }
 
 /// The register that holders of a path write.
@@ -246,14 +323,17 @@ fn token(guard: &LockGuard) -> (i64, u64) {
 }
 
 /// There is room for one more who holds.
-fn begins(world: &World, holder: Holder, limit: u32) {
+fn begins(holder: Holder, limit: u32) {
     HOLDERS.with_borrow_mut(|holders| {
         holders.valid.retain(|holder| (holder.is_valid)());
-        let excludes =
-            |other: &Holder| other.path == holder.path && (other.is_exclusive || holder.is_exclusive);
+        let excludes = |other: &Holder| {
+            other.path == holder.path
+                && (other.is_exclusive || holder.is_exclusive)
+                && (holder.owner.is_none() || other.owner != holder.owner)
+        };
         let excluded = || holders.valid.iter().filter(|other| excludes(other));
         let held: u32 = excluded().map(|other| other.weight).sum();
-        if held + holder.weight > limit && !world.plan().is_operated() {
+        if held + holder.weight > limit && (holder.is_valid)() {
             let others: Vec<_> = excluded().map(|other| &*other.who).collect();
             violation(format!("{} holds {} beside {others:?}", holder.who, holder.path));
         }
@@ -264,7 +344,7 @@ fn begins(world: &World, holder: Holder, limit: u32) {
 /// Judges a guard that was just handed out to who has asked for it at that time.
 fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard>, asked: Instant) {
     count("acquired", 1);
-    let &Contended { path, weight, .. } = contended;
+    let &Contended { path, weight, owner, .. } = contended;
     let limit = if path == COUNTED { greatest_count(world, asked) } else { contended.limit };
     let token = token(guard);
     note(|| format!("{who} holds {path} by {} with {token:?}", guard.node_path()));
@@ -272,19 +352,21 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
         violation(format!("{who} is given what is lost: {:?}", guard.loss()));
         return;
     }
-    if contended.kind != Kind::MaxHold {
+    // One that is entered again has what is left of it.
+    if guard.remaining_hold().is_none() && owner.is_none() {
         expect_worth(world, who, guard);
     }
-    let is_operated = world.plan().is_operated();
+    let is_excused = is_excused(guard);
     let is_exclusive = contended.is_exclusive();
     let known = Rc::downgrade(guard);
     let is_valid = move || is_valid(&known);
-    let holder = Holder { path, weight, is_exclusive, who: who.into(), is_valid: Box::new(is_valid.clone()) };
-    begins(world, holder, limit);
-    if limit == 1 && is_exclusive && path != COUNTED {
+    let is_still_valid = Box::new(is_valid.clone());
+    begins(Holder { path, weight, is_exclusive, owner, who: who.into(), is_valid: is_still_valid }, limit);
+    if contended.limit == 1 && is_exclusive {
         HOLDERS.with_borrow_mut(|holders| {
             let last = holders.tokens.entry(path).or_default();
-            if token <= *last && !is_operated {
+            let is_new = token > *last || token == *last && owner.is_some();
+            if !is_new && !is_excused {
                 violation(format!("{who} holds {path} with {token:?} after {last:?}"));
             }
             *last = token.max(*last);
@@ -297,7 +379,8 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
     let members = if members.is_empty() { std::slice::from_ref(&**guard) } else { members };
     for member in members {
         judge::keep(member.node_path(), who.to_owned(), is_valid.clone());
-        if is_operated {
+        // The token of a reader may be that of the same owner's writer.
+        if is_excused || contended.kind == Kind::OwnedRead {
             continue;
         }
         let node = world.servers().node(member.node_path());
@@ -349,6 +432,9 @@ async fn play(world: World) {
     world.servers().create(COUNT, &1_u32.to_be_bytes(), false);
     HOLDERS.with_borrow_mut(|holders| holders.counts.push((Instant::now(), 1)));
     tokio::task::spawn_local(changes_count(world.clone()));
+    // A hold is watched after a second; who hears nothing believes for two thirds of the session timeout.
+    let hearing = world.plan().session_timeout + Duration::from_secs(2);
+    HEARING.set(if world.plan().is_prompt() { hearing } else { Duration::MAX });
     for register in ["/register-a", "/register-t"] {
         world.servers().create(register, b"", false);
         judge::register(register);
@@ -365,15 +451,24 @@ async fn play(world: World) {
             expect_nothing(&world, &path, |name| number(name).is_some());
         }
     }
+    let watches = world.servers().watch_count();
+    if watches > 0 {
+        violation(format!("left: {watches} watches"));
+    }
     world.ends(clients).await;
 }
 
 async fn process(world: World, machine: Machine, kinds: Vec<Kind>, holds_long: bool) -> Client {
     let client = machine.client().await;
-    let shared = InterProcessMutex::new(&client, "/a").expect("a valid path");
-    let linger = Duration::from_millis([50, 600_000][fastrand::usize(..2)]);
+    let process = Process {
+        other: if kinds.contains(&Kind::Mixed) { Some(machine.client().await) } else { None },
+        mutex: InterProcessMutex::new(&client, "/a").expect("a valid path"),
+        owner: Owner::new(),
+        linger: Duration::from_millis([50, 600_000][fastrand::usize(..2)]),
+        client,
+    };
     let tasks = kinds.into_iter().enumerate().map(|(task, kind)| {
-        let contended = Contended::new(kind, &client, &shared, linger).expect("valid paths");
+        let contended = Contended::new(kind, &process, machine.number()).expect("valid paths");
         let who = format!("machine {} task {task} ({kind:?})", machine.number());
         machine.spawn(contend(world.clone(), contended, who, holds_long))
     });
@@ -384,7 +479,10 @@ async fn process(world: World, machine: Machine, kinds: Vec<Kind>, holds_long: b
         machine.spawn(peer_contends(world.clone(), machine.clone(), library, path, limit, who, holds_long))
     });
     all_done(tasks.chain(peers).collect::<Vec<_>>()).await;
-    client
+    if let Some(other) = process.other {
+        other.close().await;
+    }
+    process.client
 }
 
 /// Where peers contend, and how many may hold.
@@ -412,7 +510,8 @@ async fn peer_contends(
         count("acquired by peers", 1);
         note(|| format!("{who} holds {path} by {}", held.path));
         let is_valid = Box::new(held.validity());
-        begins(&world, Holder { path, weight: 1, is_exclusive: true, who: who.clone(), is_valid }, limit);
+        let who = who.clone();
+        begins(Holder { path, weight: 1, is_exclusive: true, owner: None, who, is_valid }, limit);
         sleep(hold_time(holds_long)).await;
         held.gives_back().await;
     }
@@ -435,7 +534,8 @@ async fn contend(world: World, contended: Contended, who: String, holds_long: bo
             // The machine has crashed.
             Some(Err(Error::Closed)) => return,
             Some(Err(error)) => {
-                failed(&who, &error, is_expected(&error));
+                let is_told = contended.owner.is_some() && matches!(error, Error::WouldDeadlock { .. });
+                failed(&who, &error, is_expected(&error) || is_told);
                 sleep(Duration::from_millis(10)).await;
             }
             None => count("given up", 1),
@@ -447,7 +547,18 @@ async fn contend(world: World, contended: Contended, who: String, holds_long: bo
     world.calm().await;
     sleep(Duration::from_secs(30)).await;
     let start = Instant::now();
-    match timeout(Duration::from_secs(120), contended.lock.acquire()).await {
+    let acquiring = async {
+        loop {
+            match contended.lock.acquire().await {
+                // Another task of its owner reads.
+                Err(Error::WouldDeadlock { .. }) if contended.owner.is_some() => {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                acquired => return acquired,
+            }
+        }
+    };
+    match timeout(Duration::from_secs(120), acquiring).await {
         Ok(Ok(guard)) => {
             if let Err(error) = guard.release().await {
                 violation(format!("{who}: in calm weather, release: {error}"));
@@ -508,12 +619,17 @@ async fn hold(
         );
     }
     let mut downgraded = None;
-    if let Some(lock) = contended.other.as_ref().filter(|_| chance(100)) {
+    if let Some(lock) = contended.both.as_ref().filter(|_| contended.kind == Kind::Write && chance(100)) {
         downgraded = downgrade(world, lock, who, &guard).await;
     }
     if contended.is_reentrant() && chance(40) {
         match timeout(Duration::from_secs(10), contended.lock.acquire()).await {
-            Ok(Ok(_again)) => count("re-entered", 1),
+            Ok(Ok(again)) => {
+                count("re-entered", 1);
+                if again.fencing_token() != guard.fencing_token() {
+                    violation(format!("{who} has entered again, with another token"));
+                }
+            }
             Ok(Err(_)) => {}
             Err(_) if guard.is_valid() && world.plan().is_punctual() => {
                 violation(format!("{who}: a re-entry takes more than 10 s"));
@@ -523,17 +639,31 @@ async fn hold(
     }
     sleep(time).await;
     let is_lost = !guard.is_valid();
+    let is_told =
+        is_lost && time > Duration::from_millis(1) && downgraded.is_none() && contended.owner.is_none();
     if is_lost {
         count("lost", 1);
+    }
+    // A read that is begun before the writer goes, and awaited or not.
+    let mut reading = None;
+    if let Some(both) = contended.both.as_ref().filter(|_| contended.kind == Kind::Write && chance(60)) {
+        let read = both.read().clone();
+        let mut begun = Box::pin(async move { read.acquire().await });
+        match crate::dropped::after(fastrand::u32(1..6), &mut begun).await {
+            Some(Ok(reader)) => drop(reads(who, reader)),
+            Some(Err(_)) => {}
+            None => reading = Some(begun),
+        }
     }
     // It is not shared any more: the others have a weak one.
     let Ok(guard) = Rc::try_unwrap(guard) else { return };
     if fastrand::bool() {
         note(|| format!("{who} drops {}", contended.path));
-        drop(guard);
+        // Of several permits one after the other.
+        guard.into_permits().into_iter().for_each(drop);
     } else {
         match world.chancy(guard.release(), Duration::from_secs(60)).await {
-            Some(Ok(())) if is_lost && time > Duration::from_millis(1) && downgraded.is_none() => {
+            Some(Ok(())) if is_told => {
                 violation(format!("{who}: release of what was lost is Ok"));
             }
             Some(Ok(()) | Err(Error::LockLost { .. })) => {}
@@ -541,10 +671,40 @@ async fn hold(
             None => count("releases given up", 1),
         }
     }
+    if let Some(reading) = reading.filter(|_| fastrand::bool())
+        && let Ok(Ok(reader)) = timeout(Duration::from_secs(20), reading).await
+    {
+        count("read after writing", 1);
+        downgraded = Some(reads(who, reader));
+    }
     if let Some(reader) = downgraded {
         sleep(Duration::from_micros(fastrand::u64(0..3_000))).await;
         drop(reader);
     }
+}
+
+/// A reader that was a writer. No one else writes.
+fn reads(who: &str, reader: LockGuard) -> Rc<LockGuard> {
+    let reader = Rc::new(reader);
+    let guard = Rc::downgrade(&reader);
+    let who = format!("{who}, downgraded,");
+    let kept = guard.clone();
+    judge::keep(reader.node_path(), who.clone(), move || is_valid(&kept));
+    HOLDERS.with_borrow_mut(|holders| {
+        let writes = |other: &&Holder| {
+            other.path == "/rw"
+                && other.is_exclusive
+                && !who.starts_with(&other.who)
+                && is_valid(&other.guard)
+        };
+        if let Some(writer) = holders.valid.iter().find(writes).filter(|_| is_valid(&guard)) {
+            violation(format!("{who} reads beside {}", writer.who));
+        }
+        let is_valid = Box::new(move || is_valid(&guard));
+        let holder = Holder { path: "/rw", weight: 1, is_exclusive: false, owner: None, who, is_valid };
+        holders.valid.push(holder);
+    });
+    reader
 }
 
 /// Takes the read lock while the write lock is held.
@@ -557,15 +717,7 @@ async fn downgrade(
     match timeout(Duration::from_secs(10), lock.read().acquire()).await {
         Ok(Ok(reader)) => {
             count("downgrades", 1);
-            let reader = Rc::new(reader);
-            let guard = Rc::downgrade(&reader);
-            let who = format!("{who}, downgraded,");
-            let kept = guard.clone();
-            judge::keep(reader.node_path(), who.clone(), move || is_valid(&kept));
-            let is_valid = Box::new(move || is_valid(&guard));
-            let holder = Holder { path: "/rw", weight: 1, is_exclusive: false, who, is_valid };
-            HOLDERS.with_borrow_mut(|holders| holders.valid.push(holder));
-            Some(reader)
+            Some(reads(who, reader))
         }
         Ok(Err(_)) => {
             count("downgrade errors", 1);

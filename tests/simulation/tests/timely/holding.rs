@@ -6,12 +6,11 @@ use futures_util::future::{join, join_all};
 use tokio::time::{Instant, sleep};
 use zk_recipes::testing::{Request, Traffic};
 use zk_recipes::{
-    Client, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason, Semaphore, SuspectPolicy,
+    InterProcessMutex, LockGuard, LockOptions, LockState, LossReason, Semaphore, SuspectPolicy,
 };
-use zk_recipes_simulation::world::World;
 
 use super::kinds::{KINDS, Kind, assert_lost, in_task, losses};
-use super::{A_MOMENT, Proxy, ends, play, within};
+use super::{A_MOMENT, Proxy, ends, play, two, within};
 
 const SESSION: Duration = Duration::from_secs(10);
 /// From this on, a hold is watched to which no one listens.
@@ -19,11 +18,6 @@ const UNWATCHED: Duration = Duration::from_secs(1);
 /// A time to hold.
 const TIME: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(60);
-
-async fn two(world: &World) -> [Client; 2] {
-    let [one, other, ..] = world.machines() else { panic!("two machines") };
-    [one.client().await, other.client().await]
-}
 
 fn takes(from: Instant, time: Duration) {
     let took = from.elapsed();

@@ -1,24 +1,31 @@
 //! Behaviour in time, step by step, on a clock that does not wait. Nothing goes wrong but what a test does.
 
 mod cohort;
+mod crowds;
 mod deadlines;
 mod holding;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
 mod lingering;
+mod lingering_attacks;
+mod losses;
+mod new_paths;
+mod permits;
+mod pitfalls;
 mod quorum;
 mod removal;
 
+use std::future::poll_fn;
 use std::ops::Deref;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::FaultProxy;
+use zk_recipes::testing::{FaultProxy, MemoryEnsemble};
 use zk_recipes::{Client, ClientBuilder};
 use zk_recipes_simulation::network::{Listener, faults};
 use zk_recipes_simulation::plan::{Conditions, Fault, Plan};
@@ -64,6 +71,40 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// Polls a future until it is done or was pending this often; then drops it.
+async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
+    let (mut future, mut left) = (pin!(future), times);
+    let polling = poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        left -= 1;
+        if polled.is_pending() && left > 0 { Poll::Pending } else { Poll::Ready(polled) }
+    });
+    match polling.await {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Waits until there are so many nodes.
+async fn queue_of(servers: &MemoryEnsemble, path: &str, length: usize) -> Vec<String> {
+    within(async {
+        loop {
+            let children = servers.children(path).unwrap_or_default();
+            if children.len() == length {
+                return children;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+}
+
+/// A client of each of two machines.
+async fn two(world: &World) -> [Client; 2] {
+    let [one, other, ..] = world.machines() else { panic!("two machines") };
+    [one.client().await, other.client().await]
+}
+
 /// A proxy before the server of an ensemble.
 struct Proxy {
     proxy: Rc<FaultProxy>,
@@ -72,10 +113,13 @@ struct Proxy {
 
 impl Proxy {
     async fn before(world: &World, ensemble: usize) -> Self {
-        let (proxy, address) =
-            (Rc::new(FaultProxy::start("").await.unwrap()), format!("10.1.{ensemble}.1:2181"));
+        Self::before_server(world.ensembles()[ensemble].clone(), &format!("10.1.{ensemble}.1:2181")).await
+    }
+
+    async fn before_server(servers: MemoryEnsemble, address: &str) -> Self {
+        let (proxy, address) = (Rc::new(FaultProxy::start("").await.unwrap()), address.to_owned());
         let mut listener = Listener::bind(&address);
-        let (connections, servers) = (proxy.clone(), world.ensembles()[ensemble].clone());
+        let connections = proxy.clone();
         spawn_local(async move {
             loop {
                 let client = listener.accept().await;

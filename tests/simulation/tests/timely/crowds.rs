@@ -1,0 +1,350 @@
+//! Crowds: what the restart of a server costs when a thousand wait, and callers that give up again and again. They cost
+//! the servers little, nobody else notices, those who stay are served, and nothing is left.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_all};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use zk_recipes::testing::{MemoryEnsemble, ObservedKind, Request};
+use zk_recipes::{Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, LockGuard};
+use zk_recipes_simulation::machine::Machine;
+use zk_recipes_simulation::world::World;
+
+use super::kinds::{KINDS, Kind, Lock, in_task};
+use super::{A_MOMENT, Proxy, ends, play, queue_of, two, within};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+// --- Restarts ---
+
+const WAITERS: usize = 1000;
+/// Long enough for no ping to be sent in between.
+const SESSION: Duration = Duration::from_secs(60);
+
+/// A server that can be restarted, and what its clients ask of it.
+struct Herd {
+    servers: MemoryEnsemble,
+    proxy: Proxy,
+}
+
+impl Herd {
+    async fn new() -> Self {
+        let servers = MemoryEnsemble::builder().servers(1).tick_time(SESSION / 10).start().unwrap();
+        let proxy = Proxy::before_server(servers.clone(), "10.5.0.1:2181").await;
+        Self { servers, proxy }
+    }
+
+    async fn client(&self, world: &World) -> Client {
+        self.proxy.client(world, |builder| builder.session_timeout(SESSION)).await
+    }
+
+    /// Restarts the server. Returns what was asked of it until all wait again: at most three requests each, no list and
+    /// no create. There are so many watches.
+    async fn asks_few_at_a_restart(&self, watches: usize) {
+        assert_eq!(self.servers.watch_count(), watches);
+        self.proxy.take_requests();
+        self.servers.stop(0);
+        self.servers.start(0);
+        sleep(3 * SECOND).await;
+        assert_eq!(self.servers.watch_count(), watches);
+        let mut counts = HashMap::<Request, usize>::new();
+        for request in self.proxy.take_requests() {
+            *counts.entry(request).or_default() += 1;
+        }
+        let total: usize = counts.values().sum();
+        assert!(total <= 3 * WAITERS, "{total} requests: {counts:?}");
+        assert_eq!(counts.get(&Request::GetChildren), None, "nobody's turn has come: {counts:?}");
+        assert_eq!(counts.get(&Request::Create), None, "nobody has lost its place: {counts:?}");
+    }
+}
+
+fn mutex(client: &Client, number: usize) -> InterProcessMutex {
+    InterProcessMutex::new(client, &format!("/locks/{number}")).unwrap()
+}
+
+type Waiting = JoinHandle<Option<zk_recipes::Result<LockGuard>>>;
+
+fn acquire(machine: &Machine, mutex: InterProcessMutex) -> Waiting {
+    machine.spawn(async move { mutex.acquire().await })
+}
+
+#[test]
+fn a_restart_costs_a_thousand_sessions_in_one_queue_three_requests_each() {
+    play(|world| {
+        Box::pin(async move {
+            let herd = Herd::new().await;
+            let beside = Proxy::before_server(herd.servers.clone(), "10.5.0.2:2181").await;
+            let holder = beside.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let held = mutex(&holder, 0).acquire().await.unwrap();
+            let clients = join_all((0..WAITERS).map(|_| herd.client(&world))).await;
+            let waiting: Vec<_> =
+                clients.iter().map(|client| acquire(&world.machines()[0], mutex(client, 0))).collect();
+            sleep(3 * SECOND).await;
+            // Each lock object watches its path, and the holder its node.
+            herd.asks_few_at_a_restart(2 * WAITERS + 1).await;
+            assert!(held.is_valid());
+            // It goes on from one to the next.
+            held.release().await.unwrap();
+            let mut others = waiting;
+            for _ in 0..2 {
+                let (first, _, rest) = within(select_all(others)).await;
+                first.unwrap().unwrap().unwrap().release().await.unwrap();
+                others = rest;
+            }
+            others.iter().for_each(JoinHandle::abort);
+            sleep(SECOND).await;
+            assert_eq!(herd.servers.children("/locks/0"), Some(Vec::new()));
+            join_all(clients.iter().map(Client::close)).await;
+            ends(&world, [holder]).await;
+        })
+    });
+}
+
+#[test]
+fn a_restart_costs_a_client_that_waits_in_a_thousand_queues_three_requests_for_each() {
+    play(|world| {
+        Box::pin(async move {
+            let herd = Herd::new().await;
+            let beside = Proxy::before_server(herd.servers.clone(), "10.5.0.2:2181").await;
+            let holder = beside.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let client = herd.client(&world).await;
+            let held = join_all((0..WAITERS).map(async |n| mutex(&holder, n).acquire().await.unwrap())).await;
+            let waiting: Vec<_> =
+                (0..WAITERS).map(|n| acquire(&world.machines()[0], mutex(&client, n))).collect();
+            sleep(3 * SECOND).await;
+            herd.asks_few_at_a_restart(3 * WAITERS).await;
+            assert!(held.iter().all(LockGuard::is_valid));
+            drop(held);
+            for waiter in waiting {
+                within(waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
+            }
+            ends(&world, [client, holder]).await;
+        })
+    });
+}
+
+// --- Callers that give up ---
+
+/// Creates and deletes of one client that are under way in one queue.
+const UNDER_WAY: usize = 64;
+const STORM: Duration = Duration::from_secs(1);
+
+/// What was seen of a queue at each change.
+#[derive(Default)]
+struct Seen {
+    most: AtomicUsize,
+    created: AtomicUsize,
+}
+
+impl Seen {
+    fn of(servers: &MemoryEnsemble, queue: String) -> Arc<Self> {
+        let seen = Arc::new(Self::default());
+        let (noting, looked_at) = (seen.clone(), servers.clone());
+        servers.observe(move |change| {
+            let is_there = change.path.strip_prefix(&queue).is_some_and(|name| name.starts_with("/_c_"));
+            if is_there && matches!(change.kind, ObservedKind::Created) {
+                noting.created.fetch_add(1, SeqCst);
+                noting.most.fetch_max(looked_at.children(&queue).unwrap_or_default().len(), SeqCst);
+            }
+        });
+        seen
+    }
+
+    fn most(&self) -> usize {
+        self.most.load(SeqCst)
+    }
+
+    fn created(&self) -> usize {
+        self.created.load(SeqCst)
+    }
+}
+
+/// Callers of one client that each give up after this time, again and again. Returns how often they gave up, and how often
+/// they had the lock.
+async fn storm<F: Future + 'static>(
+    machine: &Machine,
+    callers: usize,
+    patience: Duration,
+    acquire: impl Fn() -> F + 'static,
+) -> (usize, usize) {
+    let (acquire, end) = (Rc::new(acquire), Instant::now() + STORM);
+    let callers = (0..callers).map(|_| {
+        let acquire = acquire.clone();
+        machine.spawn(async move {
+            let (mut given_up, mut had) = (0, 0);
+            while Instant::now() < end {
+                match timeout(patience, acquire()).await {
+                    Err(_) => given_up += 1,
+                    Ok(_) => had += 1,
+                }
+            }
+            (given_up, had)
+        })
+    });
+    let counts = join_all(callers).await.into_iter().map(|counts| counts.unwrap().unwrap());
+    counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+}
+
+#[test]
+fn cancels_of_a_held_lock_leave_no_crowd_of_nodes() {
+    const CALLERS: usize = 20;
+    play(|world| {
+        Box::pin(async move {
+            let [client, holder] = two(&world).await;
+            for kind in KINDS {
+                let held = kind.rival(&holder).acquire().await.unwrap();
+                let session = client.zookeeper().await.unwrap().session_id();
+                let lock = kind.unlimited(&client);
+                let seen = Seen::of(world.servers(), kind.queue());
+                let stormed = lock.clone();
+                let (given_up, had) =
+                    storm(&world.machines()[0], CALLERS, Duration::from_millis(5), move || {
+                        let lock = stormed.clone();
+                        async move { lock.acquire().await.unwrap() }
+                    })
+                    .await;
+                assert!(given_up > 0 && had == 0, "{kind:?}: {given_up} gave up, {had} had it");
+                let left = || {
+                    let nodes = world.servers().nodes_below(kind.path());
+                    nodes.iter().filter(|(_, node)| node.ephemeral_owner != 0).count()
+                };
+                assert!(left() <= UNDER_WAY + 1, "{kind:?}: {} nodes after the last cancel", left());
+                assert!(seen.most() > 1, "{kind:?}: it is not the queue");
+                assert!(seen.most() <= CALLERS + UNDER_WAY + 1, "{kind:?}: {} nodes", seen.most());
+                sleep(A_MOMENT).await;
+                assert_eq!(left(), 1, "{kind:?}: all are gone but the holder's");
+                // Nobody lost a session over it.
+                assert!(held.is_valid(), "{kind:?}");
+                assert_eq!(client.zookeeper().await.unwrap().session_id(), session, "{kind:?}");
+                held.release().await.unwrap();
+                within(lock.acquire()).await.unwrap().release().await.unwrap();
+            }
+            ends(&world, [client, holder]).await;
+        })
+    });
+}
+
+async fn hold_briefly(lock: &Lock) {
+    let held = lock.acquire().await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    held.release().await.unwrap();
+}
+
+#[test]
+fn a_lock_whose_callers_give_up_too_soon_is_given_out_all_the_same() {
+    const CALLERS: usize = 128;
+    play(|world| {
+        Box::pin(async move {
+            let [client, other] = two(&world).await;
+            for kind in [Kind::Mutex, Kind::Write, Kind::Permit] {
+                let lock = kind.unlimited(&client);
+                // So that the path is there.
+                lock.acquire().await.unwrap().release().await.unwrap();
+                // Too soon for most of a queue, and not for the first of it.
+                let alone = Instant::now();
+                for _ in 0..5 {
+                    hold_briefly(&lock).await;
+                }
+                let patience = Duration::from_millis(50).max(2 * alone.elapsed());
+                let seen = Seen::of(world.servers(), kind.queue());
+                let stays = in_task(kind.unlimited(&other));
+                let stays = world.machines()[1].spawn(async move {
+                    within(stays).await.unwrap().unwrap().release().await.unwrap();
+                });
+                let stormed = lock.clone();
+                let (given_up, had) = storm(&world.machines()[0], CALLERS, patience, move || {
+                    let lock = stormed.clone();
+                    async move { hold_briefly(&lock).await }
+                })
+                .await;
+                stays.await.unwrap().unwrap();
+                assert!(given_up > 0 && had > 0, "{kind:?}: {given_up} gave up, {had} had it");
+                // A place that is given up serves another caller.
+                let (created, most) = (seen.created(), seen.most());
+                assert!(
+                    created <= 4 * (had + CALLERS),
+                    "{kind:?}: {created} nodes made for {had} that had it"
+                );
+                assert!(most <= CALLERS + UNDER_WAY + 1, "{kind:?}: {most} nodes");
+                queue_of(world.servers(), &kind.queue(), 0).await;
+                sleep(SECOND).await;
+                assert_eq!(world.servers().watch_count(), 0, "{kind:?}");
+            }
+            ends(&world, [client, other]).await;
+        })
+    });
+}
+
+/// How often callers that give up soon have a free lock for a moment, those of each client together.
+async fn share(world: &World, clients: usize, callers: usize, patience: Duration) -> Vec<usize> {
+    let machine = &world.machines()[0];
+    let clients = join_all((0..clients).map(|_| machine.client())).await;
+    let storms = clients.iter().map(|client| {
+        let lock = mutex(client, 0);
+        storm(machine, callers, patience, move || {
+            let lock = lock.clone();
+            async move {
+                let held = lock.acquire().await.unwrap();
+                // It is held as long as its holder wants.
+                sleep(Duration::from_millis(1)).await;
+                drop(held);
+            }
+        })
+    });
+    let had = join_all(storms).await.into_iter().map(|(_, had)| had).collect();
+    join_all(clients.iter().map(Client::close)).await;
+    had
+}
+
+#[test]
+fn a_few_callers_of_a_few_clients_that_give_up_soon_have_a_free_lock() {
+    play(|world| {
+        Box::pin(async move {
+            let alone = share(&world, 1, 1, SESSION).await[0];
+            // Long enough for one cycle, and too short for the queue.
+            let patience = Duration::from_millis(5).max(STORM * 4 / alone as u32);
+            for (clients, callers) in [(1, 2), (2, 2), (3, 5), (3, 7), (8, 3)] {
+                let had = share(&world, clients, callers, patience).await;
+                let all: usize = had.iter().sum();
+                assert!(all * 3 >= alone, "{clients} x {callers}: {all} times, {alone} times alone");
+                assert!(had.iter().all(|had| *had > 0), "{clients} x {callers}: {had:?}");
+            }
+            ends(&world, []).await;
+        })
+    });
+}
+
+#[test]
+fn latches_that_start_and_close_leave_no_crowd_of_nodes() {
+    const CALLERS: usize = 20;
+    play(|world| {
+        Box::pin(async move {
+            let [client, leader] = two(&world).await;
+            let latch = |client: &Client| LeaderLatch::start(client, "/latch", LeaderOptions::new()).unwrap();
+            let leading = latch(&leader);
+            let leadership = within(leading.await_leadership()).await.unwrap();
+            let seen = Seen::of(world.servers(), "/latch".into());
+            let candidates = client.clone();
+            let (_, closed) = storm(&world.machines()[0], CALLERS, SESSION, move || {
+                let candidate = latch(&candidates);
+                async move {
+                    let elected = timeout(Duration::from_millis(5), candidate.await_leadership()).await;
+                    assert!(elected.is_err());
+                    candidate.close(CloseMode::Silent).await.unwrap();
+                }
+            })
+            .await;
+            assert!(seen.most() > 1, "it is not the queue");
+            assert!(closed > 0 && seen.most() <= CALLERS + UNDER_WAY + 1, "{closed}, {} nodes", seen.most());
+            queue_of(world.servers(), "/latch", 1).await;
+            assert!(leadership.is_valid());
+            leading.close(CloseMode::Silent).await.unwrap();
+            ends(&world, [client, leader]).await;
+        })
+    });
+}

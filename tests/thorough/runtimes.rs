@@ -1,0 +1,543 @@
+//! What real runtimes, threads, rights and sessions of others do to locks.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use support::counter::server_counting_from;
+use support::runtime::server_elsewhere;
+use support::*;
+use tokio::time::timeout;
+use zk_recipes::testing::{FaultProxy, Traffic};
+use zk_recipes::{
+    Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockOptions, MultiLock, Owner,
+    Permission, ReadWriteLock, Semaphore,
+};
+use zookeeper_client as zk;
+
+const A: &str = "/runtimes/a";
+const B: &str = "/runtimes/b";
+const C: &str = "/runtimes/c";
+const PARENT: &str = "/orders";
+
+/// Much longer than anything takes whose turn has come.
+const LONG: Duration = Duration::from_secs(15);
+
+fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
+    InterProcessMutex::new(client, path).unwrap()
+}
+
+fn lock_at(client: &Client, path: &str) -> Arc<dyn InterProcessLock> {
+    Arc::new(mutex_at(client, path))
+}
+
+/// A multi-lock of two existing locks.
+fn existing(client: &Client) -> MultiLock {
+    MultiLock::of([lock_at(client, A), lock_at(client, B)]).unwrap()
+}
+
+async fn delete_only_child(zookeeper: &zk::Client, path: &str) {
+    let node = queue_of(zookeeper, path, 1).await.remove(0);
+    zookeeper.delete(&format!("{path}/{node}"), None).await.unwrap();
+}
+
+/// A client can be used from any runtime, or from none.
+#[test]
+fn a_lock_that_is_lost_while_a_thread_without_a_runtime_waits_for_the_next_is_no_panic() {
+    let (elsewhere, server) = server_elsewhere();
+    let zookeeper = elsewhere.block_on(bystander(&server));
+    let [holder, client]: [Client; 2] = elsewhere.block_on(connect_many(&server));
+    let held = block_on(mutex_at(&holder, B).acquire()).unwrap();
+    let lock = existing(&client);
+    let waiting = thread::spawn(move || block_on(lock.acquire()));
+    elsewhere.block_on(queue_of(&zookeeper, B, 2));
+    thread::sleep(Duration::from_millis(500));
+    elsewhere.block_on(delete_only_child(&zookeeper, A));
+    thread::sleep(Duration::from_millis(500));
+    block_on(held.release()).unwrap();
+    let outcome = waiting.join();
+    assert!(matches!(outcome, Ok(Ok(_))), "{outcome:?}");
+}
+
+/// The same for a runtime of the caller that has no timers.
+#[test]
+fn a_runtime_without_timers_acquires_existing_locks() {
+    let (elsewhere, server) = server_elsewhere();
+    let client = elsewhere.block_on(connect(&server));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let subjects: [(&str, Arc<dyn InterProcessLock>); 3] = [
+        ("mutex", lock_at(&client, C)),
+        ("paths", Arc::new(MultiLock::new(&client, [A, B]).unwrap())),
+        ("existing", Arc::new(existing(&client))),
+    ];
+    for (kind, lock) in subjects {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                lock.acquire().await.unwrap().release().await.unwrap();
+                lock.try_acquire().await.unwrap().unwrap().release().await.unwrap();
+                lock.try_acquire_for(LONG).await.unwrap().unwrap().release().await.unwrap();
+            });
+        }));
+        assert!(outcome.is_ok(), "{kind} panics");
+    }
+}
+
+/// A future goes on elsewhere after the runtime that polled it first has ended.
+#[test]
+fn an_acquire_goes_on_when_the_runtime_that_began_it_has_ended() {
+    let (elsewhere, server) = server_elsewhere();
+    let zookeeper = elsewhere.block_on(bystander(&server));
+    let [holder, client]: [Client; 2] = elsewhere.block_on(connect_many(&server));
+    let owner = Owner::new();
+    let subjects: [(&str, Arc<dyn InterProcessLock>); 3] = [
+        ("mutex", lock_at(&client, B)),
+        ("paths", Arc::new(MultiLock::new(&client, [A, B]).unwrap())),
+        ("existing", Arc::new(existing(&client))),
+    ];
+    for (kind, lock) in subjects {
+        let lock = lock.owned_by(&owner);
+        let held = block_on(mutex_at(&holder, B).acquire()).unwrap();
+        let mut acquiring = Box::pin(async move { lock.try_acquire_for(LONG).await });
+        let begun = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        begun.block_on(async {
+            tokio::select! {
+                biased;
+                early = &mut acquiring => panic!("{early:?}"),
+                _ = queue_of(&zookeeper, B, 2) => {}
+            }
+        });
+        drop(begun);
+        let gone_on = thread::spawn(move || block_on(acquiring));
+        thread::sleep(Duration::from_millis(500));
+        block_on(held.release()).unwrap();
+        let outcome = gone_on.join();
+        assert!(matches!(outcome, Ok(Ok(Some(_)))), "{kind}: {outcome:?}");
+    }
+}
+
+/// One of two calls of one owner vanishes with its runtime; the other one goes on.
+#[test]
+fn a_call_whose_runtime_ends_does_not_take_the_other_call_of_its_owner_along() {
+    let (elsewhere, server) = server_elsewhere();
+    let zookeeper = elsewhere.block_on(bystander(&server));
+    let [holder, client]: [Client; 2] = elsewhere.block_on(connect_many(&server));
+    for round in 0..6 {
+        let lock = existing(&client).owned_by(&Owner::new());
+        let held = block_on(mutex_at(&holder, B).acquire()).unwrap();
+        let begun =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let call = |runtime: &tokio::runtime::Runtime| {
+            let lock = lock.clone();
+            runtime.spawn(async move { lock.acquire().await })
+        };
+        let (first, second) = if round % 2 == 0 {
+            let first = call(&begun);
+            elsewhere.block_on(queue_of(&zookeeper, B, 2));
+            (first, call(&elsewhere))
+        } else {
+            let second = call(&elsewhere);
+            elsewhere.block_on(queue_of(&zookeeper, B, 2));
+            (call(&begun), second)
+        };
+        elsewhere.block_on(queue_of(&zookeeper, B, 3));
+        elsewhere.block_on(queue_of(&zookeeper, A, 1));
+        if round > 3 {
+            thread::sleep(Duration::from_millis(300));
+        }
+        drop(begun);
+        assert!(!second.is_finished());
+        block_on(held.release()).unwrap();
+        let guard = elsewhere.block_on(within(second)).unwrap().unwrap();
+        assert_eq!(guard.hold_count(), 1);
+        assert!(elsewhere.block_on(first).is_err());
+        block_on(guard.release()).unwrap();
+        elsewhere.block_on(queue_of(&zookeeper, A, 0));
+        elsewhere.block_on(queue_of(&zookeeper, B, 0));
+    }
+}
+
+/// A runtime that ends drops what is held on it, without a panic.
+#[test]
+fn several_releases_at_the_end_of_a_runtime_are_no_panic() {
+    let (elsewhere, server) = server_elsewhere();
+    let panics = Arc::new(AtomicUsize::new(0));
+    let before = std::panic::take_hook();
+    let counted = panics.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        // Not those of other tests.
+        if panic.location().is_none_or(|location| !location.file().contains("runtimes.rs")) {
+            counted.fetch_add(1, SeqCst);
+        }
+        before(panic);
+    }));
+    for round in 0..20 {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let client = runtime.block_on(async {
+            let builder = Client::builder().runtime(tokio::runtime::Handle::current());
+            builder.drop_timeout(Duration::ZERO).connect(&server.connect_string()).await.unwrap()
+        });
+        let outside = runtime.block_on(async {
+            for number in 0..4 {
+                let multi = MultiLock::new(
+                    &client,
+                    [format!("/end-{round}/{number}/a"), format!("/end-{round}/{number}/b")],
+                )
+                .unwrap();
+                let permits =
+                    Semaphore::new(&client, &format!("/end-{round}/permits"), 50).unwrap().many(3).unwrap();
+                let owner = Owner::new();
+                let lock = ReadWriteLock::new(&client, &format!("/end-{round}/rw-{number}")).unwrap();
+                let held = (
+                    within(multi.acquire()).await.unwrap(),
+                    within(permits.acquire()).await.unwrap(),
+                    within(lock.write().owned_by(&owner).acquire()).await.unwrap(),
+                );
+                tokio::spawn(async move {
+                    let reader = lock.read().owned_by(&owner);
+                    let (multi, permits, writing) = held;
+                    let mut reading = Box::pin(reader.acquire());
+                    let _ = poll_times(reading.as_mut(), 1).await;
+                    let mut releasing = Box::pin(permits.release());
+                    if round % 2 == 0 {
+                        let _ = poll_times(releasing.as_mut(), 1).await;
+                    }
+                    std::future::pending::<()>().await;
+                    drop((multi, writing));
+                });
+            }
+            let multi = MultiLock::new(
+                &client,
+                [format!("/end-{round}/outside/a"), format!("/end-{round}/outside/b")],
+            )
+            .unwrap();
+            within(multi.acquire()).await.unwrap()
+        });
+        runtime.shutdown_timeout(Duration::from_millis(u64::from(round % 3 == 0)));
+        drop(outside);
+        drop(client);
+    }
+    drop(std::panic::take_hook());
+    assert_eq!(panics.load(SeqCst), 0);
+    elsewhere.block_on(async move { drop(server) });
+}
+
+/// However long the time is.
+#[tokio::test]
+async fn the_longest_times_are_no_panic() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let locks = [
+        lock_at(&client, C),
+        Arc::new(MultiLock::new(&client, [A, B]).unwrap()),
+        Arc::new(existing(&client)),
+    ];
+    for lock in locks {
+        for short_of in [None, Some(Duration::from_millis(60))] {
+            let (mut fits, mut not) = (Duration::ZERO, Duration::MAX);
+            while not - fits > Duration::from_nanos(1) {
+                let middle = fits + (not - fits) / 2;
+                match Instant::now().checked_add(middle) {
+                    Some(_) => fits = middle,
+                    None => not = middle,
+                }
+            }
+            let time = short_of.map_or(Duration::MAX, |short_of| fits - short_of);
+            let lock = lock.clone();
+            let outcome = tokio::spawn(async move { within(lock.try_acquire_for(time)).await }).await;
+            assert!(matches!(outcome, Ok(Ok(Some(_)))), "{time:?}: {outcome:?}");
+        }
+    }
+}
+
+// --- A writer that reads too ---
+
+/// The drop of the last handle blocks until the servers have ended the session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_handle_ends_the_session_though_a_read_was_just_given_up() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    for is_read in [false, true] {
+        let builder = Client::builder().session_timeout(Duration::from_secs(10));
+        let client =
+            builder.drop_timeout(Duration::from_secs(10)).connect(&proxy.connect_string()).await.unwrap();
+        let owner = Owner::new();
+        let lock = ReadWriteLock::new(&client, A).unwrap();
+        let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
+        proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(300)));
+        let reader = lock.read().owned_by(&owner);
+        let mut reading = Box::pin(async move { reader.acquire().await.map(drop) });
+        if is_read {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(matches!(reading.as_mut().poll(&mut context), Poll::Pending));
+        }
+        // As at the end of `main`.
+        let took = tokio::task::spawn_blocking(move || {
+            let start = Instant::now();
+            drop(reading);
+            drop(writing);
+            drop(lock);
+            drop(client);
+            start.elapsed()
+        });
+        let took = took.await.unwrap();
+        let left = ephemerals_below(&zookeeper, A).await;
+        proxy.set_traffic(Traffic::pass());
+        assert!(left.is_empty(), "with a read: {is_read}; after {took:?}, these are left: {left:?}");
+    }
+}
+
+/// Whatever becomes of a read, a writer that is dropped is gone.
+#[tokio::test]
+async fn past_the_last_number_a_writer_that_is_dropped_before_it_reads_is_gone() {
+    let server = server_counting_from(A, i32::MAX).await;
+    let zookeeper = bystander(&server).await;
+    let client = connect_here(&server).await;
+    let owner = Owner::new();
+    let lock = ReadWriteLock::new(&client, A).unwrap();
+    let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
+    let reader = lock.read().owned_by(&owner);
+    let mut reading = Box::pin(async move { reader.acquire().await });
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(matches!(reading.as_mut().poll(&mut context), Poll::Pending));
+    drop(writing);
+    let outcome = within(reading).await.map(drop);
+    let other = ReadWriteLock::new(&connect(&server).await, A).unwrap();
+    let next = timeout(LONG, other.write().acquire()).await;
+    let nodes = children(&zookeeper, A).await;
+    assert!(next.is_ok(), "the read ended with {outcome:?}; these nodes keep others out: {nodes:?}");
+}
+
+/// The same for a client on its own threads.
+#[tokio::test]
+async fn past_the_last_number_a_writer_that_is_dropped_while_it_begins_to_read_is_gone() {
+    let server = server_counting_from(A, i32::MAX).await;
+    let zookeeper = bystander(&server).await;
+    let client = Client::builder().connect(&server.connect_string()).await.unwrap();
+    let owner = Owner::new();
+    let lock = ReadWriteLock::new(&client, A).unwrap();
+    for round in 0..100 {
+        let writing = within(lock.write().owned_by(&owner).acquire()).await.unwrap();
+        let reader = lock.read().owned_by(&owner);
+        let mut reading = Box::pin(async move { reader.acquire().await });
+        let mut context = Context::from_waker(Waker::noop());
+        let begun = reading.as_mut().poll(&mut context);
+        drop(writing);
+        let outcome = match begun {
+            Poll::Ready(outcome) => outcome.map(drop),
+            Poll::Pending => within(reading).await.map(drop),
+        };
+        let gone = timeout(Duration::from_secs(5), queue_of(&zookeeper, A, 0)).await;
+        assert!(gone.is_ok(), "round {round}: the read ended with {outcome:?}, and the node stays");
+    }
+}
+
+/// A writer that is dropped while it becomes a reader is gone when the reader is.
+#[tokio::test]
+async fn a_writer_that_is_dropped_before_it_reads_leaves_nothing() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for client in [connect_here(&server).await, connect(&server).await] {
+        for is_read in [false, true] {
+            let owner = Owner::new();
+            let lock = ReadWriteLock::new(&client, A).unwrap();
+            let writing = within(lock.write().owned_by(&owner).acquire()).await.unwrap();
+            let reader = lock.read().owned_by(&owner);
+            let mut reading = Box::pin(async move { reader.acquire().await });
+            let mut context = Context::from_waker(Waker::noop());
+            let begun = reading.as_mut().poll(&mut context);
+            drop(writing);
+            if is_read {
+                let outcome = match begun {
+                    Poll::Ready(outcome) => outcome,
+                    Poll::Pending => within(reading).await,
+                };
+                if let Ok(guard) = outcome {
+                    guard.release().await.unwrap();
+                }
+            } else {
+                drop((begun, reading));
+            }
+            assert_nothing_left(&server, &zookeeper, A).await;
+        }
+    }
+}
+
+/// What the application does wrong in a callback is not an end of the client.
+#[tokio::test]
+async fn a_panic_of_the_application_while_a_writer_reads_is_no_closed_client() {
+    let server = empty_server().await;
+    let acl = |path: &str| -> Option<Vec<Acl>> {
+        assert!(!path.contains("__READ__"), "as it is to be");
+        None
+    };
+    let client = Client::builder().acl_for_path(acl).connect(&server.connect_string()).await.unwrap();
+    let owner = Owner::new();
+    let lock = ReadWriteLock::new(&client, A).unwrap();
+    let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
+    let reader = lock.read().owned_by(&owner);
+    let outcome = within(tokio::spawn(async move { reader.acquire().await.map(drop) })).await;
+    assert!(!client.is_closed());
+    assert!(writing.is_valid());
+    writing.release().await.unwrap();
+    assert!(!matches!(outcome, Ok(Err(Error::Closed))), "the client is open: {outcome:?}");
+}
+
+// --- New paths ---
+
+fn at(client: &Client, name: &str) -> InterProcessMutex {
+    InterProcessMutex::new(client, &format!("{PARENT}/{name}")).unwrap()
+}
+
+/// Teaches a client that the paths below [`PARENT`] are new.
+async fn teach(client: &Client, who: &str) {
+    for number in 0..3 {
+        at(client, &format!("lesson-{who}-{number}")).acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Whatever a client has learnt, the outcome is the same, and so is the error.
+#[tokio::test]
+async fn what_is_learnt_changes_no_outcome() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    let [untaught, taught]: [Client; 2] = connect_many(&server).await;
+    teach(&taught, "b").await;
+    let acls = [
+        Permission::ADMIN,
+        Permission::ADMIN | Permission::READ,
+        Permission::ADMIN | Permission::CREATE,
+        Permission::ADMIN | Permission::READ | Permission::DELETE,
+        Permission::ADMIN | Permission::READ | Permission::CREATE,
+    ];
+    let mut wrong = Vec::new();
+    for (number, acl) in acls.into_iter().enumerate() {
+        for is_there in [false, true] {
+            let mut outcomes = Vec::new();
+            for (who, client) in [("untaught", &untaught), ("taught", &taught)] {
+                // The taught client takes what is below the parent for new in any case.
+                let name = format!("acl-{number}-{is_there}-{who}");
+                if is_there {
+                    zookeeper.create(&format!("{PARENT}/{name}"), b"", &persistent).await.unwrap();
+                }
+                zookeeper.set_acl(PARENT, &[Acl::new(acl, AuthId::anyone())], None).await.unwrap();
+                let outcome = timeout(LONG, at(client, &name).acquire()).await.map(|acquired| {
+                    acquired.map(|guard| sequence(guard.node_path())).map_err(|error| {
+                        error.to_string().replace(who, "").replace("untaught", "").replace("taught", "")
+                    })
+                });
+                outcomes.push(outcome.map_err(|_| "hangs"));
+                zookeeper
+                    .set_acl(PARENT, &[Acl::new(Permission::ALL, AuthId::anyone())], None)
+                    .await
+                    .unwrap();
+                if let Some(Ok(Err(_))) = outcomes.last() {
+                    // It does not forget for it.
+                    teach(&taught, &format!("c-{number}-{is_there}")).await;
+                }
+                teach(&taught, &format!("d-{number}-{is_there}-{who}")).await;
+            }
+            if outcomes[0] != outcomes[1] {
+                wrong.push((number, is_there, outcomes));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A node that fits into a request of its own can be created at a new path, too.
+#[tokio::test]
+async fn a_node_that_fits_is_created_at_a_new_path() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let existing = at(&client, "existing");
+    existing.acquire().await.unwrap().release().await.unwrap();
+    let mut wrong = Vec::new();
+    for size in (1_048_000..1_048_600_usize).step_by(40) {
+        teach(&client, &format!("size-{size}")).await;
+        let options = LockOptions::new().node_data(vec![0; size]);
+        let new = at(&client, &format!("x-{}", &size.to_string()[1..]));
+        let [there, new] = [existing.clone(), new].map(|lock| {
+            let options = options.clone();
+            async move {
+                let guard = within(lock.with_options(options)?.acquire()).await?;
+                guard.release().await
+            }
+        });
+        let (there, new) = (there.await, new.await);
+        if there.is_ok() != new.is_ok() {
+            wrong.push((size, there, new));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+// --- Sessions of others ---
+
+/// Guards on a session that outlives the client remove their nodes.
+#[tokio::test]
+async fn an_adopted_session_keeps_nothing_of_several_locks() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    for is_closed in [false, true] {
+        for is_dropped in [false, true] {
+            let session = bystander(&server).await;
+            let client = Client::from_zookeeper(session.clone()).unwrap();
+            let multi = MultiLock::new(&client, ["/adopted/a", "/adopted/b"]).unwrap();
+            let permits = Semaphore::new(&client, "/permits", 5).unwrap().many(3).unwrap();
+            let guards = [multi.acquire().await.unwrap(), permits.acquire().await.unwrap()];
+            let fresh = InterProcessMutex::new(&client, "/adopted/c").unwrap();
+            let guard = fresh.acquire().await.unwrap();
+            drop((multi, permits, fresh));
+            if is_closed {
+                client.close().await;
+            }
+            drop(client);
+            drop(guard);
+            for guard in guards {
+                match is_dropped {
+                    true => drop(guard),
+                    false => assert_eq!(guard.release().await.is_err(), is_closed),
+                }
+            }
+            for path in ["/adopted/a", "/adopted/b", "/adopted/c", "/permits/leases", "/permits/locks"] {
+                queue_of(&zookeeper, path, 0).await;
+            }
+        }
+    }
+}
+
+/// An adopted session reconnects by itself, and its watches go on.
+#[tokio::test]
+async fn an_adopted_session_that_is_disconnected_grants_nothing() {
+    let server = Server::start().await.unwrap();
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(20));
+    let owned = connector.connect(&proxy.connect_string()).await.unwrap();
+    let client = Client::from_zookeeper(owned.clone()).unwrap();
+    let mutex = mutex(&client).with_options(LockOptions::new().linger(40 * LONG)).unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    // The list has come by then, so that the node stays.
+    let node = mutex.acquire().await.unwrap().node_path().to_owned();
+    proxy.set_traffic(Traffic::black_hole());
+    proxy.cut();
+    eventually("it is not connected", || async {
+        (!client.watch_connection().borrow().is_connected()).then_some(())
+    })
+    .await;
+    let tried = mutex.try_acquire_for(Duration::from_millis(200)).await;
+    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+    proxy.set_traffic(Traffic::pass());
+    let guard = within(mutex.acquire()).await.unwrap();
+    assert_ne!(guard.node_path(), node);
+    drop(guard);
+    client.close().await;
+}
