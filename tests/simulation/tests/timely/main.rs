@@ -1,9 +1,12 @@
 //! Behaviour in time, step by step, on a clock that does not wait. Nothing goes wrong but what a test does.
 
+mod closing;
 mod cohort;
 mod crowds;
 mod deadlines;
+mod grants;
 mod holding;
+mod hostile;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
@@ -13,8 +16,16 @@ mod losses;
 mod new_paths;
 mod permits;
 mod pitfalls;
+mod lost_places;
+mod lost_replies;
+mod queue;
 mod quorum;
 mod removal;
+mod restarts;
+#[path = "../../../support/room.rs"]
+#[allow(dead_code, unreachable_pub, reason = "others use the rest")]
+mod room;
+mod unanswered;
 
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -44,10 +55,17 @@ fn play(scenario: Scenario) {
 
 /// Plays with several ensembles, of one server each.
 fn play_on(ensembles: usize, scenario: Scenario) {
+    play_with(ensembles, |_| {}, scenario);
+}
+
+/// The same with a plan that is changed.
+fn play_with(ensembles: usize, change: impl FnOnce(&mut Plan), scenario: Scenario) {
     let recipe = Recipe { name: "timely", scenario, paths: &[], operations: "", ensembles };
     let storm = Duration::ZERO;
     let conditions = Conditions { storm, without: Fault::ALL.to_vec(), ..Conditions::default() };
-    let report = world::play(Plan::of_seed(1, &conditions), recipe, false);
+    let mut plan = Plan::of_seed(1, &conditions);
+    change(&mut plan);
+    let report = world::play(plan, recipe, false);
     assert!(report.violations.is_empty(), "{:?}", report.violations);
 }
 

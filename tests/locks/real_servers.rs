@@ -1,209 +1,76 @@
-//! Servers and connections that fail for a while: restarts, cuts without end, an ensemble with a silent server.
+//! What only real servers show: counters that overflow, and ensembles with a server that is silent, lags or is cut off.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::counter::server_counting_from;
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::{join, join_all};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_recipes::testing::{Fate, FaultProxy, Request, TestingCluster, Traffic};
 use zk_recipes::{
-    Client, ConnectionState, InterProcessLock, InterProcessMutex, KeepAlive, LockGuard, LockState,
-    LossReason, ReadWriteLock, RetryPolicy, Semaphore,
+    Client, ConnectionState, InterProcessMutex, KeepAlive, LockGuard, LockState, LossReason, Owner, Semaphore,
 };
 use zookeeper_client as zk;
+
+// kazoo#730, go-zk#65, and the same in Curator: past 2^31 creates several hold at once. For names made by hand see
+// mutex.rs and semaphore.rs, for both sides of a read/write lock read_write.rs.
+#[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
+async fn past_the_last_number_a_mutex_has_one_holder() {
+    let server = server_counting_from("/locks/a", i32::MAX - 2).await;
+    let zookeeper = bystander(&server).await;
+    let clients: [Client; 6] = connect_many(&server).await;
+    for _ in 0..2 {
+        let mut waiters = Vec::new();
+        for (index, client) in clients.iter().enumerate() {
+            waiters.push(acquire_in_task(&mutex(client)));
+            queue_of(&zookeeper, "/locks/a", index + 1).await;
+        }
+        let mut last_token = 0;
+        for waiter in waiters.drain(..) {
+            let guard = within(waiter).await.unwrap().unwrap();
+            assert!(guard.fencing_token() > last_token, "first come, first served");
+            last_token = guard.fencing_token();
+            for client in &clients {
+                assert!(mutex(client).owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
+            }
+            guard.release().await.unwrap();
+        }
+    }
+    watches_with_holders(&server, 0).await;
+}
+
+// The same for both queues of a semaphore.
+#[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
+async fn past_the_last_number_a_semaphore_has_no_more_permits() {
+    for queue in ["/locks/s/locks", "/locks/s/leases"] {
+        let server = server_counting_from(queue, i32::MAX - 2).await;
+        let clients: [Client; 5] = connect_many(&server).await;
+        let semaphores = clients.each_ref().map(|client| Semaphore::new(client, "/locks/s", 2).unwrap());
+        let mut held = vec![semaphores[0].acquire().await.unwrap(), semaphores[1].acquire().await.unwrap()];
+        let zookeeper = bystander(&server).await;
+        let mut waiters = Vec::new();
+        for (index, semaphore) in semaphores.iter().enumerate() {
+            let semaphore = semaphore.clone();
+            waiters.push(tokio::spawn(async move { semaphore.acquire().await }));
+            queue_of(&zookeeper, "/locks/s/locks", index + 1).await;
+        }
+        for (index, waiter) in waiters.into_iter().enumerate() {
+            assert!(semaphores[index].try_acquire().await.unwrap().is_none(), "{queue}");
+            assert_eq!(semaphores[index].available_permits().await, Ok(0));
+            assert!(!waiter.is_finished(), "{queue}");
+            held.remove(0).release().await.unwrap();
+            held.push(within(waiter).await.unwrap().unwrap());
+            assert_eq!(children(&zookeeper, "/locks/s/leases").await.len(), 2, "{queue}");
+        }
+    }
+}
 
 async fn is(guard: &LockGuard, wanted: LockState) {
     within(guard.watch_state().wait_for(|state| *state == wanted)).await.map(|_| ()).unwrap();
 }
-
-#[tokio::test]
-async fn a_hold_survives_a_restart_of_the_server() {
-    let mut server = empty_server().await;
-    let [holding, waiting] = connect_many(&server).await;
-    let sessions = [session_id(&holding).await, session_id(&waiting).await];
-    let zookeeper = bystander(&server).await;
-    let mut held = Vec::new();
-    let mut waiters = Vec::new();
-    for kind in KINDS {
-        let guard = kind.unlimited(&holding).acquire().await.unwrap();
-        held.push((guard.fencing_token(), guard));
-        waiters.push(in_task(kind.rival(&waiting)));
-        queue_of(&zookeeper, &kind.queue(), if kind == Kind::Permit { 1 } else { 2 }).await;
-    }
-    server.kill().await.unwrap();
-    for (_, guard) in &held {
-        is(guard, LockState::Suspect).await;
-        assert!(guard.is_valid());
-    }
-    server.restart().await.unwrap();
-    for ((kind, (token, guard)), waiter) in KINDS.into_iter().zip(held).zip(waiters) {
-        is(&guard, LockState::Held).await;
-        assert_eq!((guard.fencing_token(), guard.loss()), (token, None), "{kind:?}");
-        assert!(!waiter.is_finished(), "{kind:?}");
-        within(guard.release()).await.unwrap();
-        let next = within(waiter).await.unwrap().unwrap();
-        assert!(next.fencing_token() > token, "{kind:?}");
-        within(next.release()).await.unwrap();
-    }
-    assert_eq!([session_id(&holding).await, session_id(&waiting).await], sessions);
-    watches_of(&server, 0).await;
-}
-
-// --- Cuts without end ---
-
-/// Those who hold at this moment.
-#[derive(Default)]
-struct Room {
-    inside: Vec<(Arc<LockGuard>, bool)>,
-    last_token: i64,
-    last_exclusive_token: i64,
-    grants: usize,
-    lost: usize,
-}
-
-impl Room {
-    /// Lets a holder in. Whoever is inside and has not lost the lock by now is beside it.
-    fn enter(&mut self, guard: &Arc<LockGuard>, exclusive: bool, capacity: usize) {
-        let beside: Vec<_> = self.inside.iter().filter(|(other, _)| other.is_valid()).collect();
-        assert!(beside.len() < capacity, "{guard:?} beside {beside:?}");
-        if let Some(other) = beside.iter().find(|(_, other_exclusive)| exclusive || *other_exclusive) {
-            panic!("{guard:?} beside {other:?}");
-        }
-        // Those who share are let in side by side, in no order. Those who do not are between the others.
-        let token = guard.fencing_token();
-        let before = if exclusive { self.last_token } else { self.last_exclusive_token };
-        assert!(before < token, "{token} after {before}");
-        self.last_token = self.last_token.max(token);
-        if exclusive {
-            self.last_exclusive_token = token;
-        }
-        self.grants += 1;
-        self.inside.push((guard.clone(), exclusive));
-    }
-
-    fn leave(&mut self, guard: &Arc<LockGuard>) {
-        self.inside.retain(|(other, _)| !Arc::ptr_eq(other, guard));
-    }
-}
-
-/// One who acquires and releases, and how.
-struct Visitor {
-    lock: Arc<dyn InterProcessLock>,
-    exclusive: bool,
-}
-
-/// Lets clients compete, each behind a proxy of its own, whose connections are cut all the time: for this many cycles, and
-/// until there were enough cuts.
-async fn compete(name: &str, capacity: usize, cycles: usize, visitors: impl Fn(&Client) -> Vec<Visitor>) {
-    const CLIENTS: usize = 4;
-    const CUTS: usize = 20;
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let room = Arc::new(Mutex::new(Room::default()));
-    let cycles = repeats(cycles);
-    let left = Arc::new(AtomicUsize::new(cycles));
-    let cuts = Arc::new(AtomicUsize::new(0));
-    let done = Arc::new(AtomicBool::new(false));
-    let mut workers = JoinSet::new();
-    let mut saboteurs = JoinSet::new();
-    let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-        let client = Client::builder()
-            // Long enough that a session survives any cut, on a busy machine too.
-            .session_timeout(Duration::from_secs(20))
-            .retry_policy(RetryPolicy::forever(Duration::from_millis(5)))
-            .connect(&proxy.connect_string())
-            .await
-            .unwrap();
-        clients.push((client.clone(), session_id(&client).await));
-        for Visitor { lock, exclusive } in visitors(&client) {
-            let (room, left, cuts) = (room.clone(), left.clone(), cuts.clone());
-            workers.spawn(async move {
-                while left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
-                    || cuts.load(SeqCst) < CUTS
-                {
-                    let guard = Arc::new(within(lock.acquire()).await.unwrap());
-                    room.lock().unwrap().enter(&guard, exclusive, capacity);
-                    // Long enough for another to come in, if one is let in.
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                    room.lock().unwrap().leave(&guard);
-                    let released = within(Arc::into_inner(guard).unwrap().release()).await;
-                    room.lock().unwrap().lost += usize::from(released.is_err());
-                }
-            });
-        }
-        let (done, cuts) = (done.clone(), cuts.clone());
-        saboteurs.spawn(async move {
-            while !done.load(SeqCst) {
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(50..=200))).await;
-                cuts.fetch_add(proxy.connections().len(), SeqCst);
-                proxy.cut();
-            }
-            proxy
-        });
-    }
-    let start = Instant::now();
-    // Each acquire has its own bound; this one is for a busy machine.
-    let all = tokio::time::timeout(Duration::from_secs(240), async {
-        while let Some(outcome) = workers.join_next().await {
-            outcome.unwrap();
-        }
-    });
-    all.await
-        .unwrap_or_else(|_| panic!("{name}: a wake-up was lost: {:?} cycles are left", left.load(SeqCst)));
-    let elapsed = start.elapsed();
-    done.store(true, SeqCst);
-    let _proxies = within(saboteurs.join_all()).await;
-    let mut lost_sessions = 0;
-    for (client, session) in &clients {
-        lost_sessions += usize::from(session_id(client).await != *session);
-    }
-    let Room { grants, lost, .. } = *room.lock().unwrap();
-    let cuts = cuts.load(SeqCst);
-    println!(
-        "{name}: {grants} cycles of {CLIENTS} clients in {elapsed:.1?}, {cuts} cuts, {lost_sessions} sessions and {lost} \
-         locks lost"
-    );
-    assert!(grants >= cycles && cuts >= CUTS, "{grants} of {cycles} cycles, {cuts} of {CUTS} cuts");
-    assert_eq!((lost_sessions, lost), (0, 0), "a cut is no loss");
-    eventually("nothing is left", async || {
-        ephemerals_below(&zookeeper, "/locks").await.is_empty().then_some(())
-    })
-    .await;
-    watches_of(&server, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mutex_works_under_cuts_without_end() {
-    compete("mutex", 1, 1000, |client| vec![Visitor { lock: Arc::new(mutex(client)), exclusive: true }])
-        .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_semaphore_works_under_cuts_without_end() {
-    compete("semaphore with 2 permits", 2, 300, |client| {
-        let lock = Arc::new(Semaphore::new(client, "/locks/s", 2).unwrap());
-        vec![Visitor { lock, exclusive: false }]
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_write_lock_works_under_cuts_without_end() {
-    compete("read/write lock", usize::MAX, 400, |client| {
-        let lock = ReadWriteLock::new(client, "/locks/rw").unwrap();
-        let reader = Visitor { lock: Arc::new(lock.read().clone()), exclusive: false };
-        vec![reader, Visitor { lock: Arc::new(lock.write().clone()), exclusive: true }]
-    })
-    .await;
-}
-
-// --- An ensemble ---
 
 /// Three servers and a proxy before each.
 struct Ensemble {
@@ -502,5 +369,50 @@ async fn a_waiter_at_a_server_that_lags_behind_gets_its_turn() {
         assert_eq!((stat.czxid, stat.ephemeral_owner), (guard.fencing_token(), session));
         within(guard.release()).await.unwrap();
     }
+    queue_of(&zookeeper, "/locks/a", 0).await;
+}
+
+// CURATOR-264: a create that comes to an end after it was looked for, at another server, leaves an orphan.
+#[tokio::test]
+#[ignore = "needs a real ZooKeeper"]
+async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
+    let cluster = TestingCluster::start(3).await.unwrap();
+    let leader = cluster.leader().await.unwrap();
+    let zookeeper = bystander_of(&cluster.servers()[leader].connect_string()).await;
+    let old = FaultProxy::start(cluster.servers()[(leader + 1) % 3].connect_string()).await.unwrap();
+    let new = FaultProxy::start(cluster.servers()[(leader + 2) % 3].connect_string()).await.unwrap();
+    new.refuse_connections(true).unwrap();
+    let client = Client::builder()
+        .session_timeout(Duration::from_secs(10))
+        .connect(&[old.connect_string(), new.connect_string()].join(","))
+        .await
+        .unwrap();
+    let session = session_id(&client).await;
+    let lock = mutex(&client);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    // The create is on its way, and the client turns to the other server.
+    old.set_traffic(Traffic::black_hole());
+    let requests = old.requests_seen();
+    let acquiring = acquire_in_task(&lock);
+    eventually("it is sent", async || (old.requests_seen() > requests).then_some(())).await;
+    assert!(children(&zookeeper, "/locks/a").await.is_empty());
+    new.refuse_connections(false).unwrap();
+    let guard = within(acquiring).await.unwrap().unwrap();
+    assert_eq!(session_id(&client).await, session);
+    // Now it arrives, at a server that does not have the session any more; or has it again, if the client has knocked
+    // there a second time in vain: then the node is there for a while.
+    let replies = old.replies_seen();
+    old.set_traffic(Traffic::pass());
+    eventually("the old server is done with it", async || {
+        (old.connections().is_empty() || old.replies_seen() > replies).then_some(())
+    })
+    .await;
+    zookeeper.sync("/locks").await.unwrap();
+    let node = guard.node_path().rsplit_once('/').unwrap().1;
+    eventually("its node is alone", async || {
+        (children(&zookeeper, "/locks/a").await == [node]).then_some(())
+    })
+    .await;
+    guard.release().await.unwrap();
     queue_of(&zookeeper, "/locks/a", 0).await;
 }

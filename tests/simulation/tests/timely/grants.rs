@@ -1,0 +1,113 @@
+//! What a lock is worth that is handed out after an outage which the session has outlived.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{join, join_all, select_ok};
+use tokio::time::{Instant, sleep, timeout};
+use zk_recipes::{
+    Client, InterProcessMutex, LeaderLatch, LeaderOptions, LockGuard, LockOptions, ReadWriteLock, Result,
+    Semaphore,
+};
+use zk_recipes_simulation::world::World;
+
+use super::kinds::{KINDS, Kind, in_task};
+use super::queue::{SESSION, connect, nodes, session_id};
+use super::{A_MOMENT, ends, play, within};
+
+/// A lock that was just handed out is valid for half of the session at least.
+async fn handed_out(acquiring: impl Future<Output = Result<LockGuard>>) -> LockGuard {
+    let guard = within(acquiring).await.unwrap();
+    let ahead = guard.valid_until().saturating_duration_since(Instant::now());
+    assert!(ahead + A_MOMENT > SESSION / 2, "{ahead:?}: {guard:?}");
+    assert_eq!(guard.loss(), None, "{guard:?}");
+    guard
+}
+
+/// The server is away for this share of the session timeout.
+async fn outage(world: &World, share: f64) {
+    world.servers().stop(0);
+    sleep(SESSION.mul_f64(share)).await;
+    world.servers().start(0);
+}
+
+/// Waiters of all kinds, candidates, and those who come after the outage.
+async fn what_is_handed_out_after(world: World, share: f64) {
+    let [holding, waiting] = [connect(&world, 0).await, connect(&world, 1).await];
+    let session = session_id(&waiting).await;
+    let mut held = Vec::new();
+    let mut waiters = Vec::new();
+    for kind in KINDS {
+        held.push(kind.unlimited(&holding).acquire().await.unwrap());
+        waiters.push(in_task(kind.rival(&waiting)));
+        sleep(A_MOMENT).await;
+        let length = nodes(world.servers(), &kind.queue()).len();
+        assert_eq!(length, if kind == Kind::Permit { 1 } else { 2 });
+    }
+    let several = |client: &Client| Semaphore::new(client, "/several", 3).unwrap().many(2).unwrap();
+    held.push(several(&holding).acquire().await.unwrap());
+    let several = several(&waiting);
+    waiters.push(tokio::spawn(async move { several.acquire().await }));
+    let latches = [&holding, &waiting]
+        .map(|client| LeaderLatch::start(client, "/latch", LeaderOptions::new()).unwrap());
+    sleep(A_MOMENT).await;
+    assert_eq!(["/several/locks", "/latch"].map(|path| nodes(world.servers(), path).len()), [1, 2]);
+
+    outage(&world, share).await;
+    drop(held);
+    let fresh = InterProcessMutex::new(&waiting, "/fresh").unwrap();
+    let granted = waiters.into_iter().map(|waiter| handed_out(waiter.map(|granted| granted.unwrap())));
+    let (granted, fresh) = join(join_all(granted), handed_out(fresh.acquire())).await;
+    let guards: Vec<LockGuard> = granted.into_iter().chain([fresh]).collect();
+    let leader = latches.each_ref().map(|latch| Box::pin(latch.await_leadership()));
+    let (leadership, _) = within(select_ok(leader)).await.unwrap();
+    // For longer than what one confirmation after the silence is worth.
+    let lost = join_all(guards.iter().map(|guard| Box::pin(guard.lost())));
+    assert!(timeout(3 * SESSION, join(lost, leadership.lost())).await.is_err());
+    for guard in guards {
+        assert_eq!(guard.loss(), None, "{guard:?}");
+        guard.release().await.unwrap();
+    }
+    assert_eq!(leadership.loss(), None, "the next leader stays the leader");
+    assert_eq!(session_id(&waiting).await, session, "the test is about sessions that live on");
+    drop((leadership, latches));
+    ends(&world, [holding, waiting]).await;
+}
+
+#[test]
+fn what_is_handed_out_after_an_outage_lasts() {
+    // The holders have lost their locks; the servers would have ended the sessions, if they had been there.
+    play(|world| Box::pin(what_is_handed_out_after(world, 0.8)));
+    play(|world| Box::pin(what_is_handed_out_after(world, 1.05)));
+}
+
+/// What is handed out without a queue.
+#[test]
+fn what_has_stayed_over_an_outage_is_confirmed_before_it_is_handed_out() {
+    const LONG: Duration = Duration::from_secs(60);
+    play(|world| {
+        Box::pin(async move {
+            let client = connect(&world, 0).await;
+            let session = session_id(&client).await;
+            let lingering = InterProcessMutex::new(&client, "/lingering").unwrap();
+            let lingering = lingering.with_options(LockOptions::new().linger(LONG)).unwrap();
+            lingering.acquire().await.unwrap().release().await.unwrap();
+            let ticket = InterProcessMutex::new(&client, "/ticket").unwrap().enqueue().await.unwrap();
+            let both = ReadWriteLock::new(&client, "/both").unwrap();
+            let writing = both.write().acquire().await.unwrap();
+
+            outage(&world, 0.55).await;
+            // In one task, since a read lock is for the owner of the write lock.
+            let guards = join(
+                join(handed_out(lingering.acquire()), handed_out(ticket.acquired())),
+                handed_out(both.read().acquire()),
+            )
+            .await;
+            assert!(writing.is_valid());
+            assert_eq!(session_id(&client).await, session);
+            drop((guards, writing));
+            sleep(LONG).await;
+            ends(&world, [client]).await;
+        })
+    });
+}
