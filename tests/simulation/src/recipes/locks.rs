@@ -695,7 +695,7 @@ fn reads(who: &str, reader: LockGuard) -> Rc<LockGuard> {
             other.path == "/rw"
                 && other.is_exclusive
                 && !who.starts_with(&other.who)
-                && is_valid(&other.guard)
+                && (other.is_valid)()
         };
         if let Some(writer) = holders.valid.iter().find(writes).filter(|_| is_valid(&guard)) {
             violation(format!("{who} reads beside {}", writer.who));
