@@ -174,6 +174,8 @@ pub struct Plan {
     /// Of 256 futures, how many are dropped.
     pub dropped_of_256: u8,
     pub forgets: bool,
+    /// Whether transactions tell the stats of what they create. Those of servers before 3.8.2 do not.
+    pub tells_stats: bool,
     /// In the order of their times.
     pub events: Vec<Event>,
 }
@@ -220,6 +222,7 @@ impl Plan {
             late: Lateness::default(),
             dropped_of_256: 0,
             forgets: false,
+            tells_stats: Rng::with_seed(seed ^ 0x57a7).u8(..4) > 0,
             events: Vec::new(),
         };
         for fault in Fault::ALL {
@@ -320,6 +323,12 @@ impl fmt::Display for Plan {
             f,
             "seed {seed}: {machines} machines, {servers} servers, {storm:?} of storm, session timeout "
         )?;
-        write!(f, "{session_timeout:?}, tick {tick:?}, {} faults: {}", self.events.len(), kinds.join(" "))
+        let version = if self.tells_stats { "" } else { ", of ZooKeeper 3.8.1" };
+        write!(
+            f,
+            "{session_timeout:?}, tick {tick:?}{version}, {} faults: {}",
+            self.events.len(),
+            kinds.join(" ")
+        )
     }
 }

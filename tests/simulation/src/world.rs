@@ -115,6 +115,7 @@ fn start_servers(plan: &Plan, ensemble: usize) -> MemoryEnsemble {
         .tick_time(plan.tick)
         .container_check_interval(plan.reap_interval)
         .forget_sessions(plan.forgets)
+        .stats_in_transactions(plan.tells_stats)
         .start()
         .expect("servers");
     for server in 0..plan.servers {

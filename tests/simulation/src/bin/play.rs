@@ -11,7 +11,7 @@ use zk_recipes_simulation::world::{self, Report};
 
 const HELP: &str = "\
 Usage: play [--recipe NAME] [--seed FIRST] [--seeds NUMBER] [--for SECONDS] [--machines N] [--servers N]
-            [--storm SECONDS] [--with FAULT]... [--without FAULT]... [--trace] [--until-broken]
+            [--storm SECONDS] [--with FAULT]... [--without FAULT]... [--plant DEFECT] [--trace] [--until-broken]
 
 Plays the recipes from seeds. The first run that breaks a promise is played again with less: without kinds of faults,
 for a shorter time, with fewer machines; the least that still breaks one is told with its time line. The last line says

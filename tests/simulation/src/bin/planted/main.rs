@@ -1,9 +1,8 @@
 //! Puts defects into a copy of the library, and tells how many seeds it takes until a judge notices.
 //!
 //! `cargo run --release --bin planted [NAME]...`, in this folder. A defect that is not noticed is a failure. All are in
-//! one copy, each behind a switch: to play with one, run what it has built, which takes the arguments of `play`:
-//!
-//! `ZK_RECIPES_PLANTED=NAME target/planted/target/release/play --recipe locks --seed 3 --trace`
+//! one copy, each behind a switch: `./play --plant NAME` plays with one. For that, `planted --play NAME` builds the copy,
+//! and says where its `play` is.
 
 mod defects;
 
@@ -39,8 +38,20 @@ pub(crate) mod planted {{
 }
 
 fn main() -> io::Result<ExitCode> {
-    let wanted: Vec<String> = env::args().skip(1).collect();
+    let mut wanted: Vec<String> = env::args().skip(1).collect();
+    let is_to_play = wanted.first().is_some_and(|first| first == "--play");
+    if is_to_play {
+        wanted.remove(0);
+    }
+    if let Some(name) = wanted.iter().find(|name| DEFECTS.iter().all(|defect| defect.name != **name)) {
+        let names: Vec<_> = DEFECTS.iter().map(|defect| defect.name).collect();
+        return Err(io::Error::other(format!("no defect {name:?}; there are: {}", names.join(", "))));
+    }
     let play = build()?;
+    if is_to_play {
+        println!("{}", play.display());
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut unnoticed = 0;
     println!("| defect | is noticed by | seeds | seconds |\n|---|---|---|---|");
     for defect in DEFECTS {
