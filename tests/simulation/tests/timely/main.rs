@@ -1,6 +1,7 @@
 //! Behaviour in time, step by step, on a clock that does not wait. Nothing goes wrong but what a test does.
 
 mod cohort;
+mod connections;
 mod deadlines;
 mod holding;
 #[path = "../../../support/kinds.rs"]
@@ -72,8 +73,13 @@ struct Proxy {
 
 impl Proxy {
     async fn before(world: &World, ensemble: usize) -> Self {
+        Self::one_of(world, ensemble, 1).await
+    }
+
+    /// One of several, with a number from 1.
+    async fn one_of(world: &World, ensemble: usize, number: usize) -> Self {
         let (proxy, address) =
-            (Rc::new(FaultProxy::start("").await.unwrap()), format!("10.1.{ensemble}.1:2181"));
+            (Rc::new(FaultProxy::start("").await.unwrap()), format!("10.1.{ensemble}.{number}:2181"));
         let mut listener = Listener::bind(&address);
         let (connections, servers) = (proxy.clone(), world.ensembles()[ensemble].clone());
         spawn_local(async move {
