@@ -8,6 +8,7 @@ mod holding;
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
 mod lingering;
+mod policies;
 mod quorum;
 mod removal;
 
