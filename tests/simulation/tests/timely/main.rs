@@ -11,6 +11,7 @@ mod lingering;
 mod policies;
 mod quorum;
 mod removal;
+mod requests;
 
 use std::ops::Deref;
 use std::pin::Pin;
