@@ -4,6 +4,7 @@ mod cohort;
 mod connections;
 mod deadlines;
 mod holding;
+mod jobs;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
