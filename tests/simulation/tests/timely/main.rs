@@ -8,6 +8,7 @@ mod jobs;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
+mod leaders;
 mod lingering;
 mod policies;
 mod quorum;
