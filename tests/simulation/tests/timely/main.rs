@@ -1,5 +1,6 @@
 //! Behaviour in time, step by step, on a clock that does not wait. Nothing goes wrong but what a test does.
 
+mod barriers;
 mod cohort;
 mod connections;
 mod deadlines;
