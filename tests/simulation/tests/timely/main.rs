@@ -6,6 +6,7 @@ mod connections;
 mod deadlines;
 mod holding;
 mod jobs;
+mod kept;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
