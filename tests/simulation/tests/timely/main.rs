@@ -16,6 +16,7 @@ mod policies;
 mod quorum;
 mod removal;
 mod requests;
+mod values;
 
 use std::ops::Deref;
 use std::pin::Pin;
