@@ -10,6 +10,5 @@ mod ensembles;
 mod forgotten;
 mod replaced;
 mod requests;
-mod retry;
 mod rights;
 mod told;

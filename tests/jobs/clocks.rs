@@ -8,7 +8,7 @@ use crate::fleet::*;
 use crate::support::*;
 use tokio::time::Instant;
 use zk_recipes::job::{ClockDifference, JobOptions, JobRun, JobState, MissedRuns, ScheduledJob};
-use zk_recipes::testing::{Fate, FaultProxy, ManualClock, MemoryServer, Request};
+use zk_recipes::testing::{ManualClock, MemoryServer};
 use zk_recipes::{Client, Error, LeaderRole, LeaderState};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -229,34 +229,4 @@ async fn a_large_backlog_blocks_no_runtime() {
     }
     assert!(longest < Duration::from_secs(2), "it stood still for {longest:?}");
     assert!(stalls < Duration::from_secs(8), "the first 30 runs took {stalls:?}");
-}
-
-/// The servers confirm the begin of a run late.
-#[tokio::test]
-async fn the_distance_of_two_runs_counts_from_the_work() {
-    const AT_LEAST: Duration = Duration::from_secs(2);
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let (far, near) = (connect_through(&proxy).await, connect(&server).await);
-    let (clock, log) = (ManualClock::new(noon()), Log::default());
-    let options = || JobOptions::new().at_least_for(AT_LEAST);
-    let (first, end) = slow(&far, &clock, options(), 0, &log);
-    waits(&first).await;
-    let second = quick(&near, &clock, options(), 1, &log);
-    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
-    clock.advance(PERIOD);
-    within(held.happened()).await;
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    held.release();
-    runs(&first).await;
-    let begun = Instant::now();
-    end.send(Ok(())).unwrap();
-    has_run(&first, 1).await;
-    clock.advance(PERIOD);
-    first.close().await.unwrap();
-    let mut state = second.watch_state();
-    let is_run = |state: &JobState| matches!(state, JobState::Waiting(it) if it.last_run.as_ref().is_some_and(|run| run.number == 2));
-    within(state.wait_for(is_run)).await.unwrap();
-    let distance = begun.elapsed();
-    assert!(distance >= AT_LEAST - Duration::from_millis(50), "{distance:?}");
 }

@@ -1,15 +1,16 @@
 //! Processes that run one job, and what they did.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use crate::support::*;
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 use zk_recipes::job::{JobOptions, JobRecord, JobRun, JobState, ScheduledJob};
 use zk_recipes::testing::ManualClock;
 use zk_recipes::{Client, Error, LeaderRole};
+
+use super::within;
 
 pub(crate) const PATH: &str = "/jobs/a";
 pub(crate) const RECORD: &str = "/jobs/a/record";
@@ -51,7 +52,7 @@ impl Log {
     }
 
     pub(crate) fn begun(&self) -> Vec<Begun> {
-        self.begun.lock().clone()
+        self.begun.lock().unwrap().clone()
     }
 
     /// The number, the time in periods after the first, and the attempt of each run.
@@ -74,7 +75,7 @@ impl Log {
         }
         let others = self.busy.fetch_add(1, SeqCst);
         assert!(others == 0 || self.may_overlap, "two at once");
-        self.begun.lock().push(Begun {
+        self.begun.lock().unwrap().push(Begun {
             by,
             number: run.number(),
             scheduled_at: run.scheduled_at(),
@@ -158,11 +159,17 @@ pub(crate) async fn runs(job: &ScheduledJob) -> JobRecord {
 
 /// Waits until one of the jobs waits for its next run.
 pub(crate) async fn leader(jobs: &[ScheduledJob]) -> usize {
-    eventually("one leads", || async {
-        jobs.iter().position(|job| {
-            let health = job.health();
-            health.leader.role == LeaderRole::Leader && matches!(health.state, JobState::Waiting(_))
-        })
+    let leads = |job: &ScheduledJob| {
+        let health = job.health();
+        health.leader.role == LeaderRole::Leader && matches!(health.state, JobState::Waiting(_))
+    };
+    within(async {
+        loop {
+            match jobs.iter().position(leads) {
+                Some(leader) => return leader,
+                None => sleep(Duration::from_millis(5)).await,
+            }
+        }
     })
     .await
 }

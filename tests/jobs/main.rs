@@ -7,4 +7,5 @@ mod clocks;
 mod fleet;
 mod jobs;
 mod probes;
-mod trouble;
+
+use support::within;

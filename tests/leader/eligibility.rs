@@ -1,10 +1,7 @@
 //! Candidates that stand only while they are eligible, and what probes see of them.
 
-use std::time::Duration;
-
 use crate::support::*;
 use tokio::sync::{mpsc, watch};
-use zk_recipes::testing::FaultProxy;
 use zk_recipes::{
     Client, CloseMode, ConnectionState, Error, LeaderLatch, LeaderOptions, LeaderRole, LeaderSelector,
     LeaderState, Leadership, LossReason,
@@ -204,43 +201,4 @@ async fn a_session_that_ends_meanwhile_changes_nothing() {
     within(client.close()).await;
     eligible.send_replace(true);
     assert_eq!(within(latch.await_leadership()).await.unwrap_err(), Error::Closed);
-}
-
-#[tokio::test]
-async fn probes_see_the_connection() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let health = client.health();
-    assert!(health.is_connected() && health.connection.is_connected(), "{health:?}");
-    assert_eq!((health.disconnected_since, health.valid_for), (None, None));
-
-    let latch = LeaderLatch::start(&client, PATH, LeaderOptions::new()).unwrap();
-    within(latch.await_leadership()).await.unwrap();
-    let leads = latch.health();
-    assert_eq!(leads.role, LeaderRole::Leader);
-    let left = client.health().valid_for.expect("it holds something");
-    assert!(Duration::ZERO < left && left <= Duration::from_secs(10), "{left:?}");
-
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let cut = eventually("it is cut", || async {
-        let health = client.health();
-        (!health.is_connected()).then_some(health)
-    })
-    .await;
-    assert_eq!(cut.connection, ConnectionState::Suspended);
-    assert!(cut.disconnected_since.unwrap() >= leads.since);
-    eventually("it does not lead", || async { (latch.health().role != LeaderRole::Leader).then_some(()) })
-        .await;
-    let lapsed = client.health();
-    assert_eq!(lapsed.disconnected_since, cut.disconnected_since, "it is stuck since then");
-    assert!(latch.health().since >= cut.disconnected_since.unwrap());
-
-    proxy.refuse_connections(false).unwrap();
-    eventually("it is connected", || async { client.health().is_connected().then_some(()) }).await;
-    within(latch.await_leadership()).await.unwrap();
-    client.close().await;
-    assert!(!client.health().is_connected());
-    assert_eq!(client.health().connection, ConnectionState::Closed);
 }

@@ -1,74 +1,13 @@
-//! What becomes of a candidate whose work fails again and again, or in unusual ways.
+//! What becomes of a candidate whose work fails in unusual ways.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::support::*;
-use tokio::sync::watch;
 use zk_recipes::{Error, LeaderOptions, LeaderRole, LeaderSelector, operate};
 
 const PATH: &str = "/leaders/a";
-
-#[tokio::test]
-async fn it_has_failed_since_the_first_of_its_consecutive_failures() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    // Fails but for the fourth time; so each failure can be seen before the next term.
-    let terms = Arc::new(AtomicUsize::new(0));
-    let counted = terms.clone();
-    let selector = LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |leadership| {
-        let is_good = counted.fetch_add(1, SeqCst) == 3;
-        async move {
-            if is_good {
-                leadership.resign_requested().await;
-                return Ok(());
-            }
-            Err("no disk")
-        }
-    })
-    .unwrap();
-    let mut since = Vec::new();
-    for term in 1..=5 {
-        let wanted = if term == 4 { LeaderRole::Leader } else { LeaderRole::Failed };
-        let health = eventually("the next term", || async {
-            let health = selector.health();
-            (terms.load(SeqCst) == term && health.role == wanted).then_some(health)
-        })
-        .await;
-        if term == 4 {
-            selector.interrupt_leadership();
-        } else {
-            since.push(health.since);
-        }
-    }
-    assert_eq!((since[0], since[0]), (since[1], since[2]));
-    assert!(since[3] > since[2], "there was a term without a failure before");
-}
-
-#[tokio::test]
-async fn who_fails_and_is_not_eligible_shows_that() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let eligible = watch::Sender::new(true);
-    let options = LeaderOptions::new().eligible_while(eligible.subscribe());
-    // Nobody may enter: the pauses grow.
-    let zookeeper = bystander(&server).await;
-    let persistent = zookeeper_client::CreateMode::Persistent;
-    zookeeper.mkdir("/leaders", &persistent.with_acls(zookeeper_client::Acls::anyone_all())).await.unwrap();
-    zookeeper.create(PATH, b"", &persistent.with_acls(zookeeper_client::Acls::anyone_read())).await.unwrap();
-    let latch = zk_recipes::LeaderLatch::start(&client, PATH, options).unwrap();
-    let role_is = async |role| {
-        eventually(&format!("{role:?}"), || async { (latch.health().role == role).then_some(()) }).await;
-    };
-    for _ in 0..3 {
-        role_is(LeaderRole::Failed).await;
-        eligible.send_replace(false);
-        role_is(LeaderRole::Ineligible).await;
-        eligible.send_replace(true);
-    }
-    role_is(LeaderRole::Failed).await;
-}
 
 /// What a panic throws may panic as well when it is dropped.
 struct Bomb;

@@ -3,7 +3,6 @@
 mod barrier;
 mod counted;
 mod double_barrier;
-mod edges;
 mod rounds;
 
 use std::time::Duration;

@@ -1,36 +1,11 @@
 //! Rare uses of kept nodes and groups.
 
-use std::time::Duration;
-
 use zk_recipes::nodes::{Group, NodeMode, PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, Request};
-use zk_recipes::{Client, Error, RetryPolicy};
+use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, start};
 use crate::support::*;
-
-// "[`Error::NotConnected`]: the servers cannot be reached under the retry policy."
-#[tokio::test]
-async fn join_fails_when_the_servers_are_gone() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    zookeeper.mkdir("/g", &anyone(zk::CreateMode::Container)).await.unwrap();
-    let builder = Client::builder().session_timeout(Duration::from_secs(4)).drop_timeout(Duration::ZERO);
-    let builder = builder
-        .connection_timeout(Duration::from_secs(1))
-        .retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
-    let client = connected(builder, &proxy.connect_string()).await;
-    let lost = proxy.intercept(Request::Create, Fate::LoseRequest);
-    let group = Group::new(&client, "/g").unwrap();
-    let joining = tokio::spawn(async move { group.join("a", "1").await });
-    within(lost.happened()).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let error = tokio::time::timeout(BOUND, joining).await.expect("it waits for ever").unwrap();
-    assert!(error.is_err(), "{error:?}");
-}
 
 // "The session whose ephemeral node it is; `None` if it is no ephemeral node."
 #[tokio::test]
@@ -41,46 +16,6 @@ async fn a_container_belongs_to_no_session() {
     let node = start(&client, NodeMode::Ephemeral);
     let error = within(node.wait_present()).await.unwrap_err();
     assert_eq!(error, Error::NodeTaken { path: PATH.into(), session: None });
-}
-
-/// Whether a second view of a group, started when the first one ends, sees what happens later.
-async fn replaced_view(held: Request) {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let (watcher, other) = (connect_through(&proxy).await, connect(&server).await);
-    let group = Group::new(&watcher, "/g").unwrap();
-    let others = Group::new(&other, "/g").unwrap();
-    let a = within(others.join("a", "1")).await.unwrap();
-    let mut first = group.watch_members();
-    within(first.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap();
-    let held = proxy.intercept(held, Fate::HoldReply);
-    let mut second = group.watch_members();
-    within(held.happened()).await;
-    drop(first);
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    held.release();
-    within(second.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    within(a.set_payload("2")).await.unwrap();
-    let changed = tokio::time::timeout(
-        Duration::from_secs(20),
-        second.wait_for(|members| members.get("a").unwrap().payload() == Some(b"2")),
-    );
-    assert!(changed.await.is_ok(), "the payload: {:?}", second.borrow());
-    let _b = within(others.join("b", "1")).await.unwrap();
-    let joined = tokio::time::timeout(Duration::from_secs(20), second.wait_for(|members| members.len() == 2));
-    assert!(joined.await.is_ok(), "who joins: {:?}", second.borrow());
-}
-
-// "Returns a receiver that always shows the latest members."
-#[tokio::test]
-async fn a_view_that_replaces_another_sees_who_joins() {
-    replaced_view(Request::GetChildren).await;
-}
-
-#[tokio::test]
-async fn a_view_that_replaces_another_sees_changes() {
-    replaced_view(Request::GetData).await;
 }
 
 // "Returns the payload; `None` if this client may not read it."
@@ -235,4 +170,21 @@ async fn a_join_that_is_dropped_anywhere_leaves_nothing() {
     }
     drop(group);
     assert_nothing_left(&server, &zookeeper, "/g").await;
+}
+
+// "If someone writes other data to it, the data of this value are written back."
+#[tokio::test]
+async fn data_that_only_look_alike_are_written_back() {
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let node = PersistentNode::start(&client, PATH, "x", PersistentNodeOptions::new()).unwrap();
+    within(node.wait_present()).await.unwrap();
+    let hex = "1f8b08000000000000ffab00008316dc8c01000000";
+    let gzip: Vec<u8> =
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    zookeeper.set_data(PATH, &gzip, None).await.unwrap();
+    eventually("the data are back", async || {
+        (zookeeper.get_data(PATH).await.unwrap().0 == b"x").then_some(())
+    })
+    .await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zk_recipes::nodes::{Group, MemberChange, Members, NodeState};
+use zk_recipes::nodes::{Group, MemberChange, Members};
 use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
@@ -109,43 +109,6 @@ async fn watches_with_holders_on(server: &Server, path: &str) {
         (watchers >= 2).then_some(())
     })
     .await;
-}
-
-// Curator lists itself while its session is over, and shows the others as if it knew.
-#[tokio::test]
-async fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let builder = || Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
-    let cut_off = builder().connect(&proxy.connect_string()).await.unwrap();
-    let other = connect(&server).await;
-    let a = within(group(&cut_off).join("a", "1")).await.unwrap();
-    let b = within(group(&other).join("b", "2")).await.unwrap();
-    let (mut seen, mut seen_by_other) = (group(&cut_off).watch_members(), group(&other).watch_members());
-    let before = shows(&mut seen, "a=1 b=2").await;
-    let before_by_other = shows(&mut seen_by_other, "a=1 b=2").await;
-
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let stale = within(seen.wait_for(|members| !members.is_current())).await.unwrap().clone();
-    assert_eq!(text(&stale), "a=1 b=2");
-    within(a.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
-    assert!(!a.is_member());
-    shows(&mut seen_by_other, "b=2").await;
-    within(b.set_payload("3")).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
-    let now = shows(&mut seen, "a=1 b=3").await;
-    let changes = now.changes_since(&before);
-    assert!(
-        matches!(
-            &changes[..],
-            [MemberChange::Left { id: left, .. }, MemberChange::Joined { id: joined, .. }, MemberChange::Changed { .. }]
-                if left == "a" && joined == "a"
-        ),
-        "{changes:?}"
-    );
-    let now = shows(&mut seen_by_other, "a=1 b=3").await;
-    assert_eq!(now.changes_since(&before_by_other).len(), 3);
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! Nodes that are there as long as a value lives.
 
-mod disturbed;
 mod edges;
 mod group;
 mod persistent_node;

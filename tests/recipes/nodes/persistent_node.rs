@@ -176,40 +176,6 @@ async fn it_outlasts_its_session() {
     }
 }
 
-// Curator takes the node of the ended session for its own, and is without one when that goes.
-#[tokio::test]
-async fn the_node_of_an_ended_session_of_ours_is_replaced_in_one_transaction() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    // The client gives its session up long before the servers do: they count from the last time that they heard of it, but a
-    // lasting connection keeps it alive there.
-    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
-    let client = builder.connect(&proxy.connect_string()).await.unwrap();
-    let node = ephemeral(&client, "ours");
-    let mut state = node.watch_state();
-    let first = czxid(&mut state).await;
-    let session = session_id(&client).await;
-    let alive = client.zookeeper().await.unwrap().into_session();
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    // Someone keeps the session alive.
-    let keeper = zk::Client::connector().with_session(alive).connect(&server.connect_string()).await.unwrap();
-    within(state.wait_for(|state| *state == NodeState::Absent)).await.unwrap();
-    assert_eq!(stat(&zookeeper, PATH).await.unwrap().ephemeral_owner, session);
-    let (_, watch) = zookeeper.list_and_watch_children("/kept").await.unwrap();
-    proxy.take_requests();
-    proxy.refuse_connections(false).unwrap();
-    let second = made_again(&mut state, first).await;
-    let requests = proxy.take_requests();
-    assert!(requests.contains(&Request::Multi), "{requests:?}");
-    let stat = stat(&zookeeper, PATH).await.unwrap();
-    assert_eq!((stat.czxid, stat.ephemeral_owner), (second, session_id(&client).await));
-    assert_eq!(within(watch.changed()).await.event_type, zk::EventType::NodeChildrenChanged);
-    assert_eq!(children(&zookeeper, "/kept").await, ["a"], "it is there whenever someone looks");
-    drop((node, keeper));
-}
-
 #[tokio::test]
 async fn someone_elses_node_is_left_alone() {
     let server = empty_server().await;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
-use zk_recipes::nodes::{NodeMode, NodeState};
+use zk_recipes::nodes::NodeMode;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
-use zk_recipes::{Client, Error, RetryPolicy};
+use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, data, make_parent, start};
@@ -59,45 +59,6 @@ async fn close_after_a_forestalled_write_and_a_lost_look_leaves_no_persistent_no
     within(lost.happened()).await;
     within(closing).await.unwrap();
     assert_eq!(data(&zookeeper, PATH).await, None);
-}
-
-// "Deletes the node, if it is there and ours, and waits until it is gone".
-#[tokio::test]
-async fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
-    let client = builder.connect(&proxy.connect_string()).await.unwrap();
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
-    let old = session_id(&client).await;
-    let alive = client.zookeeper().await.unwrap().into_session();
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let keeper = zk::Client::connector().with_session(alive).connect(&server.connect_string()).await.unwrap();
-    within(node.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
-    let first = proxy.intercept(Request::Exists, Fate::HoldReply);
-    proxy.refuse_connections(false).unwrap();
-    within(first.happened()).await;
-    let second = proxy.intercept(Request::Exists, Fate::HoldReply);
-    first.release();
-    within(second.happened()).await;
-    let third = proxy.intercept(Request::Exists, Fate::LoseReply);
-    second.release();
-    within(third.happened()).await;
-    eventually("it was replaced", async || {
-        let stat = zookeeper.check_stat(PATH).await.unwrap()?;
-        (stat.ephemeral_owner != old).then_some(())
-    })
-    .await;
-    within(node.close()).await.unwrap();
-    within(client.zookeeper()).await.unwrap();
-    let session = session_id(&client).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(session_id(&client).await, session, "the machine was too slow");
-    assert_eq!(data(&zookeeper, PATH).await, None);
-    drop(keeper);
 }
 
 /// Reads a packet of ZooKeeper's protocol.
@@ -165,94 +126,6 @@ async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_aft
     server.restart().await.unwrap();
     let zookeeper = bystander(&server).await;
     eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
-}
-
-// "[`Error::NotConnected`]: a node of [`NodeMode::Persistent`] could not be deleted under the retry policy."
-#[tokio::test]
-async fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let builder = Client::builder().session_timeout(Duration::from_secs(40)).drop_timeout(Duration::ZERO);
-    let builder = builder
-        .connection_timeout(Duration::from_secs(1))
-        .retry_policy(RetryPolicy::one_time(Duration::from_millis(100)));
-    let client = connected(builder, &proxy.connect_string()).await;
-    let node = start(&client, NodeMode::Persistent);
-    within(node.wait_present()).await.unwrap();
-    let session = session_id(&client).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let closed = within(node.close()).await;
-    assert!(matches!(closed, Err(Error::NotConnected { .. })), "{closed:?}");
-    proxy.refuse_connections(false).unwrap();
-    eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
-    assert_eq!(session_id(&client).await, session, "the outage was shorter than the session");
-}
-
-// "Deletes the node, if it is there and ours, and waits until it is gone: a round trip"; "Someone who goes on deleting or
-// writing is not fought".
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn close_is_not_held_up_by_someone_who_writes() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
-    let mut writing = tokio::task::JoinSet::new();
-    for _ in 0..3 {
-        let writer = bystander(&server).await;
-        writing.spawn(async move {
-            use futures_util::stream::{FuturesUnordered, StreamExt};
-            let mut writes = FuturesUnordered::new();
-            for _ in 0..64 {
-                writes.push(writer.set_data(PATH, b"theirs", None));
-            }
-            while let Some(Ok(_)) = writes.next().await {
-                writes.push(writer.set_data(PATH, b"theirs", None));
-            }
-        });
-    }
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    proxy.take_requests();
-    let closed = tokio::time::timeout(Duration::from_secs(30), node.close()).await;
-    let requests = proxy.take_requests().len();
-    writing.abort_all();
-    assert!(closed.is_ok() && requests < 100, "closed: {}, {requests} requests", closed.is_ok());
-}
-
-/// A session of the caller's own, and a client on it.
-async fn adopted(server: &Server) -> (zk::Client, Client) {
-    let zookeeper = bystander(server).await;
-    let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
-    (zookeeper, client)
-}
-
-// "Deletes the node … Dropping the value does the same in the background."; "the client was closed, with whose session an
-// ephemeral node goes"; of `Client::close`: "An adopted session stays open: what guards still hold on it is released when
-// they are dropped."
-#[tokio::test]
-async fn a_node_of_an_adopted_session_goes_with_its_value() {
-    let server = empty_server().await;
-    let (zookeeper, client) = adopted(&server).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
-    within(client.close()).await;
-    drop((node, client));
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(data(&zookeeper, PATH).await, None);
-}
-
-#[tokio::test]
-async fn a_dropped_node_of_an_adopted_session_goes_when_the_client_is_closed() {
-    let server = empty_server().await;
-    let (zookeeper, client) = adopted(&server).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
-    drop(node);
-    within(client.close()).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(data(&zookeeper, PATH).await, None);
 }
 
 // "Closing the client deletes it as well."

@@ -1,10 +1,8 @@
 //! What others put in the place of a kept node.
 
-use std::time::Duration;
-
+use zk_recipes::Error;
 use zk_recipes::nodes::{Group, NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
 use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
-use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{PATH, data, start, take_over};
@@ -101,33 +99,6 @@ async fn who_leaves_a_group_does_not_evict_another() {
     within(leaving).await.unwrap();
     let members = within(second.group().members()).await.unwrap();
     assert_eq!(members.get("a").map(|member| member.czxid()), Some(czxid), "it is still the same");
-}
-
-// "A node that belongs to another session is never written to or deleted."
-#[tokio::test]
-async fn a_replacement_leaves_a_strangers_node_alone() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let builder = Client::builder().session_timeout(Duration::from_secs(2)).drop_timeout(Duration::ZERO);
-    let client = builder.connect(&proxy.connect_string()).await.unwrap();
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
-    let alive = client.zookeeper().await.unwrap().into_session();
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let keeper = zk::Client::connector().with_session(alive).connect(&server.connect_string()).await.unwrap();
-    within(node.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
-    let looked = proxy.intercept(Request::Exists, Fate::HoldReply);
-    proxy.refuse_connections(false).unwrap();
-    within(looked.happened()).await;
-    // The old session ends, and another process takes the place.
-    take_over(&zookeeper).await;
-    looked.release();
-    let settled = |state: &NodeState| *state != NodeState::Absent;
-    within(node.watch_state().wait_for(settled)).await.unwrap();
-    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"), "{:?}", node.state());
-    drop(keeper);
 }
 
 /// A value that ends before it was present has not taken over what was there, however far it has come.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use zk_recipes::atomic::{AtomicOptions, DistributedAtomicLong, DistributedAtomicValue};
 use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
-use zk_recipes::{Client, Error, RetryPolicy};
+use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use crate::support::{bystander, connect, connect_through, empty_server, poll_once, repeats, within};
@@ -53,26 +53,6 @@ async fn a_create_whose_reply_is_lost_counts_once() {
     assert_eq!(within(number.increment()).await, Ok(1));
     within(lost.happened()).await;
     assert_eq!(number.get().await, Ok(1));
-}
-
-#[tokio::test]
-async fn an_outage_is_told_to_everybody_who_waits() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::builder().retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
-    let client = client.connection_timeout(Duration::from_millis(500)).drop_timeout(Duration::ZERO);
-    let client = client.connect(&proxy.connect_string()).await.unwrap();
-    let number = DistributedAtomicLong::new(&client, PATH).unwrap();
-    number.increment().await.unwrap();
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    for outcome in within(join_all([number.increment(), number.increment()])).await {
-        assert!(outcome.is_err());
-    }
-    proxy.refuse_connections(false).unwrap();
-    within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
-    let added = within(number.increment()).await.unwrap();
-    assert!((2..=4).contains(&added), "{added}");
 }
 
 /// Between its read and its write another one is always ahead, until its time is over.
@@ -200,27 +180,6 @@ async fn a_missing_chroot_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn an_operation_that_was_cancelled_before_it_was_sent_is_not_done() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let number = DistributedAtomicLong::new(&client, PATH).unwrap();
-    assert_eq!(number.increment().await, Ok(1));
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-    proxy.take_requests();
-    let mut adding = Box::pin(number.fetch_add(10));
-    assert!(poll_once(&mut adding).is_pending());
-    // The task takes it up meanwhile.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    drop(adding);
-    assert_eq!(proxy.take_requests(), [], "nothing was sent");
-    proxy.refuse_connections(false).unwrap();
-    assert_eq!(within(number.increment()).await, Ok(2), "ten were added by a call that was cancelled before");
-}
-
-#[tokio::test]
 async fn no_error_is_told_that_is_older_than_the_call() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
@@ -254,30 +213,4 @@ async fn a_lost_parent_is_no_doubt_about_the_node() {
         within(lost.happened()).await;
         assert_eq!(number.get().await, Ok(7));
     }
-}
-
-/// What was written last is remembered for ten seconds. The new node has the same version as the one before.
-#[tokio::test]
-async fn a_number_is_read_again_after_a_long_outage() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let number = DistributedAtomicLong::new(&client, PATH).unwrap();
-    assert_eq!(number.increment().await, Ok(1));
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-    let mut adding = Box::pin(number.increment());
-    assert!(poll_once(&mut adding).is_pending());
-    let version = zookeeper.get_data(PATH).await.unwrap().1.version;
-    zookeeper.delete(PATH, None).await.unwrap();
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-    zookeeper.create(PATH, &500_i64.to_be_bytes(), &persistent).await.unwrap();
-    for _ in 0..version {
-        zookeeper.set_data(PATH, &500_i64.to_be_bytes(), None).await.unwrap();
-    }
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    proxy.refuse_connections(false).unwrap();
-    assert_eq!(within(adding).await, Ok(501));
 }

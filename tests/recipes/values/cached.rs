@@ -1,16 +1,13 @@
 //! `CachedAtomicLong`: numbers in blocks.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use zk_recipes::Error;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 
-use crate::support::{
-    bystander, connect, connect_many, connect_through, empty_server, eventually, poll_once, within,
-};
+use crate::support::{bystander, connect, connect_many, connect_through, empty_server, eventually, within};
 
 const PATH: &str = "/ids";
 
@@ -80,32 +77,4 @@ async fn all_who_wait_learn_that_no_block_can_be_drawn() {
     assert_eq!(within(ids.next()).await, Ok(5));
     client.close().await;
     assert_eq!(ids.next().await, Err(Error::Closed));
-}
-
-#[tokio::test]
-async fn a_caller_that_is_polled_late_gets_a_number_in_hand() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
-    number.increment().await.unwrap();
-    let ids = CachedAtomicLong::new(&number, 10).unwrap();
-    let mut late = Box::pin(ids.next());
-    assert!(poll_once(&mut late).is_pending());
-    for _ in 0..4 {
-        within(ids.next()).await.unwrap();
-    }
-    zookeeper.set_data(PATH, b"seven", None).await.unwrap();
-    proxy.take_requests();
-    within(ids.next()).await.unwrap();
-    // The next block cannot be drawn, which the number that is read and is none shows.
-    eventually("it is read", async || (proxy.requests_seen() >= 3).then_some(())).await;
-    within(ids.next()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(within(late).await.is_ok(), "there are numbers in hand");
-    for _ in 0..3 {
-        within(ids.next()).await.unwrap();
-    }
-    let outcome = within(ids.next()).await;
-    assert!(matches!(outcome, Err(Error::NotANumber { .. })), "{outcome:?}");
 }

@@ -138,21 +138,6 @@ async fn disconnect(client: &Client, proxy: &FaultProxy) {
 }
 
 #[tokio::test]
-async fn a_value_is_stale_as_soon_as_there_is_no_connection() {
-    let server = empty_server().await;
-    for _ in 0..10 {
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-        let client = patient(&proxy).await;
-        let value = SharedValue::new(&client, PATH, "seed").unwrap();
-        value.get().await.unwrap();
-        let mut states = value.watch();
-        becomes(&mut states, |state| state.current().is_some()).await;
-        disconnect(&client, &proxy).await;
-        becomes(&mut states, |state| matches!(state, SharedState::Stale { last: Some(_), .. })).await;
-    }
-}
-
-#[tokio::test]
 async fn a_value_is_stale_without_a_connection_also_right_after_a_change() {
     let server = empty_server().await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
@@ -181,53 +166,6 @@ async fn a_value_is_stale_without_a_connection_also_right_after_a_change() {
         |state| matches!(state, SharedState::Stale { last: Some(last), .. } if last.value() == b"2"),
     )
     .await;
-}
-
-/// The servers drop a watch without a word when the value changes while it may not be read.
-#[tokio::test]
-async fn what_changes_while_it_may_not_be_read_is_noticed() {
-    let server = empty_server().await;
-    let owner = zk::Client::connector().with_auth("digest", b"owner:secret");
-    let owner = owner.connect(&server.connect_string()).await.unwrap();
-    let client = builder().session_timeout(Duration::from_secs(1));
-    let client = client.connect(&server.connect_string()).await.unwrap();
-    let value = SharedValue::new(&client, PATH, "1").unwrap();
-    value.get().await.unwrap();
-    let mut states = value.watch();
-    becomes(&mut states, |state| state.current().is_some()).await;
-    let private = [zk::Acl::new(zk::Permission::ALL, zk::AuthId::new("auth", ""))];
-    owner.set_acl(PATH, &private, None).await.unwrap();
-    owner.set_data(PATH, b"2", None).await.unwrap();
-    let may_not = |state: &SharedState<_>| {
-        matches!(
-            state,
-            SharedState::Stale {
-                last: Some(_),
-                error: Some(Error::ZooKeeper { source: zk::Error::NoAuth, .. })
-            }
-        )
-    };
-    becomes(&mut states, may_not).await;
-    owner.set_acl(PATH, &zk::Acls::anyone_all(), None).await.unwrap();
-    becomes(&mut states, |state| state.current().is_some_and(|value| value == b"2")).await;
-}
-
-#[tokio::test]
-async fn a_watch_without_changes_costs_a_read_now_and_then() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::builder().session_timeout(Duration::from_secs(1)).drop_timeout(Duration::ZERO);
-    let client = client.connect(&proxy.connect_string()).await.unwrap();
-    let value = SharedValue::new(&client, PATH, "seed").unwrap();
-    value.get().await.unwrap();
-    let mut states = value.watch();
-    becomes(&mut states, |state| state.current().is_some()).await;
-    proxy.take_requests();
-    eventually("it is read twice", async || (proxy.requests_seen() >= 2).then_some(())).await;
-    // On a slow machine, the client connects again and confirms that it has.
-    let is_cheap = |request: &Request| matches!(request, Request::GetData | Request::Confirm);
-    let requests = proxy.take_requests();
-    assert!(requests.iter().all(is_cheap), "{requests:?}");
 }
 
 /// Nor does it matter who looks at the state of the connection meanwhile.

@@ -1,15 +1,20 @@
 //! Behaviour in time, step by step, on a clock that does not wait. Nothing goes wrong but what a test does.
 
+mod barriers;
 mod closing;
 mod cohort;
+mod connections;
 mod crowds;
 mod deadlines;
 mod grants;
 mod holding;
 mod hostile;
+mod jobs;
+mod kept;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
+mod leaders;
 mod lingering;
 mod lingering_attacks;
 mod losses;
@@ -18,14 +23,17 @@ mod lost_replies;
 mod new_paths;
 mod permits;
 mod pitfalls;
+mod policies;
 mod queue;
 mod quorum;
 mod removal;
+mod requests;
 mod restarts;
 #[path = "../../../support/room.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod room;
 mod unanswered;
+mod values;
 
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -131,7 +139,13 @@ struct Proxy {
 
 impl Proxy {
     async fn before(world: &World, ensemble: usize) -> Self {
-        Self::before_server(world.ensembles()[ensemble].clone(), &format!("10.1.{ensemble}.1:2181")).await
+        Self::one_of(world, ensemble, 1).await
+    }
+
+    /// One of several, with a number from 1.
+    async fn one_of(world: &World, ensemble: usize, number: usize) -> Self {
+        let servers = world.ensembles()[ensemble].clone();
+        Self::before_server(servers, &format!("10.1.{ensemble}.{number}:2181")).await
     }
 
     async fn before_server(servers: MemoryEnsemble, address: &str) -> Self {

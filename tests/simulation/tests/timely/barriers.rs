@@ -1,0 +1,694 @@
+//! Double barriers with bad luck: what is lost, late, hidden, or of another size. Each member counts once, and only while
+//! it is there.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use zk_recipes::barriers::{DoubleBarrier, Entered};
+use zk_recipes::testing::{Fate, Request, Traffic};
+use zk_recipes::zookeeper_client as zk;
+use zk_recipes::{Acl, AuthId, Client, ClientBuilder, ConnectionState, Permission, Result};
+use zk_recipes_simulation::world::World;
+
+use super::{A_MOMENT, Proxy, ends, play, poll_once, within};
+
+const PATH: &str = "/barriers/d";
+const READY: &str = "/barriers/d/ready";
+const BRIEF: Duration = Duration::from_millis(300);
+/// What must happen at once, happens within this time, in which a connection may have to be made.
+const SOON: Duration = Duration::from_millis(500);
+const SESSION: Duration = Duration::from_secs(10);
+/// By which a session is ended.
+const CLOSE_SESSION: Request = Request::Other(-11);
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    timeout(SOON, future).await.unwrap_or_else(|_| panic!("not within {SOON:?}: {what}"))
+}
+
+fn usual(builder: ClientBuilder) -> ClientBuilder {
+    builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
+}
+
+/// Makes the nodes private, so that no one else may read them.
+fn private(builder: ClientBuilder, who: &str) -> ClientBuilder {
+    let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+    let builder = usual(builder).auth("digest", format!("{who}:secret"));
+    builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()))
+}
+
+async fn far(world: &World, proxy: &Proxy) -> Client {
+    proxy.client(world, usual).await
+}
+
+async fn near<const N: usize>(world: &World) -> [Client; N] {
+    let connecting = (0..N).map(|number| async move {
+        let machine = &world.machines()[number % world.machines().len()];
+        machine.connect(usual(machine.builder()), &world.address_of(0)).await
+    });
+    join_all(connecting).await.try_into().unwrap()
+}
+
+fn double_barrier(client: &Client, members: usize) -> DoubleBarrier {
+    DoubleBarrier::new(client, PATH, members).unwrap()
+}
+
+fn enter_in_task(client: &Client, members: usize) -> JoinHandle<Result<Entered>> {
+    let barrier = double_barrier(client, members);
+    tokio::spawn(async move { barrier.enter().await })
+}
+
+fn leave_in_task(entered: Entered) -> JoinHandle<Result<()>> {
+    tokio::spawn(entered.leave())
+}
+
+async fn outcome<T>(what: &str, task: JoinHandle<Result<T>>) -> T {
+    soon(what, task).await.unwrap().unwrap()
+}
+
+/// Has all enter.
+async fn entered<const N: usize>(clients: [&Client; N]) -> [Entered; N] {
+    let entering = clients.map(|client| enter_in_task(client, N));
+    let all = join_all(entering.map(async |entering| outcome("all are there", entering).await)).await;
+    all.try_into().unwrap()
+}
+
+fn children(world: &World) -> Vec<String> {
+    world.servers().children(PATH).unwrap_or_default()
+}
+
+/// After what is under way.
+async fn queue_of(world: &World, length: usize) -> Vec<String> {
+    sleep(A_MOMENT).await;
+    let children = children(world);
+    assert_eq!(children.len(), length, "{children:?}");
+    children
+}
+
+async fn connected_again(client: &Client) {
+    let mut connection = client.watch_connection();
+    within(connection.wait_for(|state| state.is_connected())).await.unwrap();
+}
+
+fn make_path(world: &World) {
+    for path in ["/barriers", PATH] {
+        assert!(world.servers().create(path, b"", true));
+    }
+}
+
+// --- Whose round is over ---
+
+// The connection is lost right after it was let in, and again as it leaves.
+#[test]
+fn who_loses_the_connection_twice_does_not_wait_for_the_next_round() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (slow, [other, third, fourth]) = (far(&world, &proxy).await, near(&world).await);
+            let slow_enters = enter_in_task(&slow, 2);
+            queue_of(&world, 1).await;
+            let lost = proxy.intercept(Request::Exists, Fate::LoseRequest);
+            let last = outcome("both are there", enter_in_task(&other, 2)).await;
+            let first = outcome("both are there", slow_enters).await;
+            within(lost.happened()).await;
+            connected_again(&slow).await;
+            // It works for a while.
+            sleep(2 * BRIEF).await;
+            let held = proxy.intercept(Request::Exists, Fate::HoldReply);
+            let leaving = leave_in_task(first);
+            within(held.happened()).await;
+            // The connection is given up as silent.
+            sleep(SESSION / 2).await;
+            queue_of(&world, 2).await;
+            within(last.leave()).await.unwrap();
+            queue_of(&world, 0).await;
+            let next = entered([&third, &fourth]).await;
+            proxy.cut();
+            outcome("its own round is over", leaving).await;
+            drop(next);
+            ends(&world, [slow, other, third, fourth]).await;
+        })
+    });
+}
+
+// One outage, from right after it was let in until after it has left.
+#[test]
+fn who_leaves_at_once_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (slow, [other, third, fourth]) = (far(&world, &proxy).await, near(&world).await);
+            let slow_enters = enter_in_task(&slow, 2);
+            queue_of(&world, 1).await;
+            let held = proxy.intercept(Request::Exists, Fate::HoldReply);
+            let last = outcome("both are there", enter_in_task(&other, 2)).await;
+            let first = outcome("both are there", slow_enters).await;
+            within(held.happened()).await;
+            let leaving = leave_in_task(first);
+            // The connection is given up as silent.
+            sleep(SESSION / 2).await;
+            queue_of(&world, 2).await;
+            within(last.leave()).await.unwrap();
+            queue_of(&world, 0).await;
+            let next = entered([&third, &fourth]).await;
+            proxy.cut();
+            outcome("its own round is over", leaving).await;
+            drop(next);
+            ends(&world, [slow, other, third, fourth]).await;
+        })
+    });
+}
+
+/// Both enter and leave ten times; one of both is far away.
+async fn have_ten_rounds(world: World, are_hidden: bool) {
+    let proxy = Proxy::before(&world, 0).await;
+    let with = |builder, who| if are_hidden { private(builder, who) } else { usual(builder) };
+    let machine = &world.machines()[1];
+    let clients = [
+        proxy.client(&world, |builder| with(builder, "far")).await,
+        machine.connect(with(machine.builder(), "near"), &world.address_of(0)).await,
+    ];
+    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(20)));
+    let rounds = clients.each_ref().map(async |client| {
+        for round in 0..10 {
+            let entered = soon(&format!("enter {round}"), double_barrier(client, 2).enter()).await.unwrap();
+            soon(&format!("leave {round}"), entered.leave()).await.unwrap();
+        }
+    });
+    join_all(rounds).await;
+    proxy.set_traffic(Traffic::pass());
+    ends(&world, clients).await;
+}
+
+#[test]
+fn members_that_are_far_have_one_round_after_the_other() {
+    play(|world| Box::pin(have_ten_rounds(world, false)));
+    play(|world| Box::pin(have_ten_rounds(world, true)));
+}
+
+#[test]
+fn who_leaves_does_not_wait_for_one_of_the_next_round_that_may_not_be_read() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let machine = &world.machines()[1];
+            let slow = proxy.client(&world, |builder| private(builder, "slow")).await;
+            let other = machine.connect(private(machine.builder(), "other"), &world.address_of(0)).await;
+            let [first, last] = entered([&slow, &other]).await;
+            let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+            let leaving = leave_in_task(first);
+            within(held.happened()).await;
+            within(last.leave()).await.unwrap();
+            let next = enter_in_task(&other, 2);
+            queue_of(&world, 1).await;
+            held.release();
+            outcome("its own round is over", leaving).await;
+            next.abort();
+            ends(&world, [slow, other]).await;
+        })
+    });
+}
+
+// It is let in with fewer than it was told.
+#[test]
+fn leaving_costs_no_request_for_each_member_of_the_next_round() {
+    const MANY: usize = 300;
+    const ROUND_TRIP: Duration = Duration::from_millis(100);
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (one, [other, many]) = (far(&world, &proxy).await, near(&world).await);
+            let [first, last] = entered([&one, &other]).await;
+            let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+            let leaving = leave_in_task(first);
+            within(held.happened()).await;
+            within(last.leave()).await.unwrap();
+            let next: Vec<_> = (0..MANY).map(|_| enter_in_task(&many, 2 * MANY)).collect();
+            queue_of(&world, MANY).await;
+            proxy.set_traffic(Traffic::pass().delay(ROUND_TRIP / 2));
+            proxy.take_requests();
+            let begun = Instant::now();
+            held.release();
+            within(leaving).await.unwrap().unwrap();
+            let took = begun.elapsed();
+            sleep(10 * ROUND_TRIP).await;
+            let requests = proxy.take_requests().len();
+            assert!(
+                requests < MANY / 10 && took < 5 * ROUND_TRIP,
+                "{requests} requests in {took:?}, at {ROUND_TRIP:?} a round trip"
+            );
+            next.iter().for_each(JoinHandle::abort);
+            proxy.set_traffic(Traffic::pass());
+            sleep(SOON).await;
+            ends(&world, [one, other, many]).await;
+        })
+    });
+}
+
+// Whoever enters while a member is in joins that round, also one of Curator, which does not write `ready`.
+#[test]
+fn who_leaves_waits_for_one_of_curators_that_has_come_late() {
+    play(|world| {
+        Box::pin(async move {
+            let [one, other, third] = near(&world).await;
+            let [first, last] = entered([&one, &other]).await;
+            assert!(world.servers().node(READY).is_some(), "so it is in");
+            let node = format!("{PATH}/2a7b3a7c-6d5e-4a43-8a53-0b8d4a2f8f11");
+            let curators = third.zookeeper().await.unwrap();
+            let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+            curators.create(&node, b"", &ephemeral).await.unwrap();
+            drop(last);
+            queue_of(&world, 3).await;
+            let leaving = leave_in_task(first);
+            queue_of(&world, 2).await;
+            sleep(2 * SESSION).await;
+            assert!(!leaving.is_finished(), "the one of Curator's is still in");
+            curators.delete(&node, None).await.unwrap();
+            outcome("all have left", leaving).await;
+            drop(curators);
+            ends(&world, [one, other, third]).await;
+        })
+    });
+}
+
+// One comes as another one joins, and takes `ready` for stale, since the member that let both in is gone by then.
+#[test]
+fn who_leaves_waits_for_one_that_has_joined_before_ready_was_replaced() {
+    play(|world| {
+        Box::pin(async move {
+            let proxies = join_all((1..=3).map(|number| Proxy::one_of(&world, 0, number))).await;
+            let clients = join_all(proxies.iter().map(|proxy| far(&world, proxy))).await;
+            let [other] = near(&world).await;
+            let [first, last] = entered([&clients[0], &other]).await;
+            sleep(A_MOMENT).await;
+            let leaving = leave_in_task(first);
+            queue_of(&world, 2).await;
+            // It hears late of what happens.
+            proxies[0].set_traffic(Traffic::black_hole_to_client());
+            // This one has looked at the others, and is about to join.
+            let held = proxies[1].intercept_after(3, Fate::HoldReply);
+            let joining = enter_in_task(&clients[1], 2);
+            within(held.happened()).await;
+            queue_of(&world, 3).await;
+            // This one has seen the old `ready`.
+            let seen = proxies[2].intercept_after(2, Fate::HoldReply);
+            let replacing = enter_in_task(&clients[2], 2);
+            within(seen.happened()).await;
+            queue_of(&world, 4).await;
+            held.release();
+            let joined = outcome("it joins", joining).await;
+            drop(last);
+            queue_of(&world, 3).await;
+            seen.release();
+            let replaced = outcome("it replaces", replacing).await;
+            proxies[0].set_traffic(Traffic::pass());
+            sleep(4 * BRIEF).await;
+            assert!(!leaving.is_finished(), "one that has joined is still in");
+            within(joined.leave_within(BRIEF)).await.unwrap();
+            leaving.abort();
+            drop(replaced);
+            ends(&world, clients.into_iter().chain([other])).await;
+        })
+    });
+}
+
+// --- Who is let in ---
+
+#[test]
+fn who_is_polled_late_is_let_in_after_another_connection() {
+    play(|world| {
+        Box::pin(async move {
+            make_path(&world);
+            for cuts in [0, 1, 2] {
+                let proxy = Proxy::before(&world, 0).await;
+                let (late, [other]) = (far(&world, &proxy).await, near(&world).await);
+                let barrier = double_barrier(&late, 2);
+                let mut entering = Box::pin(barrier.enter());
+                let replies = proxy.replies_seen();
+                assert!(poll_once(&mut entering).is_pending());
+                queue_of(&world, 1).await;
+                assert!(proxy.replies_seen() >= replies + 3, "the replies are there");
+                for _ in 0..cuts {
+                    proxy.cut();
+                    sleep(BRIEF).await;
+                    connected_again(&late).await;
+                }
+                let entered = within(double_barrier(&other, 2).enter()).await.unwrap();
+                let in_late = soon("both are there", entering).await.unwrap();
+                let leaving = leave_in_task(entered);
+                soon("both leave", in_late.leave()).await.unwrap();
+                outcome("both leave", leaving).await;
+                queue_of(&world, 0).await;
+                late.close().await;
+                other.close().await;
+            }
+            ends(&world, []).await;
+        })
+    });
+}
+
+// The event of the first one's watch arrives when the second one has already looked.
+#[test]
+fn nobody_is_let_in_by_an_event_of_before_it_came() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (shared, others) = (far(&world, &proxy).await, near::<2>(&world).await);
+            let first = enter_in_task(&shared, 3);
+            queue_of(&world, 1).await;
+            proxy.set_traffic(Traffic::black_hole_to_client());
+            for opening in others.each_ref().map(|client| enter_in_task(client, 3)) {
+                drop(within(opening).await.unwrap().unwrap());
+            }
+            queue_of(&world, 2).await;
+            world.servers().delete(READY);
+            let second = enter_in_task(&shared, 3);
+            queue_of(&world, 2).await;
+            proxy.set_traffic(Traffic::pass());
+            let first = outcome("it was let in", first).await;
+            sleep(2 * SESSION).await;
+            assert!(!second.is_finished(), "there are two of three");
+            second.abort();
+            drop(first);
+            ends(&world, others.into_iter().chain([shared])).await;
+        })
+    });
+}
+
+#[test]
+fn many_that_give_up_at_once_do_not_count_and_leave_nothing() {
+    const MANY: usize = 300;
+    play(|world| {
+        Box::pin(async move {
+            for cuts in [false, true] {
+                let proxy = Proxy::before(&world, 0).await;
+                let client = far(&world, &proxy).await;
+                let all: Vec<_> = (0..MANY).map(|_| enter_in_task(&client, 2 * MANY)).collect();
+                queue_of(&world, MANY).await;
+                proxy.set_traffic(Traffic::black_hole());
+                all.iter().for_each(JoinHandle::abort);
+                for entering in all {
+                    assert!(entering.await.unwrap_err().is_cancelled());
+                }
+                let alone = enter_in_task(&client, 2);
+                sleep(BRIEF).await;
+                if cuts {
+                    proxy.cut();
+                }
+                proxy.take_requests();
+                proxy.set_traffic(Traffic::pass());
+                sleep(SOON).await;
+                queue_of(&world, 1).await;
+                let requests = proxy.take_requests().len();
+                assert!(requests < 5 * MANY, "{requests} requests");
+                assert!(!alone.is_finished(), "let in alone");
+                alone.abort();
+                queue_of(&world, 0).await;
+                client.close().await;
+            }
+            ends(&world, []).await;
+        })
+    });
+}
+
+// All come at once, and find a `ready` that was left behind.
+#[test]
+fn many_that_find_a_stale_ready_are_let_in_at_a_bounded_cost() {
+    play(|world| {
+        Box::pin(async move {
+            for (clients, each) in [(1, 60), (10, 6)] {
+                let proxy = Proxy::before(&world, 0).await;
+                make_path(&world);
+                assert!(world.servers().create(READY, b"", false));
+                let members = join_all((0..clients).map(|_| far(&world, &proxy))).await;
+                proxy.take_requests();
+                let all = clients * each;
+                let entering: Vec<_> =
+                    (0..all).map(|member| enter_in_task(&members[member / each], all)).collect();
+                let entered = join_all(entering.into_iter().map(|it| outcome("all are there", it))).await;
+                sleep(BRIEF).await;
+                let requests = proxy.take_requests();
+                let writes = requests.iter().filter(|request| **request == Request::Multi).count();
+                // Each looks at all that are there.
+                assert!(
+                    requests.len() < all * (all + 20) && writes < all / 2,
+                    "{} requests, {writes} writes",
+                    requests.len()
+                );
+                let leaving: Vec<_> = entered.into_iter().map(leave_in_task).collect();
+                join_all(leaving.into_iter().map(|it| outcome("all leave", it))).await;
+                sleep(BRIEF).await;
+                assert!(proxy.requests_seen() < 20 * all, "{} requests to leave", proxy.requests_seen());
+                queue_of(&world, 0).await;
+                join_all(members.iter().map(Client::close)).await;
+            }
+            ends(&world, []).await;
+        })
+    });
+}
+
+// Nothing but the watches is needed while nothing happens.
+#[test]
+fn waiting_takes_no_requests() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (client, [other]) = (far(&world, &proxy).await, near(&world).await);
+            let waiting = enter_in_task(&client, 2);
+            queue_of(&world, 1).await;
+            proxy.take_requests();
+            sleep(2 * SESSION).await;
+            let enters = proxy.take_requests();
+            let others = outcome("both are there", enter_in_task(&other, 2)).await;
+            let leaving = leave_in_task(outcome("both are there", waiting).await);
+            queue_of(&world, 2).await;
+            proxy.take_requests();
+            sleep(2 * SESSION).await;
+            let leaves = proxy.take_requests();
+            let is_idle = |requests: &[Request]| requests.iter().all(|request| *request == Request::Confirm);
+            assert!(is_idle(&enters) && is_idle(&leaves), "{enters:?}, {leaves:?}");
+            drop(others);
+            outcome("both leave", leaving).await;
+            ends(&world, [client, other]).await;
+        })
+    });
+}
+
+#[test]
+fn what_is_deleted_as_a_whole_leaves_nobody_stuck() {
+    play(|world| {
+        Box::pin(async move {
+            let [one, other, third] = near(&world).await;
+            let [first, second, last] = entered([&one, &other, &third]).await;
+            let leaving = [leave_in_task(first), leave_in_task(second)];
+            queue_of(&world, 2).await;
+            world.servers().delete(PATH);
+            for leaving in leaving {
+                outcome("nobody is in", leaving).await;
+            }
+            soon("it is lost", last.lost()).await;
+            drop(last);
+            // The same for those that wait.
+            let first = enter_in_task(&one, 2);
+            for _ in 0..3 {
+                queue_of(&world, 1).await;
+                world.servers().delete(PATH);
+            }
+            let second = soon("both come", double_barrier(&other, 2).enter()).await.unwrap();
+            let leaving = leave_in_task(outcome("both come", first).await);
+            soon("both leave", second.leave()).await.unwrap();
+            outcome("both leave", leaving).await;
+            queue_of(&world, 0).await;
+            ends(&world, [one, other, third]).await;
+        })
+    });
+}
+
+// --- Who counts ---
+
+/// Nobody is let in alone.
+async fn assert_not_let_in(barrier: &DoubleBarrier, why: &str) {
+    let alone = barrier.enter_within(BRIEF).await.unwrap();
+    assert!(alone.is_none(), "let in alone: {why}");
+}
+
+#[test]
+fn who_tries_again_at_once_is_not_two() {
+    play(|world| {
+        Box::pin(async move {
+            let [client] = near(&world).await;
+            for polls in 1..4 {
+                let barrier = DoubleBarrier::new(&client, &format!("{PATH}/{polls}"), 2).unwrap();
+                // The path exists.
+                assert_not_let_in(&barrier, "it is the first").await;
+                let mut dropped = Box::pin(barrier.enter());
+                for _ in 0..polls {
+                    assert!(poll_once(&mut dropped).is_pending());
+                    tokio::task::yield_now().await;
+                }
+                drop(dropped);
+                assert_not_let_in(
+                    &barrier,
+                    &format!("after an attempt that was dropped after {polls} polls"),
+                )
+                .await;
+            }
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+// A try that is too short for the server, and another one.
+#[test]
+fn who_tries_again_at_a_slow_server_is_not_two() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = far(&world, &proxy).await;
+            let barrier = double_barrier(&client, 2);
+            assert_not_let_in(&barrier, "it is the first").await;
+            proxy.set_traffic(Traffic::pass().delay(BRIEF / 3));
+            assert!(barrier.enter_within(BRIEF / 2).await.unwrap().is_none());
+            assert!(barrier.enter_within(5 * BRIEF).await.unwrap().is_none(), "let in alone");
+            proxy.set_traffic(Traffic::pass());
+            sleep(SOON).await;
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+/// Loses what ends the sessions that clients have given up: it comes later than the requests of the next ones.
+fn lose_ends_of_sessions(proxy: &Proxy) -> Vec<impl Sized> {
+    (0..10).map(|_| proxy.intercept(CLOSE_SESSION, Fate::LoseRequest)).collect()
+}
+
+// A session that the client has given up, since the servers were down, may still be alive there.
+#[test]
+fn a_member_that_comes_again_is_not_two() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let waiting = enter_in_task(&client, 2);
+            let before = queue_of(&world, 1).await.remove(0);
+            world.servers().stop(0);
+            let mut connection = client.watch_connection();
+            within(connection.wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
+            let late = lose_ends_of_sessions(&proxy);
+            world.servers().start(0);
+            connected_again(&client).await;
+            // It comes again, without its old node.
+            let back = Instant::now();
+            let mut children = children(&world);
+            while back.elapsed() < 2 * SESSION {
+                assert!(!children.iter().any(|name| name == "ready"), "let in alone: {children:?}");
+                sleep(Duration::from_millis(1)).await;
+                children = self::children(&world);
+            }
+            assert!(children.len() == 1 && children[0] != before, "{children:?}");
+            assert!(!waiting.is_finished());
+            drop(late);
+            waiting.abort();
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+// The same for one that was in, and whose value is still kept.
+#[test]
+fn a_member_that_is_lost_and_comes_again_is_not_two() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
+            world.servers().stop(0);
+            within(entered.lost()).await;
+            let late = lose_ends_of_sessions(&proxy);
+            world.servers().start(0);
+            connected_again(&client).await;
+            assert_not_let_in(&double_barrier(&client, 2), "by the node of its earlier session").await;
+            assert!(entered.loss().is_some());
+            drop((late, entered));
+            sleep(2 * SESSION).await;
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn members_that_are_gone_are_forgotten() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = far(&world, &proxy).await;
+            let barrier = double_barrier(&client, 2);
+            for _ in 0..2 {
+                assert_not_let_in(&barrier, "there is no one else").await;
+                queue_of(&world, 0).await;
+                sleep(BRIEF).await;
+                proxy.take_requests();
+            }
+            assert_not_let_in(&barrier, "there is no one else").await;
+            assert_eq!(proxy.take_requests().first(), Some(&Request::Create), "nothing is deleted any more");
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+// The list of members is old by the time that it is used.
+#[test]
+fn who_has_given_up_does_not_count_for_one_that_is_polled_late() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (late, [one]) = (far(&world, &proxy).await, near(&world).await);
+            let given_up = enter_in_task(&one, 2);
+            queue_of(&world, 1).await;
+            let barrier = double_barrier(&late, 2);
+            let mut entering = Box::pin(barrier.enter());
+            let replies = proxy.replies_seen();
+            // Its requests are sent, and answered.
+            assert!(poll_once(&mut entering).is_pending());
+            queue_of(&world, 2).await;
+            assert!(proxy.replies_seen() >= replies + 3, "the replies are there");
+            // The task is busy with something else. Meanwhile, the other one gives up: nobody has let it in.
+            given_up.abort();
+            queue_of(&world, 1).await;
+            let alone = timeout(2 * SESSION, &mut entering).await;
+            assert!(alone.is_err(), "let in alone: {alone:?}");
+            let other = enter_in_task(&one, 2);
+            let entered = soon("both are there", entering).await.unwrap();
+            let other = outcome("both are there", other).await;
+            drop((entered, other));
+            ends(&world, [late, one]).await;
+        })
+    });
+}
+
+// It cannot be known.
+#[test]
+fn who_gives_up_without_a_connection_counts_until_its_session_ends() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (away, [other]) = (far(&world, &proxy).await, near(&world).await);
+            let barrier_of_away = double_barrier(&away, 2);
+            let entering = tokio::spawn(async move {
+                barrier_of_away.enter_within(Duration::from_secs(1)).await.map(|entered| entered.is_some())
+            });
+            queue_of(&world, 1).await;
+            proxy.set_traffic(Traffic::black_hole());
+            assert_eq!(within(entering).await.unwrap(), Ok(false), "it has given up");
+            let counted = double_barrier(&other, 2).enter_within(BRIEF).await.unwrap();
+            // The leave waits for the end of that session.
+            let start = Instant::now();
+            within(counted.expect("counted").leave()).await.unwrap();
+            assert!(start.elapsed() > SESSION / 2, "{:?}", start.elapsed());
+            assert_not_let_in(&double_barrier(&other, 2), "that session is over").await;
+            proxy.set_traffic(Traffic::pass());
+            ends(&world, [away, other]).await;
+        })
+    });
+}
