@@ -12,7 +12,7 @@ use crate::support::*;
 use zk_recipes::testing::{Fate, FaultProxy, Traffic, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock,
-    Owner, Permission, SuspectPolicy, operate,
+    Owner, Permission, operate,
 };
 
 fn with(client: &Client, options: LockOptions) -> InterProcessMutex {
@@ -394,41 +394,6 @@ async fn cohorts_that_compete_make_few_requests() {
         client.close().await;
         other.close().await;
     }
-}
-
-/// The time of a hold elapses, and its guard is kept.
-#[tokio::test]
-async fn a_hold_that_is_over_ends_the_cohort_for_no_one() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
-    let time = Duration::from_millis(50);
-    let mutex = with(&client, LockOptions::new().cohort(1000).cohort_time(LONG).max_hold(LONG));
-    let mut kept = vec![alone(&server, &client, &mutex).await];
-    let line: Vec<_> = (0..10).map(|_| in_line(&mutex)).collect();
-    let stranger = mutex_of(&other);
-    let stranger = tokio::spawn(async move { stranger.acquire().await.unwrap().release().await });
-    // The stranger is behind the cohort before the first hold is over.
-    queue_of(&zookeeper, PATH, 2).await;
-    kept[0].extend(time).unwrap();
-    let mut last = (0, 0);
-    for acquire in line {
-        let guard = within(acquire).await.unwrap();
-        guard.extend(time).unwrap();
-        assert!(kept.iter().all(|kept| !kept.is_valid()));
-        assert!((guard.fencing_token(), guard.turn()) > last);
-        last = (guard.fencing_token(), guard.turn());
-        // Some are released in time, and the others are kept.
-        if kept.len() % 3 == 2 {
-            drop(kept.remove(0));
-            guard.release().await.unwrap();
-        } else {
-            kept.push(guard);
-        }
-    }
-    within(stranger).await.unwrap().unwrap();
-    drop(kept);
-    queue_of(&zookeeper, PATH, 0).await;
 }
 
 /// Many locks at once whose nodes are handed on, more than watch at a time.
@@ -855,48 +820,6 @@ async fn behind_strangers_that_may_not_be_read() {
         queue_of(&zookeeper, PATH, 0).await;
     }
     client.close().await;
-}
-
-/// A client on a runtime that runs nothing while the test blocks it, as on a machine that is suspended.
-fn on_a_suspended_runtime(options: LockOptions, suspension: Duration) {
-    let others = tokio::runtime::Runtime::new().unwrap();
-    let server = others.block_on(Server::start()).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let client = Client::builder()
-            .runtime(runtime.handle().clone())
-            .session_timeout(Duration::from_secs(6))
-            .connect(&server.connect_string())
-            .await
-            .unwrap();
-        let mutex = with(&client, options);
-        let guard = mutex.acquire().await.unwrap();
-        let mut next = in_line(&mutex);
-        let third = in_line(&mutex);
-        guard.release().await.unwrap();
-        assert!(poll_once(&mut next).is_pending());
-        std::thread::sleep(suspension);
-        let next = tokio::time::timeout(Duration::from_secs(20), next).await;
-        assert!(next.is_ok(), "the next in line is stuck");
-        drop(next);
-        let third = tokio::time::timeout(Duration::from_secs(20), third).await;
-        assert!(third.is_ok(), "the third in line is stuck");
-    });
-}
-
-/// The session is in doubt by the time at which the node is first looked after.
-#[test]
-fn a_machine_that_is_busy_when_a_node_is_handed_on_stops_no_one() {
-    on_a_suspended_runtime(
-        LockOptions::new().cohort(OFTEN).cohort_time(LONG).suspect_policy(SuspectPolicy::GiveUp),
-        Duration::from_secs(3),
-    );
-}
-
-/// The session may have expired by then.
-#[test]
-fn a_machine_that_is_suspended_when_a_node_is_handed_on_stops_no_one() {
-    on_a_suspended_runtime(LockOptions::new().cohort(OFTEN).cohort_time(LONG), Duration::from_secs(5));
 }
 
 /// "Within the client, it is first come, first served", also if the task of the first has used up its budget.

@@ -5,7 +5,6 @@ mod support;
 
 mod blocking;
 mod by_key;
-mod cancel;
 mod cohort;
 mod cohort_in_trouble;
 mod cost;
@@ -14,7 +13,6 @@ mod every_lock;
 mod giving_up;
 mod holding;
 mod linger;
-mod losses;
 mod multi_lock;
 mod mutex;
 mod new_paths;

@@ -217,7 +217,7 @@ async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
     queue_of(&zookeeper, "/locks/a", 0).await;
 }
 
-// CURATOR-171: a holder whose node is deleted goes on. For the ways to hear of it see losses.rs.
+// CURATOR-171: a holder whose node is deleted goes on. For the ways to hear of it see losses.rs of the simulation.
 #[tokio::test]
 async fn an_operator_can_evict_a_holder() {
     let sandbox = Sandbox::new();

@@ -2,13 +2,17 @@
 
 mod cohort;
 mod deadlines;
+mod giving_up;
 mod holding;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
 mod lingering;
+mod losses;
 mod quorum;
 mod removal;
+mod tickets;
+mod tries;
 
 use std::ops::Deref;
 use std::pin::Pin;
@@ -17,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::spawn_local;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::testing::FaultProxy;
 use zk_recipes::{Client, ClientBuilder};
 use zk_recipes_simulation::network::{Listener, faults};
@@ -57,6 +61,22 @@ async fn ends(world: &World, clients: impl IntoIterator<Item = Client>) {
 
 async fn within<T>(what: impl Future<Output = T>) -> T {
     timeout(BOUND, what).await.expect("it does not come")
+}
+
+/// It has taken so long, and a moment at most.
+fn takes(from: Instant, time: Duration) {
+    let took = from.elapsed();
+    assert!(took >= time && took < time + A_MOMENT, "{took:?}, not {time:?}");
+}
+
+/// The session of a client.
+async fn session_id(client: &Client) -> i64 {
+    client.zookeeper().await.unwrap().session_id().0
+}
+
+/// How many stand in a queue.
+fn queue(world: &World, path: &str) -> usize {
+    world.servers().children(path).unwrap_or_default().len()
 }
 
 /// Polls once, without ever being woken.
