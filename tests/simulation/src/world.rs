@@ -70,6 +70,9 @@ fn run(plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
     #[cfg(tokio_unstable)]
     builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&plan.seed.to_be_bytes()));
     let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");
+    // What is left when a scenario fails is dropped where it lived: elsewhere, the last handle of a client would wait for
+    // the end of its session.
+    let here = runtime.enter();
     let local = LocalSet::new();
     let elapsed = local.block_on(&runtime, async {
         simulated.start();
@@ -85,6 +88,7 @@ fn run(plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
         start.elapsed()
     });
     drop(local);
+    drop(here);
     drop(runtime);
     judge::reset();
     let written = log::end();

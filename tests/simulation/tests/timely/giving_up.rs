@@ -182,6 +182,7 @@ fn the_place_of_one_of_two_callers_passes_on() {
             assert_eq!(places.len(), 3);
             for _ in 0..40 {
                 comes.abort();
+                sleep(MS).await;
                 comes = come();
                 sleep(MS).await;
                 assert!(!comes.is_finished());
