@@ -21,10 +21,10 @@ use zookeeper_client as zk;
 pub(crate) const PATH: &str = "/locks/a";
 
 /// Longer than any test.
-pub(crate) const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_secs(600);
 
 /// More often than in any test.
-pub(crate) const OFTEN: u32 = 1_000_000;
+const OFTEN: u32 = 1_000_000;
 
 fn cohort(client: &Client, hand_ons: u32, time: Duration) -> InterProcessMutex {
     mutex(client).with_options(LockOptions::new().cohort(hand_ons).cohort_time(time)).unwrap()

@@ -3,6 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../support/every_kind.rs"]
+#[allow(unreachable_pub, reason = "others use it, too")]
+mod every_kind;
+
 mod blocking;
 mod by_key;
 mod cohort;

@@ -1,7 +1,12 @@
 //! Behaviour in time, step by step, on a clock that does not wait. Nothing goes wrong but what a test does.
 
 mod cohort;
+mod cohort_in_trouble;
 mod deadlines;
+#[path = "../../../support/every_kind.rs"]
+#[allow(dead_code, unreachable_pub, reason = "others use the rest")]
+mod every_kind;
+mod every_lock;
 mod giving_up;
 mod holding;
 #[path = "../../../support/kinds.rs"]
@@ -11,6 +16,9 @@ mod lingering;
 mod losses;
 mod quorum;
 mod removal;
+#[path = "../../../support/room.rs"]
+#[allow(dead_code, unreachable_pub, reason = "others use the rest")]
+mod room;
 mod tickets;
 mod tries;
 
