@@ -11,20 +11,20 @@ use tokio::task::JoinHandle;
 use crate::linger::others_with;
 use crate::support::room::Room;
 use crate::support::*;
-use zk_recipes::testing::{FaultProxy, Traffic, kill_session};
+use zk_recipes::testing::kill_session;
 use zk_recipes::{
     Client, Error, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, ReadWriteLock, Result,
-    RetryPolicy, operate,
+    operate,
 };
 use zookeeper_client as zk;
 
 pub(crate) const PATH: &str = "/locks/a";
 
 /// Longer than any test.
-pub(crate) const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_secs(600);
 
 /// More often than in any test.
-pub(crate) const OFTEN: u32 = 1_000_000;
+const OFTEN: u32 = 1_000_000;
 
 fn cohort(client: &Client, hand_ons: u32, time: Duration) -> InterProcessMutex {
     mutex(client).with_options(LockOptions::new().cohort(hand_ons).cohort_time(time)).unwrap()
@@ -225,63 +225,6 @@ async fn another_client_has_its_turn_while_tasks_never_pause() {
 /// The same lock without a cohort.
 fn plain(client: &Client) -> InterProcessMutex {
     mutex(client)
-}
-
-#[tokio::test]
-async fn who_is_next_and_is_not_polled_keeps_others_out_for_the_time_only() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
-    let time = Duration::from_millis(300);
-    for comes_late in [false, true] {
-        let mutex = cohort(&client, OFTEN, time);
-        let mut guard = Some(alone(&server, &client, &mutex).await);
-        let mut unpolled = in_line(&mutex);
-        let mut second = in_line(&mutex);
-        if comes_late {
-            guard.take().unwrap().release().await.unwrap();
-            // No one else is there.
-            tokio::time::sleep(time * 2).await;
-            assert_eq!(children(&zookeeper, PATH).await.len(), 1);
-        }
-        let start = Instant::now();
-        let stranger = acquire_in_task(&plain(&other));
-        if let Some(guard) = guard {
-            queue_of(&zookeeper, PATH, 2).await;
-            is_up_to_date(&client).await;
-            guard.release().await.unwrap();
-        }
-        let stranger = within(stranger).await.unwrap().unwrap();
-        assert!(start.elapsed() >= time / 2, "after {:?}", start.elapsed());
-        // It is next all the same, and behind the stranger.
-        assert!(poll_once(&mut second).is_pending());
-        assert!(poll_once(&mut unpolled).is_pending());
-        queue_of(&zookeeper, PATH, 2).await;
-        stranger.release().await.unwrap();
-        within(unpolled).await.unwrap().release().await.unwrap();
-        within(second).await.unwrap().release().await.unwrap();
-        queue_of(&zookeeper, PATH, 0).await;
-    }
-}
-
-#[tokio::test]
-async fn after_its_time_it_is_handed_on_no_more() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
-    let time = Duration::from_millis(100);
-    let mutex = cohort(&client, OFTEN, time);
-    let log = Log::default();
-    let guard = alone(&server, &client, &mutex).await;
-    let stranger = log.visit("stranger", stranger(&plain(&other)));
-    queue_of(&zookeeper, PATH, 2).await;
-    is_up_to_date(&client).await;
-    let local = log.visit("local", in_line(&mutex));
-    tokio::time::sleep(time * 2).await;
-    guard.release().await.unwrap();
-    within(stranger).await.unwrap();
-    within(local).await.unwrap();
-    assert_eq!(log.visits(), ["stranger", "local"]);
 }
 
 #[tokio::test]
@@ -554,91 +497,6 @@ async fn attempts_do_not_wait_in_line() {
 }
 
 #[tokio::test]
-async fn waiting_in_line_for_a_time_ends_without_the_lock() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
-    let mutex = selfish(&client);
-    let tries = mutex.owned_by(&Owner::new());
-    let brief = Duration::from_millis(50);
-    for held in [selfish(&client), plain(&other)] {
-        let guard = held.owned_by(&Owner::new()).acquire().await.unwrap();
-        let first = acquire_in_task(&mutex);
-        if held.try_acquire().await.unwrap().is_none() {
-            // Until the first in line is where it waits.
-            tokio::time::sleep(brief).await;
-        }
-        assert!(answered(async || tries.try_acquire_for(brief).await).await.is_none());
-        guard.release().await.unwrap();
-        let first = within(first).await.unwrap().unwrap();
-        let waiting = {
-            let tries = tries.clone();
-            tokio::spawn(async move { tries.try_acquire_for(BOUND).await })
-        };
-        tokio::time::sleep(brief).await;
-        first.release().await.unwrap();
-        within(waiting).await.unwrap().unwrap().expect("it was released").release().await.unwrap();
-        queue_of(&zookeeper, PATH, 0).await;
-    }
-}
-
-#[tokio::test]
-async fn who_waits_for_silent_servers_is_told() {
-    let server = Server::start().await.unwrap();
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let mutex = selfish(&client);
-    proxy.set_traffic(Traffic::black_hole());
-    // The first in line does not reach the queue.
-    let first = in_line(&mutex);
-    let tries = mutex.owned_by(&Owner::new());
-    for tries in [&tries, &mutex] {
-        let tried = within(tries.try_acquire_for(Duration::from_millis(200))).await;
-        assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
-    }
-    // Nor does the next, if the first gives up.
-    drop(first);
-    let tried = within(tries.try_acquire_for(Duration::from_millis(200))).await;
-    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
-    proxy.set_traffic(Traffic::pass());
-    let guard = within(mutex.acquire()).await.unwrap();
-    // Whoever waits for a holder waits for it, be the servers silent or not.
-    proxy.set_traffic(Traffic::black_hole());
-    let tried = within(tries.try_acquire_for(Duration::from_millis(100))).await;
-    assert!(matches!(tried, Ok(None)), "{tried:?}");
-    proxy.set_traffic(Traffic::pass());
-    drop(guard);
-    within(tries.acquire()).await.unwrap().release().await.unwrap();
-    client.close().await;
-}
-
-#[tokio::test]
-async fn all_in_line_learn_of_an_outage_under_the_policy() {
-    let server = Server::start().await.unwrap();
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(5))
-        .connection_timeout(Duration::from_secs(1))
-        .retry_policy(RetryPolicy::n_times(0, Duration::from_millis(10)))
-        .drop_timeout(Duration::ZERO);
-    let client = connected(client, &proxy.connect_string()).await;
-    let mutex = selfish(&client);
-    let guard = mutex.acquire().await.unwrap();
-    let waiting: Vec<_> = (0..20).map(|_| tokio::spawn(in_line(&mutex))).collect();
-    proxy.set_traffic(Traffic::black_hole());
-    proxy.cut();
-    let start = Instant::now();
-    for waiting in waiting {
-        let error = within(waiting).await.unwrap().unwrap_err();
-        assert!(matches!(error, Error::NotConnected { .. } | Error::ZooKeeper { .. }), "{error}");
-    }
-    // They wait on while the session lives. One after the other, it would be 20 seconds more.
-    assert!(start.elapsed() < Duration::from_secs(15), "after {:?}", start.elapsed());
-    drop(guard);
-    client.close().await;
-}
-
-#[tokio::test]
 async fn all_in_line_learn_that_the_session_is_over_for_good() {
     let server = Server::start().await.unwrap();
     let owned = zk::Client::connect(&server.connect_string()).await.unwrap();
@@ -690,29 +548,6 @@ async fn a_cohort_may_linger() {
     assert_eq!(log.visits()[20..], ["last", "stranger"]);
     drop(mutex);
     queue_of(&zookeeper, PATH, 0).await;
-}
-
-#[tokio::test]
-async fn lingering_ends_in_time() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let zookeeper = client.zookeeper().await.unwrap();
-    let time = Duration::from_millis(200);
-    let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG).linger(time);
-    let mutex = mutex(&client).with_options(options).unwrap();
-    for gives_up in [false, true] {
-        let guard = mutex.acquire().await.unwrap();
-        let last = in_line(&mutex);
-        guard.release().await.unwrap();
-        // It is handed on, and no one else is there: that has no limit.
-        tokio::time::sleep(time * 2).await;
-        if gives_up {
-            drop(last);
-        } else {
-            within(last).await.unwrap().release().await.unwrap();
-        }
-        queue_of(&zookeeper, &sandbox.lock_path(), 0).await;
-    }
 }
 
 #[tokio::test]
@@ -853,28 +688,6 @@ async fn members_of_a_multi_lock_may_have_a_cohort() {
         within(task).await.unwrap();
     }
     sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn each_hold_has_the_whole_time() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let max_hold = Duration::from_millis(600);
-    let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG).max_hold(max_hold);
-    let mutex = mutex(&client).with_options(options).unwrap();
-    let guard = mutex.acquire().await.unwrap();
-    let next = in_line(&mutex);
-    let last = in_line(&mutex);
-    tokio::time::sleep(max_hold / 2).await;
-    guard.release().await.unwrap();
-    // Nothing is over while the next in line is not polled.
-    tokio::time::sleep(max_hold * 3 / 2).await;
-    let next = within(next).await.unwrap();
-    assert!(next.remaining_hold().unwrap() > max_hold / 4);
-    // A hold that is over does not stop the line.
-    let last = within(last).await.unwrap();
-    assert!(!next.is_valid());
-    assert_ne!(last.node_path(), next.node_path());
 }
 
 #[tokio::test]

@@ -1,178 +1,26 @@
 //! What every lock must do, of whatever kind: written once, and run for each kind.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::every_kind::{Kind, Lock, PERMITS, acquired, take};
 use crate::support::room::Room;
 use crate::support::*;
-use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{
-    Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock,
-    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, Ticket,
+    Client, ConnectionState, Error, InterProcessMutex, LockGuard, LossReason, ReadWriteLock, Result,
+    RetryPolicy, Ticket,
 };
 use zookeeper_client as zk;
 
-type Lock = Arc<dyn Subject>;
-
-/// A lock, or a way to use one.
-#[async_trait]
-trait Subject: Debug + Send + Sync {
-    async fn acquire(&self) -> Result<LockGuard>;
-    async fn try_acquire(&self) -> Result<Option<LockGuard>>;
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
-    async fn is_locked(&self) -> Result<bool>;
-    async fn holder(&self) -> Result<Option<Participant>>;
-    fn is_acquired_in_this_process(&self) -> bool;
-    fn paths(&self) -> Vec<&str>;
-}
-
-#[async_trait]
-impl<L: InterProcessLock> Subject for L {
-    async fn acquire(&self) -> Result<LockGuard> {
-        self.acquire().await
-    }
-
-    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.try_acquire().await
-    }
-
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        self.try_acquire_for(within).await
-    }
-
-    async fn is_locked(&self) -> Result<bool> {
-        self.is_locked().await
-    }
-
-    async fn holder(&self) -> Result<Option<Participant>> {
-        self.holder().await
-    }
-
-    fn is_acquired_in_this_process(&self) -> bool {
-        self.is_acquired_in_this_process()
-    }
-
-    fn paths(&self) -> Vec<&str> {
-        self.paths()
-    }
-}
-
-/// A kind of lock, and what keeps it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Mutex,
-    /// Kept out by a reader.
-    Writer,
-    /// Kept out by a writer.
-    Reader,
-    /// A writer that goes on as a reader, kept out by a writer.
-    Downgraded,
-    SemaphoreMutex,
-    /// One of several permits, kept out by somebody who has them all.
-    Permit,
-    Paths,
-    /// Several paths, of which only the last one is taken.
-    LastOfPaths,
-    /// Locks of several kinds.
-    Mixed,
-    /// The same, of which only the last one is taken.
-    LastOfMixed,
-}
-
-const PERMITS: u32 = 3;
-
 impl Kind {
-    const ALL: [Self; 10] = [
-        Self::Mutex,
-        Self::Writer,
-        Self::Reader,
-        Self::Downgraded,
-        Self::SemaphoreMutex,
-        Self::Permit,
-        Self::Paths,
-        Self::LastOfPaths,
-        Self::Mixed,
-        Self::LastOfMixed,
-    ];
-
-    /// Above all nodes of this kind.
-    fn root(self) -> String {
-        format!("/{self:?}")
-    }
-
-    fn path(self) -> String {
-        format!("/{self:?}/a")
-    }
-
-    /// Of several members.
-    fn last_path(self) -> String {
-        format!("{}-c", self.path())
-    }
-
-    fn lock(self, client: &Client) -> Lock {
-        self.lock_at(client, &self.path())
-    }
-
-    fn lock_at(self, client: &Client, path: &str) -> Lock {
-        self.try_lock_at(client, path).unwrap()
-    }
-
-    fn try_lock_at(self, client: &Client, path: &str) -> Result<Lock> {
-        let (second, last) = (format!("{path}-b"), format!("{path}-c"));
-        Ok(match self {
-            Self::Mutex => Arc::new(InterProcessMutex::new(client, path)?),
-            Self::Writer => Arc::new(ReadWriteLock::new(client, path)?.write().clone()),
-            Self::Reader => Arc::new(ReadWriteLock::new(client, path)?.read().clone()),
-            Self::Downgraded => Arc::new(Downgraded(ReadWriteLock::new(client, path)?)),
-            Self::SemaphoreMutex => Arc::new(SemaphoreMutex::new(client, path)?),
-            Self::Permit => Arc::new(Semaphore::new(client, path, PERMITS)?),
-            Self::Paths | Self::LastOfPaths => {
-                Arc::new(MultiLock::new(client, in_any_order([path, &second, &last]))?)
-            }
-            Self::Mixed | Self::LastOfMixed => {
-                let members: [Arc<dyn InterProcessLock>; 3] = [
-                    Arc::new(InterProcessMutex::new(client, path)?),
-                    Arc::new(SemaphoreMutex::new(client, &second)?),
-                    Arc::new(ReadWriteLock::new(client, &last)?.write().clone()),
-                ];
-                Arc::new(MultiLock::of(in_any_order(members))?)
-            }
-        })
-    }
-
-    /// Takes it in a way that lets nobody else have any of it.
-    async fn take_all(self, client: Client) -> Vec<LockGuard> {
-        match self {
-            Self::Permit => {
-                let semaphore = Semaphore::new(&client, &self.path(), PERMITS).unwrap();
-                vec![semaphore.many(PERMITS).unwrap().acquire().await.unwrap()]
-            }
-            Self::Reader => take(Self::Writer.lock_at(&client, &self.path())).await,
-            _ => take(self.lock(&client)).await,
-        }
-    }
-
-    /// Takes what keeps the lock out.
-    async fn occupy(self, client: &Client) -> Vec<LockGuard> {
-        let last = self.last_path();
-        match self {
-            Self::Writer => take(Self::Reader.lock_at(client, &self.path())).await,
-            Self::Downgraded => take(Self::Writer.lock_at(client, &self.path())).await,
-            Self::LastOfPaths => take(Self::Mutex.lock_at(client, &last)).await,
-            Self::LastOfMixed => take(Self::Writer.lock_at(client, &last)).await,
-            _ => self.take_all(client.clone()).await,
-        }
-    }
-
     /// How much of its room a guard of the lock fills, and a guard of whoever keeps it out.
     fn shares(self) -> (u32, u32) {
         match self {
@@ -203,65 +51,6 @@ impl Kind {
             Self::Paths | Self::LastOfPaths | Self::Mixed | Self::LastOfMixed => Request::Multi,
             _ => Request::Delete,
         }
-    }
-}
-
-fn in_any_order<T>(mut members: [T; 3]) -> [T; 3] {
-    fastrand::shuffle(&mut members);
-    members
-}
-
-async fn acquired(lock: &Lock) -> LockGuard {
-    within(lock.acquire()).await.unwrap()
-}
-
-async fn take(lock: Lock) -> Vec<LockGuard> {
-    vec![acquired(&lock).await]
-}
-
-#[derive(Debug)]
-struct Downgraded(ReadWriteLock);
-
-impl Downgraded {
-    async fn downgrade(&self, writing: Option<LockGuard>) -> Result<Option<LockGuard>> {
-        let Some(writing) = writing else { return Ok(None) };
-        let reading = self.0.read().acquire().await?;
-        writing.release().await?;
-        Ok(Some(reading))
-    }
-}
-
-#[async_trait]
-impl Subject for Downgraded {
-    async fn acquire(&self) -> Result<LockGuard> {
-        let writing = self.0.write().acquire().await?;
-        self.downgrade(Some(writing)).await.map(Option::unwrap)
-    }
-
-    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        let writing = self.0.write().try_acquire().await?;
-        self.downgrade(writing).await
-    }
-
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        let writing = self.0.write().try_acquire_for(within).await?;
-        self.downgrade(writing).await
-    }
-
-    async fn is_locked(&self) -> Result<bool> {
-        self.0.read().is_locked().await
-    }
-
-    async fn holder(&self) -> Result<Option<Participant>> {
-        self.0.read().holder().await
-    }
-
-    fn is_acquired_in_this_process(&self) -> bool {
-        self.0.read().is_acquired_in_this_process()
-    }
-
-    fn paths(&self) -> Vec<&str> {
-        vec![self.0.path()]
     }
 }
 
@@ -581,72 +370,6 @@ async fn a_timed_acquire_gets_its_turn_in_time() {
         }
     })
     .await;
-}
-
-/// Tries to acquire in this time, and sees that it takes as long and no longer. Who is not in the queue cannot say that
-/// somebody else had the lock.
-async fn out_of_time(kind: Kind, lock: Lock, within: Duration, is_queued: bool) {
-    let start = Instant::now();
-    let outcome = lock.try_acquire_for(within).await;
-    let elapsed = start.elapsed();
-    match outcome {
-        Ok(None) if is_queued => {}
-        Err(Error::NotConnected { .. }) if !is_queued => {}
-        outcome => panic!("{kind:?}: {outcome:?}"),
-    }
-    // Long before the client takes a silent server for lost, or gives up to connect.
-    assert!(elapsed >= within && elapsed < within + Duration::from_secs(3), "{kind:?}: {elapsed:?}");
-}
-
-#[tokio::test]
-async fn the_deadline_holds_while_the_server_is_down_or_silent() {
-    let mut scene = Scene::start().await;
-    for silent in [false, true] {
-        for kind in Kind::ALL {
-            release(take(kind.lock(&scene.clients[0])).await).await;
-        }
-        if silent {
-            scene.server.pause().unwrap();
-        } else {
-            scene.server.kill().await.unwrap();
-        }
-        let client = &scene.clients[0];
-        let tries =
-            Kind::ALL.map(|kind| out_of_time(kind, kind.lock(client), Duration::from_millis(300), false));
-        join_all(tries).await;
-        if silent {
-            scene.server.resume().unwrap();
-        } else {
-            scene.server.restart().await.unwrap();
-        }
-        for kind in Kind::ALL {
-            // What was tried comes to nothing when the server is back.
-            release(within(kind.take_all(scene.clients[0].clone())).await).await;
-            scene.assert_nothing_left(kind).await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
-    let scene = Scene::start().await;
-    let mut held = Vec::new();
-    for kind in Kind::ALL {
-        held.extend(scene.occupy(kind, &scene.clients[0]).await);
-    }
-    let before = join_all(Kind::ALL.map(|kind| scene.nodes(kind))).await;
-    let mut waiters = JoinSet::new();
-    for kind in Kind::ALL {
-        waiters.spawn(out_of_time(kind, kind.lock(&scene.clients[1]), Duration::from_secs(2), true));
-    }
-    scene.parked(Kind::ALL.len() as u64).await;
-    scene.server.pause().unwrap();
-    within(waiters.join_all()).await;
-    scene.server.resume().unwrap();
-    for (kind, before) in Kind::ALL.iter().zip(before) {
-        scene.nodes_are(*kind, &before).await;
-    }
-    release(held).await;
 }
 
 #[tokio::test]
@@ -1204,26 +927,6 @@ async fn close_wakes_waiters_and_frees_what_was_held() {
         release(held).await;
     })
     .await;
-}
-
-#[tokio::test]
-async fn close_wakes_waiters_while_the_server_is_silent() {
-    let scene = Scene::start().await;
-    let [holder, closed, ..] = &scene.clients;
-    let held = join_all(Kind::ALL.map(|kind| kind.occupy(holder))).await;
-    let waiters = Kind::ALL.map(|kind| waiter(kind.lock(closed)));
-    scene.parked(Kind::ALL.len() as u64).await;
-    scene.server.pause().unwrap();
-    // Nobody confirms it.
-    assert!(poll_times(closed.close(), 1).await.is_none());
-    let start = Instant::now();
-    for (kind, waiter) in Kind::ALL.into_iter().zip(waiters) {
-        println!("{kind:?}");
-        assert_closed(within(waiter).await.unwrap().unwrap_err());
-    }
-    assert!(start.elapsed() < Duration::from_secs(3), "long before the session is given up");
-    scene.server.resume().unwrap();
-    release(held.into_iter().flatten()).await;
 }
 
 fn assert_closed(error: Error) {

@@ -1,24 +1,20 @@
 //! What is done about held locks: an end to their time, requests to give them back, taking them away, data.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::{join, join_all};
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockOptions, LockState,
-    LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, Result, RetryPolicy, Semaphore,
-    operate,
+    LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, RetryPolicy, Semaphore, operate,
 };
 use zookeeper_client as zk;
 
 /// A time to hold that is over soon.
 const SOON: Duration = Duration::from_millis(400);
-
-/// Much later, for a machine that is busy.
-const LATE: Duration = Duration::from_secs(10);
 
 // --- An end to the time ---
 
@@ -48,133 +44,6 @@ async fn a_hold_of_no_time_is_refused() {
     let multi = MultiLock::of([Kind::Mutex.unlimited(&client)]).unwrap();
     let error = multi.with_options(LockOptions::new()).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { argument: "options", .. }), "{error}");
-}
-
-#[tokio::test]
-async fn every_release_of_a_lost_hold_says_so() {
-    let server = MemoryServer::start().unwrap();
-    let client = Client::connect(&server.connect_string()).await.unwrap();
-    let options = LockOptions::new().max_hold(Duration::from_millis(50));
-    let mutex = mutex(&client).with_options(options).unwrap();
-    let (outer, inner, sound) = {
-        let outer = mutex.acquire().await.unwrap();
-        (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap(), outer)
-    };
-    outer.extend(BOUND).unwrap();
-    sound.release().await.unwrap();
-    outer.extend(Duration::from_millis(1)).unwrap();
-    assert_eq!(outer.lost().await, LossReason::Deadline);
-    assert_lost(&inner.release().await.unwrap_err(), LossReason::Deadline);
-    assert_lost(&outer.release().await.unwrap_err(), LossReason::Deadline);
-}
-
-#[tokio::test]
-async fn a_hold_that_has_ended_is_ended_once() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::connect(&proxy.connect_string()).await.unwrap();
-    let nodes: usize = KINDS.into_iter().map(Kind::nodes).sum();
-    let acquire_all = async |max_hold: Option<Duration>| {
-        let lock = |kind: Kind| match max_hold {
-            Some(max_hold) => kind.limited(&client, max_hold),
-            None => kind.unlimited(&client),
-        };
-        join_all(KINDS.map(async |kind| lock(kind).acquire().await.unwrap())).await
-    };
-    // The requests since the last call. Replies come in order: also what nobody waits for has been sent.
-    let requests = async || {
-        client.zookeeper().await.unwrap().sync("/").await.unwrap();
-        proxy.take_requests()
-    };
-    let count = |requests: &[Request], kind| requests.iter().filter(|request| **request == kind).count();
-    let deletes = |requests: Vec<Request>| count(&requests, Request::Delete);
-
-    // By its guard, before its time is over.
-    for confirmed in [true, false] {
-        let start = loop {
-            let start = Instant::now();
-            let guards = acquire_all(Some(2 * SOON)).await;
-            requests().await;
-            let mut outcomes = Vec::new();
-            if confirmed {
-                outcomes = join_all(guards.into_iter().map(LockGuard::release)).await;
-            } else {
-                drop(guards);
-            }
-            let requests = requests().await;
-            // Otherwise the machine was too busy.
-            if start.elapsed() < 2 * SOON {
-                assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
-                // The nodes of the multi-lock are deleted in one transaction.
-                assert_eq!(count(&requests, Request::Multi), 1);
-                assert_eq!(count(&requests, Request::Delete), KINDS.len() - 1);
-                break start;
-            }
-        };
-        // The next hold is not meant.
-        let guards = acquire_all(None).await;
-        requests().await;
-        tokio::time::sleep(3 * SOON - start.elapsed().min(2 * SOON)).await;
-        let deletes = deletes(requests().await);
-        assert_eq!(deletes, 0);
-        for guard in guards {
-            assert_eq!(guard.loss(), None);
-            guard.release().await.unwrap();
-        }
-    }
-
-    // By the end of its time.
-    requests().await;
-    let guards = acquire_all(Some(SOON)).await;
-    for guard in &guards {
-        eventually("its time is over", || async { guard.loss() }).await;
-    }
-    const AT_THE_GATE: usize = 1;
-    let mut deleted = 0;
-    while deleted < nodes + AT_THE_GATE {
-        // The loss may be seen by the clock before the client has sent the delete.
-        deleted += deletes(requests().await);
-    }
-    assert_eq!(deleted, nodes + AT_THE_GATE);
-    for guard in guards {
-        assert_lost(&guard.release().await.unwrap_err(), LossReason::Deadline);
-    }
-    assert_eq!(deletes(requests().await), 0);
-}
-
-#[tokio::test]
-async fn the_time_is_over_also_while_the_server_is_silent() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client =
-        Client::builder().session_timeout(2 * BOUND).connect(&server.connect_string()).await.unwrap();
-    let session = session_id(&client).await;
-    for is_watching in [true, false] {
-        let guard = Kind::Mutex.limited(&client, BOUND).acquire().await.unwrap();
-        let pause = || {
-            server.pause().unwrap();
-            guard.extend(SOON).unwrap();
-        };
-        if !is_watching {
-            pause();
-        }
-        let start = Instant::now();
-        let pausing = async {
-            if is_watching {
-                watches_with_holders(&server, 1).await;
-                pause();
-            }
-        };
-        let (asked, ()) = within(join(guard.revoke_requested(), pausing)).await;
-        assert_lost(&asked.unwrap_err(), LossReason::Deadline);
-        // Long before it gives the connection up.
-        assert!(start.elapsed() < LATE, "{:?}", start.elapsed());
-        assert_eq!(guard.loss(), Some(LossReason::Deadline));
-        assert_lost(&within(guard.release()).await.unwrap_err(), LossReason::Deadline);
-        server.resume().unwrap();
-        queue_of(&zookeeper, Kind::Mutex.path(), 0).await;
-        assert_eq!(session_id(&client).await, session, "it did not end with the session");
-    }
 }
 
 // --- Requests to give it back ---

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use zk_recipes::testing::{FaultProxy, Traffic, kill_session};
+use zk_recipes::testing::kill_session;
 use zk_recipes::{
     Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, ReadWriteLock,
     Result, Semaphore, SemaphoreMutex, operate,
@@ -245,27 +245,6 @@ async fn an_expired_session_ends_it() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_ends_it() {
-    let server = Server::start().await.unwrap();
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let mutex = lingering(&client);
-    let node = leave_a_node(&mutex).await;
-    proxy.set_traffic(Traffic::black_hole());
-    proxy.cut();
-    eventually("it is not connected", || async {
-        (!client.watch_connection().borrow().is_connected()).then_some(())
-    })
-    .await;
-    let tried = mutex.try_acquire_for(Duration::from_millis(200)).await;
-    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
-    proxy.set_traffic(Traffic::pass());
-    let guard = within(mutex.acquire()).await.unwrap();
-    assert_ne!(guard.node_path(), node);
-    client.close().await;
-}
-
-#[tokio::test]
 async fn the_last_handle_deletes_the_node() {
     let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
@@ -356,24 +335,6 @@ async fn participants_show_it() {
     assert!(theirs[0].is_holder() && !theirs[0].is_lingering());
     let _guard = mutex.acquire().await.unwrap();
     assert!(!mutex.holder().await.unwrap().unwrap().is_lingering());
-}
-
-#[tokio::test]
-async fn each_hold_has_the_whole_time() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let max_hold = Duration::from_millis(400);
-    let options = LockOptions::new().linger(LONG).max_hold(max_hold);
-    let mutex = mutex(&client).with_options(options).unwrap();
-    let node = leave_a_node(&mutex).await;
-    // Nothing is over while no one holds.
-    tokio::time::sleep(max_hold * 3 / 2).await;
-    let guard = mutex.acquire().await.unwrap();
-    assert_eq!(guard.node_path(), node);
-    assert!(guard.remaining_hold().unwrap() > max_hold / 4);
-    assert_eq!(within(guard.lost()).await, LossReason::Deadline);
-    drop(guard);
-    leave_a_node(&mutex).await;
 }
 
 #[tokio::test]

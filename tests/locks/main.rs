@@ -3,9 +3,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../support/every_kind.rs"]
+#[allow(unreachable_pub, reason = "others use it, too")]
+mod every_kind;
+
 mod blocking;
 mod by_key;
-mod cancel;
 mod cohort;
 mod cohort_in_trouble;
 mod cost;
@@ -15,7 +18,6 @@ mod giving_up;
 mod holding;
 mod hostile;
 mod linger;
-mod losses;
 mod multi_lock;
 mod mutex;
 mod new_paths;

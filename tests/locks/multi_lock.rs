@@ -375,46 +375,6 @@ async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
 }
 
 #[tokio::test]
-async fn locks_of_all_kinds_are_given_back_when_the_rest_is_not_had_in_time() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, others] = [connect_many(&server).await, connect_many(&server).await];
-    let lock = MultiLock::of(mixed(&own)).unwrap();
-    let others = mixed(&others);
-    for other in &others {
-        let guard = other.acquire().await.unwrap();
-        for time in [None, Some(Duration::ZERO), Some(Duration::from_millis(500))] {
-            let start = Instant::now();
-            let outcome = answered(async || match time {
-                None => lock.try_acquire().await,
-                Some(time) => lock.try_acquire_for(time).await,
-            });
-            assert!(outcome.await.is_none());
-            assert!(start.elapsed() >= time.unwrap_or_default());
-            only_left(&zookeeper, &[guard.node_path()]).await;
-        }
-        guard.release().await.unwrap();
-    }
-    // There is one deadline, not one for each.
-    let time = Duration::from_secs(4);
-    let (first, last) = (others[0].acquire().await.unwrap(), others[2].acquire().await.unwrap());
-    let start = Instant::now();
-    let timed = lock.clone();
-    let waiter = tokio::spawn(async move { timed.try_acquire_for(time).await });
-    watches_of(&server, 1).await;
-    tokio::time::sleep_until((start + time * 6 / 10).into()).await;
-    first.release().await.unwrap();
-    assert!(within(waiter).await.unwrap().unwrap().is_none());
-    let elapsed = start.elapsed();
-    assert!(elapsed >= time && elapsed < time * 3 / 2, "{elapsed:?}");
-    only_left(&zookeeper, &[last.node_path()]).await;
-    drop(last);
-    lock.try_acquire_for(LONG).await.unwrap().unwrap().release().await.unwrap();
-    only_left(&zookeeper, &[]).await;
-    watches_of(&server, 0).await;
-}
-
-#[tokio::test]
 async fn locks_of_all_kinds_are_given_back_when_one_fails() {
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
@@ -842,20 +802,6 @@ async fn whoever_loses_a_node_whenever_it_enters_gives_up_after_a_bounded_number
     watches_of(&server, 0).await;
 }
 
-/// A multi-lock of two plain paths.
-fn pair(client: &Client) -> MultiLock {
-    MultiLock::new(client, [A, B]).unwrap()
-}
-
-fn lock_at(client: &Client, path: &str) -> Arc<dyn InterProcessLock> {
-    Arc::new(mutex_at(client, path))
-}
-
-/// A multi-lock of two existing locks.
-fn existing(client: &Client) -> MultiLock {
-    MultiLock::of([lock_at(client, A), lock_at(client, B)]).unwrap()
-}
-
 /// A multi-lock of locks that are lost as soon as they are acquired.
 fn lost_at_once(client: &Client) -> MultiLock {
     let options = LockOptions::new().max_hold(Duration::from_micros(1));
@@ -908,97 +854,6 @@ async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
         second.unwrap().unwrap().release().await.unwrap();
         first.release().await.unwrap();
     }
-}
-
-/// `None` means that somebody else had it; whoever has not reached the queue gets an error.
-#[tokio::test]
-async fn a_try_of_existing_locks_at_a_silent_server_does_not_say_that_somebody_has_them() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    for (kind, lock) in [("paths", pair(&client)), ("existing locks", existing(&client))] {
-        lock.acquire().await.unwrap().release().await.unwrap();
-        server.pause().unwrap();
-        let outcome = within(lock.try_acquire_for(Duration::from_nanos(1))).await;
-        server.resume().unwrap();
-        assert!(matches!(outcome, Err(Error::NotConnected { .. })), "{kind}: {outcome:?}");
-    }
-}
-
-/// All locks are free and were acquired; the servers are silent when they are asked whether they are still held.
-#[tokio::test]
-async fn a_try_of_free_existing_locks_does_not_say_that_somebody_has_them() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let lock = existing(&client);
-    // Then it is watched whether the paths exist.
-    for _ in 0..3 {
-        lock.acquire().await.unwrap().release().await.unwrap();
-    }
-    let silent = proxy.intercept(Request::Exists, Fate::HoldReply);
-    let outcome = within(lock.try_acquire_for(Duration::from_secs(2))).await;
-    within(silent.happened()).await;
-    silent.release();
-    assert!(!matches!(outcome, Ok(None)), "nobody else is there");
-}
-
-/// The deadline bounds the whole of an acquire, whatever the servers take for each lock.
-#[tokio::test]
-async fn the_deadline_of_existing_locks_holds_when_each_takes_a_little() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let locks = (0..60).map(|number| lock_at(&client, &format!("/multi/{number:02}")));
-    let lock = MultiLock::of(locks).unwrap();
-    for _ in 0..3 {
-        lock.acquire().await.unwrap().release().await.unwrap();
-    }
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(50)));
-    let mut longest = (Duration::ZERO, String::new());
-    for _ in 0..10 {
-        let start = Instant::now();
-        let outcome = within(lock.try_acquire_for(Duration::from_nanos(1))).await;
-        let elapsed = start.elapsed();
-        longest = longest.max((elapsed, format!("{:?}", outcome.map(|guard| guard.is_some()))));
-    }
-    proxy.set_traffic(Traffic::pass());
-    // Several times what is allowed, for a busy machine.
-    assert!(longest.0 < Duration::from_millis(2500), "{longest:?}");
-}
-
-/// Two calls of one owner for existing locks: the loss of a lock that both have does not end the wait.
-#[tokio::test]
-async fn a_lock_lost_while_two_calls_of_one_owner_wait_is_acquired_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holder, client]: [Client; 2] = connect_many(&server).await;
-    let lock = existing(&client).owned_by(&Owner::new());
-    let held = mutex_at(&holder, B).acquire().await.unwrap();
-    let calls: Vec<_> = (0..2)
-        .map(|_| {
-            let lock = lock.clone();
-            tokio::spawn(async move { lock.acquire().await })
-        })
-        .collect();
-    queue_of(&zookeeper, B, 3).await;
-    let node = queue_of(&zookeeper, A, 1).await.remove(0);
-    // Both watch it.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    zookeeper.delete(&format!("{A}/{node}"), None).await.unwrap();
-    eventually("it is acquired again", || async {
-        let now = children(&zookeeper, A).await;
-        (now.len() == 1 && now[0] != node || calls.iter().any(|call| call.is_finished())).then_some(())
-    })
-    .await;
-    held.release().await.unwrap();
-    let mut errors = Vec::new();
-    for call in calls {
-        match within(call).await.unwrap() {
-            Ok(guard) => drop(guard),
-            Err(error) => errors.push(error),
-        }
-    }
-    assert!(errors.is_empty(), "{errors:?}");
 }
 
 #[tokio::test]

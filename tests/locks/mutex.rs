@@ -12,8 +12,8 @@ use futures_util::future::join;
 use tokio::sync::mpsc;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{
-    Client, ConnectionState, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason,
-    MultiLock, Owner, ReadWriteLock, RetryPolicy, Semaphore,
+    Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
+    ReadWriteLock, Semaphore,
 };
 use zookeeper_client as zk;
 
@@ -819,35 +819,6 @@ async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
     assert_nothing_left(&server, &bystander(&server).await, "/locks/a").await;
 }
 
-/// An operator deletes the node of a ticket, and somebody makes one of that name.
-#[tokio::test]
-async fn a_node_made_again_under_a_ticket_is_no_storm() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let other = bystander(&server).await;
-    let lock = mutex(&client);
-    let ticket = lock.enqueue().await.unwrap();
-    let node = queue_of(&other, "/locks/a", 1).await.pop().unwrap();
-    let behind = acquire_in_task(&lock);
-    queue_of(&other, "/locks/a", 2).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let path = format!("/locks/a/{node}");
-    other.delete(&path, None).await.unwrap();
-    other.create(&path, b"", &zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all())).await.unwrap();
-    let guard = within(behind).await.unwrap().unwrap();
-    let before = proxy.requests_seen();
-    let acquire = tokio::spawn(ticket.acquired());
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let seen = proxy.requests_seen() - before;
-    assert!(seen < 50, "{seen} requests");
-    assert!(guard.is_valid() && !acquire.is_finished(), "it holds by the node of somebody else");
-    drop(guard);
-    // It stands before the ticket, as anybody's node of that name.
-    other.delete(&path, None).await.unwrap();
-    drop(within(acquire).await.unwrap().unwrap());
-}
-
 /// The lock objects and tickets of one recipe are gone: another may follow at once.
 #[tokio::test]
 async fn another_recipe_may_follow_a_ticket_that_is_dropped() {
@@ -859,78 +830,4 @@ async fn another_recipe_may_follow_a_ticket_that_is_dropped() {
     let other = ReadWriteLock::new(&client, "/locks/a").unwrap();
     let guard = within(other.write().acquire()).await;
     assert!(guard.is_ok(), "{guard:?}");
-}
-
-/// The same with somebody who waited behind it.
-#[tokio::test]
-async fn another_recipe_may_follow_a_watched_ticket_that_is_dropped() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let lock = mutex(&client);
-    let ticket = lock.enqueue().await.unwrap();
-    let second = lock.owned_by(&Owner::new()).enqueue().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    drop((second, ticket, lock));
-    let other = ReadWriteLock::new(&client, "/locks/a").unwrap();
-    let guard = within(other.write().acquire()).await;
-    assert!(guard.is_ok(), "{guard:?}");
-}
-
-/// A waiter keeps its place however often requests fail; so does a ticket that is awaited during an outage.
-#[tokio::test]
-async fn an_outage_longer_than_the_policy_does_not_cost_a_ticket_its_place() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let holder = connect(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let builder = Client::builder()
-        .session_timeout(Duration::from_secs(30))
-        .connection_timeout(Duration::from_millis(200))
-        .retry_policy(RetryPolicy::one_time(Duration::from_millis(10)))
-        .drop_timeout(Duration::ZERO);
-    let client = connected(builder, &proxy.connect_string()).await;
-    let session = session_id(&client).await;
-    let mut failed = Vec::new();
-    for is_ticket in [false, true] {
-        let held = mutex(&holder).acquire().await.unwrap();
-        let lock = mutex(&client);
-        let waiting = if is_ticket {
-            let ticket = lock.enqueue().await.unwrap();
-            proxy.refuse_connections(true).unwrap();
-            proxy.cut();
-            let suspended = client.watch_connection();
-            within(suspended.clone().wait_for(|state| *state == ConnectionState::Suspended)).await.unwrap();
-            tokio::spawn(ticket.acquired())
-        } else {
-            let waiting = tokio::spawn(async move { lock.acquire().await });
-            watches_of(&server, 1).await;
-            // In the session's order, the client hears that it watches before this answer.
-            client.zookeeper().await.unwrap().sync("/locks/a").await.unwrap();
-            proxy.refuse_connections(true).unwrap();
-            proxy.cut();
-            waiting
-        };
-        let [place] = &children(&zookeeper, "/locks/a")
-            .await
-            .into_iter()
-            .filter(|node| !held.node_path().ends_with(node))
-            .collect::<Vec<_>>()[..]
-        else {
-            panic!("one waits")
-        };
-        // Several times what the policy allows.
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        proxy.refuse_connections(false).unwrap();
-        held.release().await.unwrap();
-        match within(waiting).await.unwrap() {
-            Ok(guard) => {
-                assert!(guard.node_path().ends_with(place));
-                guard.release().await.unwrap();
-            }
-            Err(error) => failed.push((is_ticket, error.to_string())),
-        }
-        assert_eq!(session_id(&client).await, session);
-        queue_of(&zookeeper, "/locks/a", 0).await;
-    }
-    assert!(failed.is_empty(), "{failed:?}");
 }

@@ -80,20 +80,6 @@ impl Contender {
         tokio::spawn(async move { lock.acquire().await })
     }
 
-    /// Waits until nothing of it is left or on its way, so that a next attempt does not meet it.
-    pub(crate) async fn has_left(&self, bystanders: &[zk::Client]) {
-        self.is_up_to_date().await;
-        assert_empty(bystanders).await;
-        self.is_up_to_date().await;
-    }
-
-    /// Replies come in order: what was sent before has been answered.
-    async fn is_up_to_date(&self) {
-        for client in &self.clients {
-            client.zookeeper().await.unwrap().sync(PATH).await.unwrap();
-        }
-    }
-
     /// A lock on one ensemble alone, which keeps others from that member.
     pub(crate) fn mutex(&self, member: usize) -> InterProcessMutex {
         InterProcessMutex::new(&self.clients[member], PATH).unwrap()

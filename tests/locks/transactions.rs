@@ -468,3 +468,23 @@ async fn after_a_transaction_without_an_answer_the_next_one_holds_when_the_node_
     within(next).await.unwrap().unwrap().release().await.unwrap();
     assert_nothing_left(&server, &zookeeper, "/locks/a").await;
 }
+
+#[tokio::test]
+async fn a_transaction_finds_out_that_the_node_was_deleted() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let [holding, other] = connect_many(&server).await;
+    for kind in KINDS {
+        let guard = kind.unlimited(&holding).acquire().await.unwrap();
+        zookeeper.delete(kind.node(&guard), None).await.unwrap();
+        let next = within(kind.rival(&other).acquire()).await.unwrap();
+        // Whatever this process believes: nothing is written by it.
+        let write = guard.transaction().create("/written", "by a former holder", Persistent);
+        assert_lost(&write.commit().await.unwrap_err(), LossReason::Deleted);
+        assert_eq!(zookeeper.check_stat("/written").await.unwrap(), None, "{kind:?}");
+        assert_eq!(guard.loss(), Some(LossReason::Deleted), "{kind:?}");
+        assert_eq!(next.transaction().commit().await.map(|results| results.len()), Ok(0));
+        drop(guard);
+        next.release().await.unwrap();
+    }
+}

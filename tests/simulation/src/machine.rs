@@ -129,7 +129,7 @@ impl Machine {
     }
 
     /// Lets nothing run for a time, as a virtual machine that is moved.
-    pub(crate) fn stand_still(&self, time: Duration) {
+    pub fn stand_still(&self, time: Duration) {
         self.with(|state| state.stands_until = Some(Instant::now() + time));
     }
 

@@ -692,10 +692,7 @@ fn reads(who: &str, reader: LockGuard) -> Rc<LockGuard> {
     judge::keep(reader.node_path(), who.clone(), move || is_valid(&kept));
     HOLDERS.with_borrow_mut(|holders| {
         let writes = |other: &&Holder| {
-            other.path == "/rw"
-                && other.is_exclusive
-                && !who.starts_with(&other.who)
-                && (other.is_valid)()
+            other.path == "/rw" && other.is_exclusive && !who.starts_with(&other.who) && (other.is_valid)()
         };
         if let Some(writer) = holders.valid.iter().find(writes).filter(|_| is_valid(&guard)) {
             violation(format!("{who} reads beside {}", writer.who));

@@ -10,7 +10,7 @@ use zk_recipes::{
 };
 
 use super::kinds::{KINDS, Kind, assert_lost, in_task, losses};
-use super::{A_MOMENT, Proxy, ends, play, two, within};
+use super::{A_MOMENT, Proxy, ends, play, queue, session_id, takes, two, within};
 
 const SESSION: Duration = Duration::from_secs(10);
 /// From this on, a hold is watched to which no one listens.
@@ -18,11 +18,6 @@ const UNWATCHED: Duration = Duration::from_secs(1);
 /// A time to hold.
 const TIME: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(60);
-
-fn takes(from: Instant, time: Duration) {
-    let took = from.elapsed();
-    assert!(took >= time && took < time + A_MOMENT, "{took:?}, not {time:?}");
-}
 
 #[test]
 fn when_its_time_is_over_the_next_has_the_lock() {
@@ -305,6 +300,124 @@ fn many_locks_are_watched_a_few_at_once() {
             assert!(guards.iter().all(LockGuard::is_valid));
             assert!(states.iter().all(|state| *state.borrow() == LockState::Held));
             within(join_all(guards.into_iter().map(LockGuard::release))).await;
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn every_release_of_a_lost_hold_says_so() {
+    play(|world| {
+        Box::pin(async move {
+            let client = world.machines()[0].client().await;
+            let mutex = Kind::Mutex.limited(&client, TIME);
+            let (outer, inner, sound) = {
+                let outer = mutex.acquire().await.unwrap();
+                (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap(), outer)
+            };
+            sound.release().await.unwrap();
+            let start = Instant::now();
+            outer.extend(TIME).unwrap();
+            assert_eq!(outer.lost().await, LossReason::Deadline);
+            takes(start, TIME);
+            assert_lost(&inner.release().await.unwrap_err(), LossReason::Deadline);
+            assert_lost(&outer.release().await.unwrap_err(), LossReason::Deadline);
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn a_hold_that_has_ended_is_ended_once() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = proxy.client(&world, |builder| builder).await;
+            let nodes: usize = KINDS.into_iter().map(Kind::nodes).sum();
+            let acquire_all = async |max_hold: Option<Duration>| {
+                let lock = |kind: Kind| match max_hold {
+                    Some(max_hold) => kind.limited(&client, max_hold),
+                    None => kind.unlimited(&client),
+                };
+                let guards = join_all(KINDS.map(async |kind| lock(kind).acquire().await.unwrap())).await;
+                sleep(A_MOMENT).await;
+                proxy.take_requests();
+                guards
+            };
+            // Of the requests since the last call.
+            let sent = || {
+                let requests = proxy.take_requests();
+                [Request::Multi, Request::Delete]
+                    .map(|kind| requests.iter().filter(|request| **request == kind).count())
+            };
+            // By its guard, before its time is over.
+            for confirmed in [true, false] {
+                let guards = acquire_all(Some(TIME)).await;
+                if confirmed {
+                    for outcome in join_all(guards.into_iter().map(LockGuard::release)).await {
+                        outcome.unwrap();
+                    }
+                } else {
+                    drop(guards);
+                    sleep(A_MOMENT).await;
+                }
+                // The nodes of the multi-lock are deleted in one transaction.
+                assert_eq!(sent(), [1, KINDS.len() - 1]);
+                // The next hold is not meant.
+                let guards = acquire_all(None).await;
+                sleep(2 * TIME).await;
+                assert_eq!(sent(), [0, 0]);
+                for guard in guards {
+                    assert_eq!(guard.loss(), None);
+                    guard.release().await.unwrap();
+                }
+            }
+            // By the end of its time.
+            let guards = acquire_all(Some(TIME)).await;
+            sleep(TIME).await;
+            assert!(guards.iter().all(|guard| guard.loss() == Some(LossReason::Deadline)));
+            assert_eq!(sent(), [0, nodes]);
+            for guard in guards {
+                assert_lost(&guard.release().await.unwrap_err(), LossReason::Deadline);
+            }
+            assert_eq!(sent(), [0, 0]);
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn the_time_is_over_also_while_the_server_is_silent() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let session = session_id(&client).await;
+            for is_watching in [true, false] {
+                let guard = Kind::Mutex.limited(&client, LONG).acquire().await.unwrap();
+                let pausing = async {
+                    if is_watching {
+                        sleep(A_MOMENT).await;
+                    }
+                    world.servers().set_paused(0, true);
+                    guard.extend(TIME).unwrap();
+                    Instant::now()
+                };
+                let (start, asked) = if is_watching {
+                    let (asked, start) = within(join(guard.revoke_requested(), pausing)).await;
+                    (start, asked)
+                } else {
+                    (pausing.await, within(guard.revoke_requested()).await)
+                };
+                assert_lost(&asked.unwrap_err(), LossReason::Deadline);
+                takes(start, TIME);
+                assert_eq!(guard.loss(), Some(LossReason::Deadline));
+                assert_lost(&within(guard.release()).await.unwrap_err(), LossReason::Deadline);
+                world.servers().set_paused(0, false);
+                sleep(A_MOMENT).await;
+                assert_eq!(queue(&world, Kind::Mutex.path()), 0);
+                assert_eq!(session_id(&client).await, session, "it did not end with the session");
+            }
             ends(&world, [client]).await;
         })
     });

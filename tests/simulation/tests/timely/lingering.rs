@@ -1,11 +1,28 @@
-//! How long a lock lingers.
+//! How long a lock lingers, and its holds last.
 
 use std::time::Duration;
 
-use tokio::time::sleep;
-use zk_recipes::{InterProcessMutex, LockOptions};
+use tokio::time::{Instant, sleep};
+use zk_recipes::testing::Traffic;
+use zk_recipes::{Client, Error, InterProcessMutex, LockOptions, LossReason};
 
-use super::{A_MOMENT, ends, play};
+use super::{A_MOMENT, Proxy, ends, play, takes, within};
+
+const LONG: Duration = Duration::from_secs(600);
+
+fn lingering(client: &Client, options: LockOptions) -> InterProcessMutex {
+    InterProcessMutex::new(client, "/locks/a").unwrap().with_options(options).unwrap()
+}
+
+/// Acquires and releases. Returns the node, which stays.
+async fn leave_a_node(mutex: &InterProcessMutex) -> String {
+    let guard = mutex.acquire().await.unwrap();
+    let node = guard.node_path().to_owned();
+    // It has listed the queue.
+    sleep(A_MOMENT).await;
+    guard.release().await.unwrap();
+    node
+}
 
 #[test]
 fn a_lock_lingers_for_a_time_from_its_last_release() {
@@ -13,8 +30,7 @@ fn a_lock_lingers_for_a_time_from_its_last_release() {
     play(|world| {
         Box::pin(async move {
             let client = world.machines()[0].client().await;
-            let options = LockOptions::new().linger(TIME);
-            let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap().with_options(options).unwrap();
+            let mutex = lingering(&client, LockOptions::new().linger(TIME));
             let guard = mutex.acquire().await.unwrap();
             let node = guard.node_path().to_owned();
             guard.release().await.unwrap();
@@ -33,6 +49,56 @@ fn a_lock_lingers_for_a_time_from_its_last_release() {
             assert!(world.servers().node(&node).is_none());
             assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
             sleep(TIME).await;
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn each_hold_has_the_whole_time() {
+    const MAX_HOLD: Duration = Duration::from_secs(3);
+    play(|world| {
+        Box::pin(async move {
+            let client = world.machines()[0].client().await;
+            let mutex = lingering(&client, LockOptions::new().linger(LONG).max_hold(MAX_HOLD));
+            let node = leave_a_node(&mutex).await;
+            // Nothing is over while no one holds.
+            sleep(2 * MAX_HOLD).await;
+            let start = Instant::now();
+            let guard = mutex.acquire().await.unwrap();
+            assert_eq!(guard.node_path(), node);
+            assert_eq!(guard.remaining_hold(), Some(MAX_HOLD));
+            assert_eq!(within(guard.lost()).await, LossReason::Deadline);
+            takes(start, MAX_HOLD);
+            drop(guard);
+            let node = leave_a_node(&mutex).await;
+            assert_eq!(mutex.acquire().await.unwrap().node_path(), node);
+            drop(mutex);
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn a_lost_connection_ends_it() {
+    const PATIENCE: Duration = Duration::from_millis(200);
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = proxy.client(&world, |builder| builder.session_timeout(LONG)).await;
+            let mutex = lingering(&client, LockOptions::new().linger(LONG));
+            let node = leave_a_node(&mutex).await;
+            proxy.set_traffic(Traffic::black_hole());
+            proxy.cut();
+            sleep(A_MOMENT).await;
+            let start = Instant::now();
+            let tried = mutex.try_acquire_for(PATIENCE).await;
+            takes(start, PATIENCE);
+            assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+            proxy.set_traffic(Traffic::pass());
+            let guard = within(mutex.acquire()).await.unwrap();
+            assert_ne!(guard.node_path(), node);
+            drop((guard, mutex));
             ends(&world, [client]).await;
         })
     });

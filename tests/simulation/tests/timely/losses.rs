@@ -1,214 +1,402 @@
-//! Whoever loses its lock knows it before another has it, by how much, and what it costs to know.
+//! How holders hear that their lock is lost or in doubt: of each kind, by whatever they listen with.
 
+use std::future::pending;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all, join3};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{Instant, interval, sleep};
-use zk_recipes::testing::{MemoryEnsemble, Request, Traffic};
-use zk_recipes::{Client, ConnectionState, InterProcessMutex, LockGuard, LossReason};
-use zk_recipes_simulation::machine::Machine;
-use zk_recipes_simulation::network::Listener;
+use tokio::time::{Instant, advance, sleep};
+use tokio_util::sync::CancellationToken;
+use zk_recipes::testing::{Fate, Request};
+use zk_recipes::{
+    Client, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason, MultiLock, SuspectPolicy,
+};
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, ends, play, queue_of, within};
+use super::kinds::{KINDS, Kind, assert_lost, in_task};
+use super::{A_MOMENT, Proxy, ends, play, poll_once, queue, session_id, within};
 
 const SESSION: Duration = Duration::from_secs(10);
-/// From this on, a hold is watched.
-const UNWATCHED: Duration = Duration::from_secs(1);
+/// A time to hold.
+const BRIEF: Duration = Duration::from_secs(1);
 
-type Next = JoinHandle<Option<(Instant, LockGuard)>>;
-
-/// One holds a lock for which the next one waits, who says when it was granted.
-async fn hold_before_next(
-    servers: &MemoryEnsemble,
-    machine: &Machine,
-    [holding, waiting]: [&Client; 2],
-    lock: &str,
-) -> (LockGuard, Next) {
-    let guard = InterProcessMutex::new(holding, lock).unwrap().acquire().await.unwrap();
-    let next = InterProcessMutex::new(waiting, lock).unwrap();
-    let next = machine.spawn(async move {
-        let guard = next.acquire().await.unwrap();
-        (Instant::now(), guard)
-    });
-    queue_of(servers, lock, 2).await;
-    (guard, next)
+/// Listens in all ways until the loss, which must be for this reason. Its work must have been dropped by then.
+async fn hears(guard: &LockGuard, reason: LossReason) {
+    let dropped = CancellationToken::new();
+    let work = async {
+        let _dropped = dropped.clone().drop_guard();
+        pending::<()>().await;
+    };
+    let mut state = guard.watch_state();
+    let ran = async {
+        let ran = guard.run(work).await;
+        assert!(dropped.is_cancelled(), "the work goes on");
+        ran
+    };
+    let ended = state.wait_for(|state| state.is_lost());
+    let (lost, ran, ended) = join3(guard.lost(), ran, ended).await;
+    assert_eq!(lost, reason);
+    assert_lost(&ran.unwrap_err(), reason);
+    assert_eq!(*ended.unwrap(), LockState::Lost(reason));
+    assert!(!guard.is_valid());
+    assert!(guard.valid_until() <= Instant::now());
+    let late = guard.run(async { panic!("work without the lock") });
+    assert_lost(&late.await.unwrap_err(), reason);
 }
 
-/// The network cuts a holder off without a word, at any point between two signs of life.
-async fn is_cut_off(world: &World, waiting: &Client, holder: usize, traffic: Traffic) -> [Instant; 3] {
-    let proxy = Proxy::before_server(world.servers().clone(), &format!("10.3.0.{holder}:2181")).await;
-    let client = proxy.client(world, |builder| builder.session_timeout(SESSION)).await;
-    let (servers, machine) = (world.servers(), &world.machines()[1]);
-    let lock = format!("/black-hole/{holder}");
-    let (guard, next) = hold_before_next(servers, machine, [&client, waiting], &lock).await;
-    sleep(SESSION.mul_f64(fastrand::f64() / 3.0)).await;
-    assert!(guard.is_valid());
-    proxy.set_traffic(traffic);
-    let mut state = client.watch_connection();
-    let lost = async { (guard.lost().await, Instant::now()) };
-    let suspended = async {
-        state.wait_for(|state| *state == ConnectionState::Suspended).await.unwrap();
+/// It hears of that at once, when it has listened for a moment.
+async fn hears_of(guard: &LockGuard, reason: LossReason, event: impl FnOnce()) {
+    let happens = async {
+        sleep(A_MOMENT).await;
+        event();
         Instant::now()
     };
-    let ((reason, lost), suspended, next) = within(async { tokio::join!(lost, suspended, next) }).await;
-    let (granted, next) = next.unwrap().unwrap();
-    assert_eq!(reason, LossReason::Expired);
-    assert!(next.fencing_token() > guard.fencing_token());
-    next.release().await.unwrap();
-    proxy.set_traffic(Traffic::pass());
-    client.close().await;
-    // Curator says `LOST` a session timeout after the connection was noticed to be gone.
-    [lost, suspended + SESSION, granted]
+    let ((), happened) = within(join(hears(guard, reason), happens)).await;
+    assert!(happened.elapsed() < A_MOMENT, "after {:?}", happened.elapsed());
 }
 
-#[test]
-fn a_holder_in_a_black_hole_knows_of_its_loss_before_the_next_holds() {
-    play(|world| {
-        Box::pin(async move {
-            let waiting = world.machines()[1].client().await;
-            for (ways, (traffic, is_unheard)) in [
-                (Traffic::black_hole(), true),
-                (Traffic::black_hole_to_server(), true),
-                // The servers hear its attempts to connect again, and keep the session that long.
-                (Traffic::black_hole_to_client(), false),
-            ]
-            .into_iter()
-            .enumerate()
-            {
-                let holders = (0..40).map(|holder| is_cut_off(&world, &waiting, 40 * ways + holder, traffic));
-                for [lost, lost_by_curator, granted] in join_all(holders).await {
-                    assert!(lost < granted, "another had the lock for {:?}", lost - granted);
-                    let tells_apart = lost_by_curator >= granted || !is_unheard;
-                    assert!(tells_apart, "a bad rule has done as well, by {:?}", granted - lost_by_curator);
-                }
-            }
-            ends(&world, [waiting]).await;
-        })
-    });
-}
-
-/// Shorter than the time for which a follower goes on without its leader.
-const SHORT_SESSION: Duration = Duration::from_millis(1500);
-const TICK: Duration = Duration::from_millis(500);
-const SYNC_LIMIT: u32 = 4;
-
-/// Reads for as long as the server answers; says when the last answered request was sent.
-async fn read_until_suspended(client: &Client, path: &str) -> Instant {
-    let zookeeper = client.zookeeper().await.unwrap();
-    let mut state = client.watch_connection();
-    let mut last = Instant::now();
-    let mut ticks = interval(SHORT_SESSION / 20);
-    let reading = async {
-        loop {
-            ticks.tick().await;
-            let sent = Instant::now();
-            if zookeeper.check_stat(path).await.is_ok() {
-                last = sent;
-            }
+/// Notes all states until it is lost or the guard is gone.
+fn states(mut state: watch::Receiver<LockState>) -> JoinHandle<Vec<LockState>> {
+    spawn_local(async move {
+        let mut states = vec![*state.borrow_and_update()];
+        while state.changed().await.is_ok() {
+            states.push(*state.borrow_and_update());
         }
-    };
-    tokio::select! {
-        never = reading => never,
-        _ = state.wait_for(|state| *state == ConnectionState::Suspended) => {}
-    }
-    last
+        states
+    })
 }
 
-/// The server of holders is cut off from its leader, and goes on answering.
-#[test]
-fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_next_holds() {
-    play(|world| {
-        Box::pin(async move {
-            let servers = MemoryEnsemble::builder().tick_time(TICK).sync_limit(SYNC_LIMIT).start().unwrap();
-            let address = |server: usize| format!("10.4.0.{server}:2181");
-            for server in 0..3 {
-                let (servers, mut listener) = (servers.clone(), Listener::bind(&address(server)));
-                spawn_local(async move {
-                    loop {
-                        spawn_local(servers.serve(server, listener.accept().await));
-                    }
-                });
-            }
-            let [one, other, ..] = world.machines() else { panic!("two machines") };
-            let leader = servers.leader().unwrap();
-            let follower = (leader + 1) % 3;
-            let waiting = other.connect(other.builder(), &address(leader)).await;
-            let connect =
-                async || one.connect(one.builder().session_timeout(SHORT_SESSION), &address(follower)).await;
-            let mut clients = Vec::new();
-            for round in 0..2 {
-                let mut holders = Vec::new();
-                for holder in 0..20 {
-                    let lock = format!("/partition/{round}/{holder}");
-                    // Reads of one that holds would be answered only after its own signs of life, which are not.
-                    let (client, reader) = tokio::join!(connect(), connect());
-                    let (guard, next) = hold_before_next(&servers, other, [&client, &waiting], &lock).await;
-                    clients.extend([client, reader.clone()]);
-                    holders.push((lock, reader, guard, next));
-                }
-                let rest = [leader, 3 - leader - follower];
-                servers.partition(&[&[follower], &rest]);
-                let seen = holders.into_iter().map(async |(lock, reader, guard, next)| {
-                    let lost = async {
-                        guard.lost().await;
-                        Instant::now()
-                    };
-                    let (lost, last_read, next) =
-                        tokio::join!(lost, read_until_suspended(&reader, &lock), next);
-                    let (granted, _next) = next.unwrap().unwrap();
-                    assert!(lost < granted, "another had the lock for {:?}", lost - granted);
-                    let lost_by_reads = last_read + SHORT_SESSION.mul_f64(2.0 / 3.0);
-                    assert!(lost_by_reads >= granted, "reads would have done as well");
-                });
-                within(join_all(seen)).await;
-                servers.heal();
-                sleep(SESSION).await;
-            }
-            clients.push(waiting);
-            ends(&world, clients).await;
-        })
-    });
+/// Waits for the next change, which must be to this state.
+async fn shows(seen: &mut watch::Receiver<LockState>, wanted: LockState) {
+    within(seen.changed()).await.unwrap();
+    assert_eq!(*seen.borrow_and_update(), wanted);
 }
 
-/// A client that has nothing to do costs as much for a thousand locks as for one.
+async fn through(proxy: &Proxy, world: &World) -> Client {
+    proxy.client(world, |builder| builder.session_timeout(SESSION)).await
+}
+
+fn cut_off(proxy: &Proxy) {
+    proxy.refuse_connections(true);
+    proxy.cut();
+}
+
+fn on_suspect(policy: SuspectPolicy) -> LockOptions {
+    LockOptions::new().suspect_policy(policy)
+}
+
+/// Someone else waits in the queue of a lock that is held.
+async fn rival(kind: Kind, other: &Client, world: &World) -> JoinHandle<zk_recipes::Result<LockGuard>> {
+    let rival = in_task(kind.rival(other));
+    sleep(A_MOMENT).await;
+    assert_eq!(queue(world, &kind.queue()), if kind == Kind::Permit { 1 } else { 2 });
+    rival
+}
+
 #[test]
-fn an_idle_client_costs_no_more_for_a_thousand_locks() {
-    const SPAN: Duration = Duration::from_secs(30);
+fn a_killed_session_is_heard_of_at_once_and_for_what_it_is() {
     play(|world| {
         Box::pin(async move {
             let proxy = Proxy::before(&world, 0).await;
-            let mut beats = Vec::new();
-            for locks in [0, 1, 1000] {
-                let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-                let held = join_all((0..locks).map(|lock| {
-                    let mutex = InterProcessMutex::new(&client, &format!("/idle/{lock}")).unwrap();
-                    async move { mutex.acquire().await.unwrap() }
-                }))
+            let killed = proxy.client(&world, |builder| builder.session_timeout(3 * SESSION)).await;
+            let other = world.machines()[1].client().await;
+            for kind in KINDS {
+                let lock = kind.unlimited(&killed);
+                let guard = lock.acquire().await.unwrap();
+                let rival = rival(kind, &other, &world).await;
+                let session = session_id(&killed).await;
+                hears_of(&guard, LossReason::Expired, || {
+                    assert!(world.servers().end_session(session));
+                })
                 .await;
-                sleep(2 * UNWATCHED).await;
-                assert_eq!(world.servers().watch_count(), locks);
-                proxy.take_requests();
-                let pings = proxy.pings_seen();
-                sleep(SPAN).await;
-                let (requests, pings) = (proxy.take_requests(), proxy.pings_seen() - pings);
-                assert!(requests.iter().all(|request| *request == Request::Confirm), "{requests:?}");
-                assert!(held.iter().all(LockGuard::is_valid));
-                beats.push((requests.len(), pings));
-                join_all(held.into_iter().map(LockGuard::release)).await;
-                client.close().await;
+                if kind != Kind::Permit {
+                    assert_lost(&lock.acquire().await.unwrap_err(), LossReason::Expired);
+                    assert_lost(&lock.try_acquire().await.unwrap_err(), LossReason::Expired);
+                }
+                assert_lost(&guard.transaction().commit().await.unwrap_err(), LossReason::Expired);
+                let next = within(rival).await.unwrap().unwrap();
+                assert!(next.fencing_token() > guard.fencing_token(), "{kind:?}");
+                assert_lost(&guard.release().await.unwrap_err(), LossReason::Expired);
+                next.release().await.unwrap();
+                // The lock object forgets the loss with the guard.
+                within(lock.acquire()).await.unwrap().release().await.unwrap();
             }
-            // One every seventh of the session timeout. If nobody depends on the session, it is a ping.
-            let most = (SPAN.as_secs_f64() * 7.0 / SESSION.as_secs_f64()).ceil() as usize;
-            let [(0, pings), (confirms, 0), (confirms_of_many, 0)] = beats[..] else { panic!("{beats:?}") };
-            let counts = [pings, confirms, confirms_of_many];
-            assert!(
-                counts.iter().all(|count| (most - 1..=most).contains(count)),
-                "{counts:?}, at most {most}"
-            );
             sleep(A_MOMENT).await;
-            ends(&world, []).await;
+            assert_eq!(world.servers().watch_count(), 0);
+            ends(&world, [killed, other]).await;
+        })
+    });
+}
+
+/// Before the second after which a hold is watched to which no one listens.
+#[test]
+fn a_deleted_node_is_heard_of_by_who_listens() {
+    play(|world| {
+        Box::pin(async move {
+            let [holding, other] = [world.machines()[0].client().await, world.machines()[1].client().await];
+            for kind in KINDS {
+                let guard = kind.unlimited(&holding).acquire().await.unwrap();
+                hears_of(&guard, LossReason::Deleted, || {
+                    assert!(world.servers().delete(kind.node(&guard)));
+                })
+                .await;
+                let next = within(kind.rival(&other).acquire()).await;
+                if kind == Kind::Multi {
+                    assert_eq!(guard.members()[0].loss(), None, "it is another member's node");
+                }
+                assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+                next.unwrap().release().await.unwrap();
+            }
+            sleep(A_MOMENT).await;
+            assert_eq!(world.servers().watch_count(), 0);
+            ends(&world, [holding, other]).await;
+        })
+    });
+}
+
+#[test]
+fn what_is_in_doubt_is_kept_or_given_up() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let [keeping, giving_up] = [through(&proxy, &world).await, through(&proxy, &world).await];
+            let other = world.machines()[1].client().await;
+            let sessions = [session_id(&keeping).await, session_id(&giving_up).await];
+            for kind in KINDS {
+                // On paths of their own, so that no one waits for the one that is kept.
+                let keeper = InterProcessMutex::new(&keeping, "/kept").unwrap();
+                let keeper = keeper.with_options(on_suspect(SuspectPolicy::Keep)).unwrap();
+                let kept = keeper.acquire().await.unwrap();
+                let lock = kind.lock(&giving_up, on_suspect(SuspectPolicy::GiveUp)).unwrap();
+                let given_up = lock.acquire().await.unwrap();
+                let token = kept.fencing_token();
+                let [mut seen, mut seen_of_given_up] = [&kept, &given_up].map(LockGuard::watch_state);
+                shows(&mut seen, LockState::Held).await;
+                shows(&mut seen_of_given_up, LockState::Held).await;
+                let rival = rival(kind, &other, &world).await;
+
+                hears_of(&given_up, LossReason::Suspect, || cut_off(&proxy)).await;
+                shows(&mut seen, LockState::Suspect).await;
+                shows(&mut seen_of_given_up, LockState::Lost(LossReason::Suspect)).await;
+                assert!(kept.is_valid() && kept.loss().is_none(), "{kind:?}");
+                // No one can be told yet.
+                assert!(world.servers().node(kind.node(&given_up)).is_some(), "{kind:?}");
+                assert!(!rival.is_finished());
+
+                proxy.refuse_connections(false);
+                shows(&mut seen, LockState::Held).await;
+                let next = within(rival).await.unwrap().unwrap();
+                assert!(next.fencing_token() > given_up.fencing_token());
+                assert_eq!(given_up.loss(), Some(LossReason::Suspect), "lost is lost");
+                assert_lost(&given_up.release().await.unwrap_err(), LossReason::Suspect);
+                assert_eq!(kept.fencing_token(), token);
+                kept.release().await.unwrap();
+                for mut seen in [seen, seen_of_given_up] {
+                    assert!(within(seen.changed()).await.is_err(), "{kind:?}: {:?}", *seen.borrow());
+                }
+                next.release().await.unwrap();
+                within(lock.acquire()).await.unwrap().release().await.unwrap();
+            }
+            for (client, session) in [&keeping, &giving_up].into_iter().zip(sessions) {
+                assert_eq!(session_id(client).await, session, "the loss was not that of the session");
+            }
+            sleep(A_MOMENT).await;
+            assert_eq!(world.servers().watch_count(), 0);
+            ends(&world, [keeping, giving_up, other]).await;
+        })
+    });
+}
+
+#[test]
+fn the_states_of_the_members_are_one() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let [cut, direct] = [through(&proxy, &world).await, world.machines()[1].client().await];
+            let of_two =
+                MultiLock::of([Kind::Mutex.unlimited(&cut), Kind::Write.unlimited(&direct)]).unwrap();
+            let of_one = MultiLock::new(&cut, ["/locks/x", "/locks/y"]).unwrap();
+            let guards = [of_two.acquire().await.unwrap(), of_one.acquire().await.unwrap()];
+            let [seen, seen_of_other] = guards.each_ref().map(|guard| states(guard.watch_state()));
+            let both_are = |wanted: LockState| {
+                assert!(guards.iter().all(|guard| *guard.watch_state().borrow() == wanted), "{guards:?}");
+            };
+            sleep(A_MOMENT).await;
+            both_are(LockState::Held);
+            cut_off(&proxy);
+            sleep(A_MOMENT).await;
+            both_are(LockState::Suspect);
+            proxy.refuse_connections(false);
+            within(cut.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+            sleep(A_MOMENT).await;
+            both_are(LockState::Held);
+            let [guard, other] = guards;
+            // The loss of one member is that of all.
+            let session = session_id(&direct).await;
+            hears_of(&guard, LossReason::Expired, || {
+                assert!(world.servers().end_session(session));
+            })
+            .await;
+            assert_eq!(guard.members()[0].loss(), None);
+            assert_lost(&guard.release().await.unwrap_err(), LossReason::Expired);
+            other.release().await.unwrap();
+            let [seen, seen_of_other] = [within(seen).await.unwrap(), within(seen_of_other).await.unwrap()];
+            let until_then = [LockState::Held, LockState::Suspect, LockState::Held];
+            let (lost, before) = seen.split_last().unwrap();
+            assert_eq!(*lost, LockState::Lost(LossReason::Expired));
+            // It may have shown that it was suspect before.
+            assert_eq!(before.strip_suffix(&[LockState::Suspect]).unwrap_or(before), until_then);
+            assert_eq!(seen_of_other, until_then);
+            ends(&world, [cut, direct]).await;
+        })
+    });
+}
+
+#[test]
+fn the_lock_is_valid_until_the_first_end_of_all() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let short = through(&proxy, &world).await;
+            let long = proxy.client(&world, |builder| builder.session_timeout(3 * SESSION)).await;
+            let left = |guard: &LockGuard| guard.valid_until() - Instant::now();
+            let is_by_session = |guard: &LockGuard| {
+                let left = left(guard);
+                assert!(left <= SESSION * 2 / 3 && left > SESSION * 2 / 3 - A_MOMENT, "{left:?}");
+            };
+            for kind in KINDS {
+                let guard = kind.unlimited(&short).acquire().await.unwrap();
+                is_by_session(&guard);
+                guard.release().await.unwrap();
+
+                let guard = kind.limited(&short, BRIEF).acquire().await.unwrap();
+                assert!(left(&guard) <= BRIEF, "{kind:?}");
+                // With more time than the session, it is the session that counts.
+                guard.extend(3 * SESSION).unwrap();
+                is_by_session(&guard);
+                guard.release().await.unwrap();
+            }
+            let of_two =
+                MultiLock::of([Kind::Mutex.unlimited(&long), Kind::Write.unlimited(&short)]).unwrap();
+            let guard = of_two.acquire().await.unwrap();
+            let members = guard.members().iter().map(LockGuard::valid_until);
+            assert_eq!(guard.valid_until(), members.min().unwrap());
+            assert!(left(&guard.members()[0]) > SESSION, "{guard:?}");
+            is_by_session(&guard);
+            guard.release().await.unwrap();
+            ends(&world, [short, long]).await;
+        })
+    });
+}
+
+/// Nobody asks anything, and yet the session stays confirmed, for longer than one answer vouches for it.
+#[test]
+fn a_hold_at_rest_stays_valid() {
+    play(|world| {
+        Box::pin(async move {
+            let client = world.machines()[0].client().await;
+            let guards = join_all(KINDS.map(async |kind| kind.unlimited(&client).acquire().await.unwrap()));
+            let guards = guards.await;
+            let first = guards[0].valid_until();
+            while Instant::now() < first + SESSION {
+                sleep(A_MOMENT).await;
+                for guard in &guards {
+                    assert_eq!(guard.loss(), None);
+                    assert!(guard.valid_until() > Instant::now());
+                }
+            }
+            for guard in guards {
+                guard.release().await.unwrap();
+            }
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn the_time_is_over_also_while_it_is_in_doubt() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = through(&proxy, &world).await;
+            let session = session_id(&client).await;
+            let mut guards = Vec::new();
+            for kind in KINDS {
+                guards.push(kind.limited(&client, 3 * SESSION).acquire().await.unwrap());
+            }
+            cut_off(&proxy);
+            sleep(A_MOMENT).await;
+            within(join_all(guards.iter().map(async |guard| {
+                assert_eq!(*guard.watch_state().borrow(), LockState::Suspect);
+                let start = Instant::now();
+                guard.extend(BRIEF).unwrap();
+                assert!(guard.is_valid() && guard.valid_until() <= start + BRIEF);
+                hears(guard, LossReason::Deadline).await;
+                assert!(start.elapsed() < BRIEF + A_MOMENT, "{:?}", start.elapsed());
+            })))
+            .await;
+            proxy.refuse_connections(false);
+            within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+            sleep(A_MOMENT).await;
+            for (kind, guard) in KINDS.into_iter().zip(guards) {
+                assert_eq!(queue(&world, &kind.queue()), 0, "{kind:?}");
+                assert_lost(&guard.release().await.unwrap_err(), LossReason::Deadline);
+            }
+            assert_eq!(session_id(&client).await, session);
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn work_that_is_done_in_time_has_its_result() {
+    play(|world| {
+        Box::pin(async move {
+            let client = world.machines()[0].client().await;
+            for kind in KINDS {
+                let guard = kind.unlimited(&client).acquire().await.unwrap();
+                let work = async {
+                    client.zookeeper().await.unwrap().sync("/").await.unwrap();
+                    kind
+                };
+                assert_eq!(guard.run(work).await, Ok(kind));
+                guard.release().await.unwrap();
+                // Work that does not await is not stopped by the loss, but it is not told as done.
+                let guard = kind.limited(&client, BRIEF).acquire().await.unwrap();
+                let blocks =
+                    async { assert!(poll_once(&mut Box::pin(advance(BRIEF + A_MOMENT))).is_pending()) };
+                assert_lost(&guard.run(blocks).await.unwrap_err(), LossReason::Deadline);
+            }
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+/// Whoever listens hears the end of the node, and then its absence, before the release is confirmed.
+#[test]
+fn a_release_is_no_loss_however_long_it_takes() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = through(&proxy, &world).await;
+            for kind in [Kind::Mutex, Kind::Read, Kind::Write, Kind::Permit] {
+                let guard = kind.unlimited(&client).acquire().await.unwrap();
+                let node = guard.node_path().to_owned();
+                let seen = states(guard.watch_state());
+                sleep(A_MOMENT).await;
+                assert_eq!(world.servers().watch_count(), 1, "{kind:?}");
+                let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
+                let releasing = spawn_local(guard.release());
+                within(lost.happened()).await;
+                assert!(world.servers().node(&node).is_none(), "{kind:?}: it is free");
+                assert_eq!(within(releasing).await.unwrap(), Ok(()), "{kind:?}");
+                let seen = within(seen).await.unwrap();
+                assert!(seen.iter().all(|state| !state.is_lost()), "{kind:?}: {seen:?}");
+                sleep(A_MOMENT).await;
+                assert_eq!(world.servers().watch_count(), 0, "{kind:?}");
+            }
+            ends(&world, [client]).await;
         })
     });
 }

@@ -3,9 +3,15 @@
 mod barriers;
 mod closing;
 mod cohort;
+mod cohort_in_trouble;
 mod connections;
 mod crowds;
 mod deadlines;
+#[path = "../../../support/every_kind.rs"]
+#[allow(dead_code, unreachable_pub, reason = "others use the rest")]
+mod every_kind;
+mod every_lock;
+mod giving_up;
 mod grants;
 mod holding;
 mod hostile;
@@ -14,6 +20,7 @@ mod kept;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
+mod known_in_time;
 mod leaders;
 mod lingering;
 mod lingering_attacks;
@@ -32,6 +39,8 @@ mod restarts;
 #[path = "../../../support/room.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod room;
+mod tickets;
+mod tries;
 mod unanswered;
 mod values;
 
@@ -43,7 +52,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::spawn_local;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::testing::{FaultProxy, MemoryEnsemble};
 use zk_recipes::{Client, ClientBuilder};
 use zk_recipes_simulation::network::{Listener, faults};
@@ -90,6 +99,22 @@ async fn ends(world: &World, clients: impl IntoIterator<Item = Client>) {
 
 async fn within<T>(what: impl Future<Output = T>) -> T {
     timeout(BOUND, what).await.expect("it does not come")
+}
+
+/// It has taken so long, and a moment at most.
+fn takes(from: Instant, time: Duration) {
+    let took = from.elapsed();
+    assert!(took >= time && took < time + A_MOMENT, "{took:?}, not {time:?}");
+}
+
+/// The session of a client.
+async fn session_id(client: &Client) -> i64 {
+    client.zookeeper().await.unwrap().session_id().0
+}
+
+/// How many stand in a queue.
+fn queue(world: &World, path: &str) -> usize {
+    world.servers().children(path).unwrap_or_default().len()
 }
 
 /// Polls once, without ever being woken.

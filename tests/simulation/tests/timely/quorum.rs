@@ -3,22 +3,26 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep};
+use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use zk_recipes::testing::Traffic;
+use zk_recipes::testing::{Fate, Request, Traffic};
 use zk_recipes::{
-    Client, Ensembles, Error, InterProcessMutex, LockState, LossReason, QuorumGuard, QuorumLock,
+    Client, Ensembles, Error, InterProcessMutex, LockOptions, LockState, LossReason, QuorumGuard, QuorumLock,
+    Result, SuspectPolicy,
 };
 use zk_recipes_simulation::machine::Machine;
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, ends, play_on, within};
+use super::{A_MOMENT, Proxy, ends, play_on, poll_once, session_id, takes, within};
 
 const NAMES: [&str; 3] = ["berlin", "oslo", "paris"];
 const PATH: &str = "/locks/a";
 const SESSION: Duration = Duration::from_secs(10);
 /// How long a silent ensemble is waited for.
 const BRIEF: Duration = Duration::from_secs(1);
+/// The same where ensembles that answer late are not taken for silent.
+const PATIENT: Duration = Duration::from_secs(20);
 
 /// A machine with a client of each ensemble.
 struct Contender {
@@ -44,7 +48,20 @@ impl Contender {
         Self::at(&world.machines()[machine], addresses.collect()).await
     }
 
-    fn acquiring(&self) -> tokio::task::JoinHandle<Option<(QuorumGuard, Instant)>> {
+    /// One whose requests go through proxies.
+    async fn through_proxies(world: &World) -> (Self, Vec<Proxy>) {
+        let proxies = join_all((0..3).map(|ensemble| Proxy::before(world, ensemble))).await;
+        let addresses = proxies.iter().map(|proxy| proxy.address.clone()).collect();
+        (Self::at(&world.machines()[0], addresses).await, proxies)
+    }
+
+    /// The outcome of an acquire.
+    fn tries(&self) -> JoinHandle<Result<QuorumGuard>> {
+        let lock = self.lock.clone();
+        spawn_local(async move { lock.acquire().await })
+    }
+
+    fn acquiring(&self) -> JoinHandle<Option<(QuorumGuard, Instant)>> {
         let lock = self.lock.clone();
         self.machine.spawn(async move { (lock.acquire().await.unwrap(), Instant::now()) })
     }
@@ -63,14 +80,21 @@ fn all_but(missing: usize) -> Vec<&'static str> {
     (0..3).filter(|member| *member != missing).map(|member| NAMES[member]).collect()
 }
 
+fn queue(world: &World, ensemble: usize) -> usize {
+    world.ensembles()[ensemble].children(PATH).unwrap_or_default().len()
+}
+
+/// Nothing is left by then.
+async fn empty_after(time: Duration, world: &World) {
+    sleep(time).await;
+    assert_eq!([0, 1, 2].map(|ensemble| queue(world, ensemble)), [0, 0, 0]);
+}
+
 async fn end(world: World, contenders: impl IntoIterator<Item = Contender>) {
     for ensemble in world.ensembles() {
         ensemble.start(0);
     }
-    sleep(3 * SESSION).await;
-    for (ensemble, name) in world.ensembles().iter().zip(NAMES) {
-        assert_eq!(ensemble.children(PATH).unwrap_or_default(), Vec::<String>::new(), "{name}");
-    }
+    empty_after(3 * SESSION, &world).await;
     ends(&world, contenders.into_iter().flat_map(|contender| contender.clients)).await;
 }
 
@@ -105,12 +129,11 @@ async fn waits_without(world: World, dead: usize) {
     let guard = holder.lock.acquire().await.unwrap();
     let waiting = waiter.acquiring();
     sleep(A_MOMENT).await;
-    let queue = |ensemble: usize| world.ensembles()[ensemble].children(PATH).unwrap().len();
-    assert_eq!([0, 1, 2].map(queue), [2, 1, 1]);
+    assert_eq!([0, 1, 2].map(|ensemble| queue(&world, ensemble)), [2, 1, 1]);
     world.ensembles()[dead].stop(0);
     sleep(2 * BRIEF).await;
     if dead == 0 {
-        assert_eq!(queue(1), 2, "it goes on to the next one, without a hand-over");
+        assert_eq!(queue(&world, 1), 2, "it goes on to the next one, without a hand-over");
     }
     assert!(guard.is_valid() && !waiting.is_finished());
     drop(guard);
@@ -173,9 +196,7 @@ fn a_hold_ends_with_the_majority_and_the_rest_is_given_up() {
 fn a_holder_knows_of_its_loss_before_another_holds() {
     play_on(3, |world| {
         Box::pin(async move {
-            let proxies = join_all((0..3).map(|ensemble| Proxy::before(&world, ensemble))).await;
-            let addresses = proxies.iter().map(|proxy| proxy.address.clone()).collect();
-            let holder = Contender::at(&world.machines()[0], addresses).await;
+            let (holder, proxies) = Contender::through_proxies(&world).await;
             let other = Contender::new(&world, 1).await;
             for cut_off in [[0, 1], [0, 2], [1, 2]] {
                 let guard = within(holder.lock.acquire()).await.unwrap();
@@ -263,6 +284,237 @@ fn an_ensemble_that_is_known_to_be_down_costs_no_time() {
             world.ensembles()[0].start(0);
             sleep(SESSION).await;
             assert_eq!(acquired().await.0, 3, "it is taken again");
+            end(world, [contender]).await;
+        })
+    });
+}
+
+fn is_closed<T: std::fmt::Debug>(outcome: Result<T>) {
+    assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+}
+
+#[test]
+fn closing_the_clients_ends_an_acquire_that_finds_no_majority() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let (contender, proxies) = Contender::through_proxies(&world).await;
+            for proxy in &proxies[..2] {
+                proxy.refuse_connections(true);
+                proxy.cut();
+            }
+            let tried = within(contender.lock.try_acquire()).await;
+            assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+            let waiting = contender.tries();
+            sleep(BRIEF).await;
+            join_all(contender.clients.iter().map(Client::close)).await;
+            sleep(A_MOMENT).await;
+            assert!(waiting.is_finished());
+            is_closed(waiting.await.unwrap());
+            is_closed(within(contender.lock.try_acquire()).await);
+            end(world, [contender]).await;
+        })
+    });
+}
+
+/// Whether that member is already held or was not tried yet.
+#[test]
+fn closing_the_client_of_another_member_ends_a_wait() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let mut contenders = vec![Contender::new(&world, 1).await];
+            for closed in [0, 2] {
+                let contender = Contender::new(&world, 0).await;
+                let second = contenders[0].mutex(1).acquire().await.unwrap();
+                let waiting = contender.tries();
+                sleep(A_MOMENT).await;
+                assert_eq!(queue(&world, 1), 2);
+                contender.clients[closed].close().await;
+                is_closed(within(waiting).await.unwrap());
+                second.release().await.unwrap();
+                empty_after(A_MOMENT, &world).await;
+                contenders.push(contender);
+            }
+            end(world, contenders).await;
+        })
+    });
+}
+
+/// As on a busy machine.
+#[test]
+fn a_caller_that_is_polled_late_is_not_told_that_others_have_a_free_lock() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let (contender, proxies) = Contender::through_proxies(&world).await;
+            let lock = contender.lock.with_response_timeout(PATIENT).unwrap();
+            // Afterwards, a round trip is enough.
+            lock.acquire().await.unwrap().release().await.unwrap();
+            // The reply comes while no one polls.
+            proxies[0].set_traffic(Traffic::pass().delay_to_client(BRIEF / 2));
+            let mut trying = Box::pin(lock.try_acquire_for(BRIEF));
+            while queue(&world, 0) == 0 {
+                assert!(poll_once(&mut trying).is_pending());
+                sleep(A_MOMENT / 20).await;
+            }
+            sleep(2 * BRIEF).await;
+            let tried = within(trying).await;
+            assert!(!matches!(tried, Ok(None)), "{tried:?}");
+            drop(tried);
+            end(world, [contender]).await;
+        })
+    });
+}
+
+#[test]
+fn a_caller_without_time_is_not_told_that_others_have_a_free_lock() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let (contender, proxies) = Contender::through_proxies(&world).await;
+            let lock = contender.lock.with_response_timeout(PATIENT).unwrap();
+            for nanos in [1, 1_000, 10_000, 100_000, 300_000, 1_000_000, 2_000_000, 3_000_000] {
+                let tried = lock.try_acquire_for(Duration::from_nanos(nanos)).await;
+                match &tried {
+                    Ok(Some(_)) => {}
+                    Err(Error::NotConnected { hosts, .. }) => assert!(!hosts.is_empty(), "{nanos} ns"),
+                    _ => panic!("{nanos} ns: {tried:?}"),
+                }
+                drop(tried);
+                empty_after(A_MOMENT, &world).await;
+            }
+            proxies.iter().for_each(|proxy| proxy.set_traffic(Traffic::black_hole()));
+            for nanos in [1_000_000, 1_000, 1] {
+                let tried = lock.try_acquire_for(Duration::from_nanos(nanos)).await;
+                assert!(matches!(tried, Err(Error::NotConnected { .. })), "{nanos} ns: {tried:?}");
+            }
+            proxies.iter().for_each(|proxy| proxy.set_traffic(Traffic::pass()));
+            end(world, [contender]).await;
+        })
+    });
+}
+
+/// It knows that the first is not available, and loses the reply to its next request there.
+#[test]
+fn a_try_is_not_kept_by_an_ensemble_that_becomes_silent_in_between() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let (contender, proxies) = Contender::through_proxies(&world).await;
+            let other = Contender::new(&world, 1).await;
+            let first = other.mutex(0).acquire().await.unwrap();
+            let held = proxies[0].intercept(Request::Delete, Fate::HoldReply);
+            let start = Instant::now();
+            let guard = contender.lock.try_acquire().await.unwrap().expect("it has the others");
+            let took = start.elapsed();
+            assert!(took < BRIEF + A_MOMENT, "{took:?}");
+            drop(held);
+            guard.release().await.unwrap();
+            first.release().await.unwrap();
+            empty_after(A_MOMENT, &world).await;
+            end(world, [contender, other]).await;
+        })
+    });
+}
+
+#[test]
+fn a_hold_survives_one_closed_client() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let mut contenders = Vec::new();
+            for closed in 0..3 {
+                let contender = Contender::new(&world, 0).await;
+                let guard = contender.lock.acquire().await.unwrap();
+                let mut state = guard.watch_state();
+                contender.clients[closed].close().await;
+                within(guard.members().nth(closed).unwrap().1.lost()).await;
+                assert!(guard.is_valid());
+                contender.clients[(closed + 1) % 3].close().await;
+                within(guard.lost()).await;
+                within(state.wait_for(|state| state.is_lost())).await.unwrap();
+                // As no one listens any more, the rest is given up when it is next looked after.
+                empty_after(BRIEF, &world).await;
+                assert!(guard.release().await.is_err());
+                contenders.push(contender);
+            }
+            end(world, contenders).await;
+        })
+    });
+}
+
+#[test]
+fn members_that_give_up_when_in_doubt_are_lost_one_by_one() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let (contender, proxies) = Contender::through_proxies(&world).await;
+            let options = LockOptions::new().suspect_policy(SuspectPolicy::GiveUp);
+            let guard = contender.lock.with_options(options).unwrap().acquire().await.unwrap();
+            proxies[0].cut();
+            within(guard.members().next().unwrap().1.lost()).await;
+            assert!(guard.is_valid());
+            proxies[1].cut();
+            within(guard.lost()).await;
+            // Before a session can end.
+            empty_after(SESSION / 2, &world).await;
+            drop(guard);
+            end(world, [contender]).await;
+        })
+    });
+}
+
+/// It is granted a member while no one polls it, and loses all of its sessions.
+#[test]
+fn a_caller_that_is_polled_late_does_not_believe_to_hold() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let (contender, other) = (Contender::new(&world, 0).await, Contender::new(&world, 1).await);
+            for blocked in 0..3 {
+                let blocker = other.mutex(blocked).acquire().await.unwrap();
+                let mut acquiring = Box::pin(contender.lock.acquire());
+                while queue(&world, blocked) < 2 {
+                    assert!(poll_once(&mut acquiring).is_pending());
+                    sleep(A_MOMENT / 20).await;
+                }
+                blocker.release().await.unwrap();
+                assert_eq!(queue(&world, blocked), 1);
+                for (ensemble, client) in world.ensembles().iter().zip(&contender.clients) {
+                    assert!(ensemble.end_session(session_id(client).await));
+                }
+                empty_after(A_MOMENT, &world).await;
+                let theirs = within(other.lock.acquire()).await.unwrap();
+                let late = timeout(2 * BRIEF, acquiring.as_mut()).await;
+                assert!(late.is_err(), "granted beside another: {late:?}");
+                theirs.release().await.unwrap();
+                let guard = within(acquiring).await.unwrap();
+                assert!(guard.is_valid());
+                guard.release().await.unwrap();
+                empty_after(A_MOMENT, &world).await;
+            }
+            end(world, [contender, other]).await;
+        })
+    });
+}
+
+/// The sessions go on, so nothing but the client itself releases the lock.
+#[test]
+fn what_is_dropped_while_no_ensemble_answers_is_released_afterwards() {
+    play_on(3, |world| {
+        Box::pin(async move {
+            let (contender, proxies) = Contender::through_proxies(&world).await;
+            let sessions = async || join_all(contender.clients.iter().map(session_id)).await;
+            let before = sessions().await;
+            for traffic in [Traffic::black_hole(), Traffic::black_hole_to_client()] {
+                for is_dropped in [true, false] {
+                    let guard = within(contender.lock.acquire()).await.unwrap();
+                    proxies.iter().for_each(|proxy| proxy.set_traffic(traffic));
+                    if is_dropped {
+                        drop(guard);
+                    } else {
+                        let start = Instant::now();
+                        assert!(guard.release().await.is_err());
+                        takes(start, BRIEF);
+                    }
+                    proxies.iter().for_each(|proxy| proxy.set_traffic(Traffic::pass()));
+                    empty_after(SESSION / 2, &world).await;
+                }
+            }
+            assert_eq!(sessions().await, before);
             end(world, [contender]).await;
         })
     });
