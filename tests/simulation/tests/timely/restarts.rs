@@ -216,7 +216,7 @@ fn the_node_of_an_old_session_is_never_granted() {
             servers.stop(0);
             state_is(&client, ConnectionState::Lost).await;
             // The client would end it, if it could.
-            let _ending: Vec<_> =
+            let ending: Vec<_> =
                 (0..99).map(|_| proxy.intercept(Request::Other(-11), Fate::LoseRequest)).collect();
             let start = Instant::now();
             servers.start(0);
@@ -234,7 +234,7 @@ fn the_node_of_an_old_session_is_never_granted() {
             assert!(is_lost(&old.release().await.unwrap_err()));
             guard.release().await.unwrap();
             nothing_is_left(servers).await;
-            drop(_ending);
+            drop(ending);
             ends(&world, [client]).await;
         })
     });
