@@ -203,7 +203,10 @@ fn an_idle_client_costs_no_more_for_a_thousand_locks() {
             let most = (SPAN.as_secs_f64() * 7.0 / SESSION.as_secs_f64()).ceil() as usize;
             let [(0, pings), (confirms, 0), (confirms_of_many, 0)] = beats[..] else { panic!("{beats:?}") };
             let counts = [pings, confirms, confirms_of_many];
-            assert!(counts.iter().all(|count| (most - 1..=most).contains(count)), "{counts:?}, at most {most}");
+            assert!(
+                counts.iter().all(|count| (most - 1..=most).contains(count)),
+                "{counts:?}, at most {most}"
+            );
             sleep(A_MOMENT).await;
             ends(&world, []).await;
         })
