@@ -58,8 +58,10 @@ thread_local! {
     static TERMS: RefCell<Terms> = RefCell::default();
 }
 
+/// Whether a leadership excludes others: by what it says, and while no operator has interfered.
 fn is_valid(leadership: &Weak<Leadership>) -> bool {
-    leadership.upgrade().is_some_and(|leadership| leadership.is_valid())
+    let is_excused = |leadership: &Leadership| judge::is_excused(leadership.node_path());
+    leadership.upgrade().is_some_and(|leadership| leadership.is_valid() && !is_excused(&leadership))
 }
 
 fn millis(range: Range<u64>) -> Duration {
@@ -83,8 +85,8 @@ async fn process(world: World, machine: Machine) -> Client {
         let (kind, path) = if task < 2 { ("latch", LATCHES) } else { ("selector", SELECTORS) };
         let who = format!("machine {} {kind} {task}", machine.number());
         let (servers, plan) = (world.servers().clone(), world.plan());
-        let (is_operated, is_punctual) = (plan.is_operated(), plan.is_punctual());
-        let candidate = Candidate { who, path, servers, is_operated, is_punctual };
+        let is_punctual = plan.is_punctual();
+        let candidate = Candidate { who, path, servers, is_punctual };
         match kind {
             "latch" => machine.spawn(Latch::new(&world, &client, candidate).stands()),
             _ => machine.spawn(Selector::new(&world, &client, candidate).stands()),
@@ -99,7 +101,6 @@ struct Candidate {
     who: String,
     path: &'static str,
     servers: MemoryEnsemble,
-    is_operated: bool,
     is_punctual: bool,
 }
 
@@ -112,7 +113,8 @@ impl Candidate {
         if !leadership.is_valid() {
             violation(format!("{who} is given a leadership that is lost: {:?}", leadership.loss()));
         }
-        self.expect_alone(token);
+        let is_excused = judge::is_excused(leadership.node_path());
+        self.expect_alone(leadership);
         let term = Arc::new(leadership.clone());
         let known = Arc::downgrade(&term);
         judge::keep(leadership.node_path(), who.clone(), move || is_valid(&known));
@@ -122,7 +124,7 @@ impl Candidate {
             let last = terms.tokens.entry(path).or_default();
             mem::replace(last, token.max(*last))
         });
-        if token < last && !self.is_operated {
+        if token < last && !is_excused {
             violation(format!("{who} leads {path} with {token} after {last}"));
         }
         if token > last {
@@ -132,12 +134,16 @@ impl Candidate {
     }
 
     /// No one else has a valid leadership.
-    fn expect_alone(&self, token: i64) {
+    fn expect_alone(&self, leadership: &Leadership) {
+        let token = leadership.fencing_token();
+        if judge::is_excused(leadership.node_path()) {
+            return;
+        }
         TERMS.with_borrow_mut(|terms| {
             terms.present.retain(|term| is_valid(&term.leadership));
             let others = terms.present.iter().filter(|term| term.path == self.path && term.token != token);
             let others: Vec<_> = others.map(|term| (&*term.who, term.token)).collect();
-            if !others.is_empty() && !self.is_operated {
+            if !others.is_empty() {
                 violation(format!("{} leads {} with {token} beside {others:?}", self.who, self.path));
             }
         });
@@ -149,7 +155,7 @@ impl Candidate {
         let (token, node) = (leadership.fencing_token(), leadership.node_path());
         count("terms", 1);
         note(|| format!("{who} leads {path} by {node} with {token}"));
-        if self.is_operated {
+        if judge::is_excused(node) {
             return;
         }
         let found = self.servers.node(node);
