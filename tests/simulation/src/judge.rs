@@ -2,12 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::mem;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_recipes::testing::{MemoryEnsemble, Observed, ObservedKind};
 
 use crate::log::violation;
+use crate::plan::Plan;
 
 type Valid = Rc<dyn Fn() -> bool>;
 type History = Vec<(Instant, Option<Vec<u8>>)>;
@@ -21,6 +24,8 @@ struct Judge {
     histories: BTreeMap<String, History>,
     /// What operators have deleted, and when.
     taken_away: BTreeMap<String, Instant>,
+    /// How soon a holder must have heard of that.
+    hearing: Duration,
 }
 
 /// A node that only holders write, with their tokens.
@@ -37,7 +42,10 @@ thread_local! {
 /// So many nodes may be kept before those that are over are looked for.
 const MANY: usize = 4_000;
 
-pub(crate) fn watch(servers: &MemoryEnsemble) {
+pub(crate) fn watch(servers: &MemoryEnsemble, plan: &Plan) {
+    // A hold is watched after a second; who hears nothing believes for two thirds of the session timeout.
+    let hearing = plan.session_timeout + Duration::from_secs(2);
+    JUDGE.with_borrow_mut(|judge| judge.hearing = if plan.is_prompt() { hearing } else { Duration::MAX });
     servers.observe(|change| {
         remember(change);
         match (&change.kind, &change.data) {
@@ -55,15 +63,16 @@ pub(crate) fn reset() {
 
 /// While something is valid, no one but an operator deletes its node.
 pub fn keep(path: &str, what: String, valid: impl Fn() -> bool + 'static) {
-    JUDGE.with_borrow_mut(|judge| {
-        if judge.kept.len() > MANY {
-            judge.kept.retain(|_, keepers| {
-                keepers.retain(|(_, valid)| valid());
-                !keepers.is_empty()
-            });
-        }
-        judge.kept.entry(path.to_owned()).or_default().push((what, Rc::new(valid)));
-    });
+    // Whether they are valid, the judge may be asked.
+    let mut kept = JUDGE.with_borrow_mut(|judge| mem::take(&mut judge.kept));
+    if kept.len() > MANY {
+        kept.retain(|_, keepers| {
+            keepers.retain(|(_, valid)| valid());
+            !keepers.is_empty()
+        });
+    }
+    kept.entry(path.to_owned()).or_default().push((what, Rc::new(valid)));
+    JUDGE.with_borrow_mut(|judge| judge.kept = kept);
 }
 
 /// From now on, a node is written only with tokens that grow.
@@ -112,9 +121,9 @@ fn remember(change: &Observed) {
     });
 }
 
-/// Returns when an operator deleted a node, or ended its session.
-pub fn taken_away(path: &str) -> Option<Instant> {
-    JUDGE.with_borrow(|judge| judge.taken_away.get(path).copied())
+/// Whether an operator took a node away so shortly ago that who held by it may have not heard of it.
+pub fn is_excused(path: &str) -> bool {
+    JUDGE.with_borrow(|judge| judge.taken_away.get(path).is_some_and(|at| at.elapsed() < judge.hearing))
 }
 
 /// What a holder writes to a register.

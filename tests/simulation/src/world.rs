@@ -123,7 +123,7 @@ fn start_servers(plan: &Plan, ensemble: usize) -> MemoryEnsemble {
             }
         });
     }
-    judge::watch(&servers);
+    judge::watch(&servers, plan);
     servers
 }
 

@@ -59,24 +59,28 @@ thread_local! {
     static TERMS: RefCell<Terms> = RefCell::default();
 }
 
+/// Whether a leadership excludes others: by what it says, and while no operator has interfered.
 fn is_valid(leadership: &Weak<Leadership>) -> bool {
-    leadership.upgrade().is_some_and(|leadership| leadership.is_valid())
+    let is_excused = |leadership: &Leadership| judge::is_excused(leadership.node_path());
+    leadership.upgrade().is_some_and(|leadership| leadership.is_valid() && !is_excused(&leadership))
 }
 
 /// No one has a valid leadership but that of this token.
-fn expect_alone(who: &str, path: &str, token: i64, is_operated: bool) {
+fn expect_alone(who: &str, path: &str, token: i64) {
     TERMS.with_borrow_mut(|terms| {
         terms.present.retain(|term| (term.is_valid)());
         let others = terms.present.iter().filter(|term| term.path == path && term.token != token);
         let others: Vec<_> = others.map(|term| (&*term.who, term.token)).collect();
-        if !others.is_empty() && !is_operated {
+        if !others.is_empty() {
             violation(format!("{who} leads {path} with {token} beside {others:?}"));
         }
     });
 }
 
-fn begins(term: Term, is_operated: bool) {
-    expect_alone(&term.who, term.path, term.token, is_operated);
+fn begins(term: Term) {
+    if (term.is_valid)() {
+        expect_alone(&term.who, term.path, term.token);
+    }
     TERMS.with_borrow_mut(|terms| terms.present.push(term));
 }
 
@@ -101,8 +105,8 @@ async fn process(world: World, machine: Machine) -> Client {
         let (kind, path) = if task < 2 { ("latch", LATCHES) } else { ("selector", SELECTORS) };
         let who = format!("machine {} {kind} {task}", machine.number());
         let (servers, plan) = (world.servers().clone(), world.plan());
-        let (is_operated, is_punctual) = (plan.is_operated(), plan.is_punctual());
-        let candidate = Candidate { who, path, servers, is_operated, is_punctual };
+        let is_punctual = plan.is_punctual();
+        let candidate = Candidate { who, path, servers, is_punctual };
         match kind {
             "latch" => machine.spawn(Latch::new(&world, &client, candidate).stands()),
             _ => machine.spawn(Selector::new(&world, &client, candidate).stands()),
@@ -124,7 +128,7 @@ async fn peer_stands(world: World, machine: Machine, who: String) {
         };
         count("terms of peers", 1);
         let (token, is_valid) = (held.czxid, Box::new(held.validity()));
-        begins(Term { path: LATCHES, who: who.clone(), token, is_valid }, world.plan().is_operated());
+        begins(Term { path: LATCHES, who: who.clone(), token, is_valid });
         sleep(millis(0..500)).await;
         held.gives_back().await;
     }
@@ -144,7 +148,6 @@ struct Candidate {
     who: String,
     path: &'static str,
     servers: MemoryEnsemble,
-    is_operated: bool,
     is_punctual: bool,
 }
 
@@ -157,17 +160,18 @@ impl Candidate {
         if !leadership.is_valid() {
             violation(format!("{who} is given a leadership that is lost: {:?}", leadership.loss()));
         }
+        let is_excused = judge::is_excused(leadership.node_path());
         let term = Arc::new(leadership.clone());
         let known = Arc::downgrade(&term);
         let is_valid = move || is_valid(&known);
         judge::keep(leadership.node_path(), who.clone(), is_valid.clone());
         let is_valid = Box::new(is_valid);
-        begins(Term { path, who: who.clone(), token, is_valid }, self.is_operated);
+        begins(Term { path, who: who.clone(), token, is_valid });
         let last = TERMS.with_borrow_mut(|terms| {
             let last = terms.tokens.entry(path).or_default();
             mem::replace(last, token.max(*last))
         });
-        if token < last && !self.is_operated {
+        if token < last && !is_excused {
             violation(format!("{who} leads {path} with {token} after {last}"));
         }
         if token > last {
@@ -176,8 +180,11 @@ impl Candidate {
         term
     }
 
-    fn expect_alone(&self, token: i64) {
-        expect_alone(&self.who, self.path, token, self.is_operated);
+    /// No one else has a valid leadership.
+    fn expect_alone(&self, leadership: &Leadership) {
+        if !judge::is_excused(leadership.node_path()) {
+            expect_alone(&self.who, self.path, leadership.fencing_token());
+        }
     }
 
     /// Judges a term at the first sight of it.
@@ -186,7 +193,7 @@ impl Candidate {
         let (token, node) = (leadership.fencing_token(), leadership.node_path());
         count("terms", 1);
         note(|| format!("{who} leads {path} by {node} with {token}"));
-        if self.is_operated {
+        if judge::is_excused(node) {
             return;
         }
         let found = self.servers.node(node);

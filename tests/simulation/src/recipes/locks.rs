@@ -4,7 +4,7 @@
 //! an earlier holder after one of a later; no node of a valid guard is deleted; no caller waits without need; nothing
 //! is left. What an operator takes away is excused until its holder must have heard of it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -291,8 +291,6 @@ struct Holders {
 
 thread_local! {
     static HOLDERS: RefCell<Holders> = RefCell::default();
-    /// How soon a holder must have heard of what an operator has done.
-    static HEARING: Cell<Duration> = const { Cell::new(Duration::MAX) };
 }
 
 /// Whether a hold excludes others: by what it says, and while no operator has interfered.
@@ -300,11 +298,10 @@ fn is_valid(guard: &Weak<LockGuard>) -> bool {
     guard.upgrade().is_some_and(|guard| guard.is_valid() && !is_excused(&guard))
 }
 
-/// Whether an operator took it away so shortly ago that its holder may have not heard of it.
+/// Whether an operator took it away, or one of several.
 fn is_excused(guard: &LockGuard) -> bool {
     let members = if guard.members().is_empty() { std::slice::from_ref(guard) } else { guard.members() };
-    let mut taken = members.iter().filter_map(|member| judge::taken_away(member.node_path()));
-    taken.any(|at| at.elapsed() < HEARING.get())
+    members.iter().any(|member| judge::is_excused(member.node_path()))
 }
 
 /// The register that holders of a path write.
@@ -432,9 +429,6 @@ async fn play(world: World) {
     world.servers().create(COUNT, &1_u32.to_be_bytes(), false);
     HOLDERS.with_borrow_mut(|holders| holders.counts.push((Instant::now(), 1)));
     tokio::task::spawn_local(changes_count(world.clone()));
-    // A hold is watched after a second; who hears nothing believes for two thirds of the session timeout.
-    let hearing = world.plan().session_timeout + Duration::from_secs(2);
-    HEARING.set(if world.plan().is_prompt() { hearing } else { Duration::MAX });
     for register in ["/register-a", "/register-t"] {
         world.servers().create(register, b"", false);
         judge::register(register);

@@ -167,7 +167,7 @@ impl Works {
             if !term.is_valid() {
                 violation(format!("{who} works under a leadership that is lost: {:?}", term.loss()));
             }
-            candidate.expect_alone(term.fencing_token());
+            candidate.expect_alone(&term);
         }
         if chance(10) {
             // Without a message.
