@@ -35,7 +35,7 @@ async fn it_holds_back_until_it_is_removed() {
         within(barrier(&one).set()).await.unwrap();
         within(barrier(&one).set()).await.unwrap();
         assert!(within(barrier(&two).is_set()).await.unwrap(), "at once");
-        assert!(!within(barrier(&two).wait_within(BRIEF)).await.unwrap());
+        assert!(!answered(async || barrier(&two).wait_within(BRIEF).await).await);
         assert!(!within(barrier(&two).wait_within(Duration::ZERO)).await.unwrap());
         let waiting: Vec<_> = (0..5).map(|_| wait_in_task(&two)).collect();
         all_watches(&server, 1).await;
@@ -224,35 +224,9 @@ async fn threads_have_the_same() {
         });
         barrier.remove().unwrap();
         waiting.join().unwrap().unwrap();
-        assert!(barrier.wait_within(BRIEF).unwrap());
+        assert!(barrier.wait_within(BOUND).unwrap());
         assert_eq!(barrier.path(), PATH);
     })
     .await
     .unwrap();
-}
-
-// It is not known of the time without a connection.
-#[tokio::test]
-async fn a_barrier_that_opens_during_an_outage_is_not_known_to_be_closed() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let (away, other) = (connect_through(&proxy).await, connect(&server).await);
-    within(barrier(&other).set()).await.unwrap();
-    let waits = barrier(&away);
-    let waiting = tokio::spawn(async move { waits.wait_within(10 * BRIEF).await });
-    all_watches(&server, 1).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    within(barrier(&other).remove()).await.unwrap();
-    let error = within(waiting).await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
-    // It is again after the outage, if the barrier is the same.
-    within(barrier(&other).set()).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
-    super::connected_again(&away).await;
-    let waits = barrier(&away);
-    let waiting = tokio::spawn(async move { waits.wait_within(10 * BRIEF).await });
-    all_watches(&server, 1).await;
-    proxy.cut();
-    assert!(!within(waiting).await.unwrap().unwrap());
 }

@@ -39,13 +39,3 @@ async fn entered<const N: usize>(clients: &[Client; N]) -> Vec<Entered> {
     }
     all
 }
-
-async fn disconnected(client: &Client) {
-    let mut connection = client.watch_connection();
-    within(connection.wait_for(|state| !state.is_connected())).await.unwrap();
-}
-
-async fn connected_again(client: &Client) {
-    let mut connection = client.watch_connection();
-    within(connection.wait_for(|state| state.is_connected())).await.unwrap();
-}

@@ -8,7 +8,8 @@ use super::*;
 /// Nobody is let in alone once all have left; and two are.
 async fn assert_next_round_waits(server: &Server) {
     let [one, other] = connect_many(server).await;
-    let alone = within(double_barrier(&one, 2).enter_within(BRIEF)).await.unwrap();
+    // A slow server may not let it into the queue in that time.
+    let alone = answered(async || double_barrier(&one, 2).enter_within(BRIEF).await).await;
     assert!(alone.is_none(), "a single member was let into a barrier for two");
     // Its node counts as long as it is there.
     no_members(&bystander(server).await, PATH).await;
@@ -24,45 +25,6 @@ async fn no_members(zookeeper: &zk::Client, path: &str) {
         children(zookeeper, path).await.iter().all(|name| name == "ready").then_some(())
     })
     .await;
-}
-
-#[tokio::test]
-async fn who_leaves_while_not_connected_is_not_waited_for() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let clients = [connect_through(&proxy).await, connect_through(&proxy).await];
-    let all = entered(&clients).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    for client in &clients {
-        disconnected(client).await;
-    }
-    let mut leaving: Vec<_> = all.into_iter().map(|entered| Box::pin(entered.leave())).collect();
-    for leaving in &mut leaving {
-        assert!(poll_once(leaving).is_pending());
-    }
-    proxy.refuse_connections(false).unwrap();
-    assert_eq!(within(futures_util::future::join_all(leaving)).await, [Ok(()), Ok(())]);
-    assert!(children(&zookeeper, PATH).await.is_empty(), "`ready` is left");
-    assert_next_round_waits(&server).await;
-}
-
-#[tokio::test]
-async fn who_leaves_as_the_connection_is_lost_tidies_up() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
-    for fate in [Fate::LoseRequest, Fate::LoseReply] {
-        for lost in 0..6 {
-            let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
-            let lost = proxy.intercept_after(lost, fate);
-            within(entered.leave()).await.unwrap();
-            lost.release();
-            assert!(children(&zookeeper, PATH).await.is_empty(), "`ready` is left");
-        }
-    }
 }
 
 #[tokio::test]
@@ -120,39 +82,6 @@ async fn a_path_that_was_made_to_stay_stays() {
 }
 
 #[tokio::test]
-async fn members_that_are_dropped_during_an_outage_let_nobody_in() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let clients = [connect_through(&proxy).await, connect_through(&proxy).await];
-    let all = entered(&clients).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    for client in &clients {
-        disconnected(client).await;
-    }
-    drop(all);
-    // Longer than the client goes on with what nobody waits for.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    proxy.refuse_connections(false).unwrap();
-    no_members(&zookeeper, PATH).await;
-    assert_next_round_waits(&server).await;
-}
-
-#[tokio::test]
-async fn members_that_die_let_nobody_in() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let clients = connect_many::<2>(&server).await;
-    let _all = entered(&clients).await;
-    for client in &clients {
-        kill_session(client).await.unwrap();
-    }
-    no_members(&zookeeper, PATH).await;
-    assert_next_round_waits(&server).await;
-}
-
-#[tokio::test]
 async fn members_that_are_dropped_with_their_clients_let_nobody_in() {
     for closes in [false, true] {
         let server = empty_server().await;
@@ -182,56 +111,6 @@ fn threads_that_end_let_nobody_in() {
         assert_next_round_waits(&server).await;
         drop(server);
     });
-}
-
-// All give up as the last one comes: `ready` is there, and nobody is in.
-#[tokio::test]
-async fn members_that_all_give_up_let_nobody_in() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let (proxy_of_one, proxy_of_other) = (
-        FaultProxy::start(server.connect_string()).await.unwrap(),
-        FaultProxy::start(server.connect_string()).await.unwrap(),
-    );
-    let (one, other) = (connect_through(&proxy_of_one).await, connect_through(&proxy_of_other).await);
-    let first = enter_in_task(&one, 2);
-    queue_of(&zookeeper, PATH, 1).await;
-    all_watches(&server, 2).await;
-    // Neither hears in time that the last one has come.
-    proxy_of_one.set_traffic(Traffic::black_hole());
-    let second = enter_in_task(&other, 2);
-    let created = proxy_of_other.intercept_after(3, Fate::HoldReply);
-    within(created.happened()).await;
-    queue_of(&zookeeper, PATH, 3).await;
-    first.abort();
-    second.abort();
-    assert!(first.await.unwrap_err().is_cancelled() && second.await.unwrap_err().is_cancelled());
-    created.release();
-    proxy_of_one.set_traffic(Traffic::pass());
-    no_members(&zookeeper, PATH).await;
-    assert_next_round_waits(&server).await;
-}
-
-// The others leave while one is not in yet, and do not wait for it; then it gives up.
-#[tokio::test]
-async fn the_last_one_that_gives_up_lets_nobody_in() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let clients = connect_many::<2>(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let late = connect_through(&proxy).await;
-    let all = entered(&clients).await;
-    let held = proxy.intercept(Request::Exists, Fate::HoldReply);
-    let entering = enter_in_task(&late, 2);
-    within(held.happened()).await;
-    queue_of(&zookeeper, PATH, 4).await;
-    drop(all);
-    queue_of(&zookeeper, PATH, 2).await;
-    entering.abort();
-    assert!(entering.await.unwrap_err().is_cancelled());
-    held.release();
-    no_members(&zookeeper, PATH).await;
-    assert_next_round_waits(&server).await;
 }
 
 // The round goes on as long as one member is in, whether it came in time or late.

@@ -9,7 +9,7 @@ use zookeeper_client as zk;
 
 use super::create;
 use crate::installed::{Generation, Peers};
-use crate::support::{Server, bystander, connect_through, empty_server};
+use crate::support::{Server, bystander, connect_through};
 
 /// In each direction.
 const DELAY: Duration = Duration::from_millis(50);
@@ -41,26 +41,12 @@ async fn come_and_go(zookeeper: &zk::Client, path: &str) {
     writer.commit().await.unwrap();
 }
 
+/// It does not tell the stat of such a node.
 #[tokio::test]
-async fn a_cache_loads_the_children_of_a_node_that_changes_all_the_time() {
-    let server = empty_server().await;
+async fn a_cache_loads_although_nodes_come_and_go_below_one_that_may_not_be_read_on_3_9() {
+    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
+    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    create(&zookeeper, "/r", b"").await;
-    create(&zookeeper, "/r/a", b"x").await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    proxy.set_traffic(Traffic::pass().delay(DELAY));
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    let change = async || {
-        zookeeper.set_data("/r", b"y", None).await.unwrap();
-    };
-    let is_current = becomes_current(&cache, change).await;
-    assert!(is_current, "it is {:?}", cache.state());
-    assert_eq!(cache.current().data("/r/a"), Some(&b"x"[..]));
-}
-
-async fn loads_beside_hidden_locks(server: &Server) {
-    let zookeeper = bystander(server).await;
     create(&zookeeper, "/r", b"").await;
     create(&zookeeper, "/r/a", b"").await;
     let all_but_read =
@@ -74,18 +60,4 @@ async fn loads_beside_hidden_locks(server: &Server) {
     let is_current = becomes_current(&cache, async || come_and_go(&zookeeper, "/r/a/c").await).await;
     assert!(is_current, "it is {:?}", cache.state());
     assert_eq!(cache.current().unreadable().collect::<Vec<_>>(), ["/r/a"]);
-}
-
-#[tokio::test]
-async fn a_cache_loads_although_nodes_come_and_go_below_one_that_may_not_be_read() {
-    let server = empty_server().await;
-    loads_beside_hidden_locks(&server).await;
-}
-
-/// It does not tell the stat of such a node.
-#[tokio::test]
-async fn a_cache_loads_although_nodes_come_and_go_below_one_that_may_not_be_read_on_3_9() {
-    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
-    loads_beside_hidden_locks(&server).await;
 }

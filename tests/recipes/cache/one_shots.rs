@@ -1,18 +1,16 @@
 //! One-shot watches of the session on the path of a cache.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{LeaderObserver, Observation, Semaphore};
 
-use super::{create, create_many, shows};
+use super::{create, shows};
 use crate::installed::{Generation, Peers};
-use crate::support::{BOUND, Server, bystander, connect, connect_through, empty_server, eventually, within};
+use crate::support::{Server, bystander, connect, connect_through, empty_server, eventually, within};
 
 /// What becomes of the caller of a watch while the reply is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -156,42 +154,4 @@ async fn nothing_is_left_of_a_cache_beside_a_watch_on_children_on_3_9() {
     let Some(server) = server_3_9().await else { return };
     let (requests, removals) = dropped_beside_an_observer(&server).await;
     assert!(requests < 100 && removals < 10, "{requests} requests, {removals} of them to remove watches");
-}
-
-/// While the node at the path of a cache is a count that a waiter of this client watches, and that changes often.
-#[tokio::test]
-async fn a_cache_loads_although_one_shot_watches_come_and_go() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let other = connect(&server).await;
-    let theirs = SharedCount::new(&other, "/count", 1).unwrap();
-    let one = Semaphore::with_shared_count(&other, "/semaphore", &theirs).unwrap().acquire().await.unwrap();
-    create_many(&zookeeper, (0..10_000).map(|number| format!("/count/n{number:05}")), b"x").await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let count = SharedCount::new(&client, "/count", 1).unwrap();
-    let semaphore = Semaphore::with_shared_count(&client, "/semaphore", &count).unwrap();
-    let waiting = tokio::spawn(async move { semaphore.acquire().await });
-    sleep(Duration::from_secs(1)).await;
-    let writes = Arc::new(AtomicUsize::new(0));
-    let counted = writes.clone();
-    let writing = tokio::spawn(async move {
-        loop {
-            // It stays at one permit.
-            zookeeper.set_data("/count", &1_i32.to_be_bytes(), None).await.unwrap();
-            counted.fetch_add(1, SeqCst);
-            sleep(Duration::from_millis(20)).await;
-        }
-    });
-    let cache = Cache::new(&client, "/count", CacheOptions::tree()).unwrap();
-    proxy.take_requests();
-    let before = writes.load(SeqCst);
-    let loaded = timeout(BOUND, cache.wait_loaded()).await;
-    let requests = proxy.take_requests();
-    writing.abort();
-    waiting.abort();
-    drop(one);
-    let writes = writes.load(SeqCst) - before;
-    assert!(requests.len() < 3000 + 20 * writes, "{} requests for {writes} writes", requests.len());
-    assert!(loaded.is_ok(), "it does not load in {BOUND:?}");
 }

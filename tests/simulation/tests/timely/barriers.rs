@@ -1,4 +1,4 @@
-//! Double barriers with bad luck: what is lost, late, hidden, or of another size. Each member counts once, and only while
+//! Barriers with bad luck: what is lost, late, hidden, or of another size. Each member counts once, and only while
 //! it is there.
 
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::barriers::{DoubleBarrier, Entered};
+use zk_recipes::barriers::{Barrier, DoubleBarrier, Entered};
 use zk_recipes::testing::{Fate, Request, Traffic};
 use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Acl, AuthId, Client, ClientBuilder, ConnectionState, Permission, Result};
+use zk_recipes::{Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, Permission, Result};
 use zk_recipes_simulation::world::World;
 
 use super::{A_MOMENT, Proxy, ends, play, poll_once, within};
@@ -688,6 +688,205 @@ fn who_gives_up_without_a_connection_counts_until_its_session_ends() {
             assert!(start.elapsed() > SESSION / 2, "{:?}", start.elapsed());
             assert_not_let_in(&double_barrier(&other, 2), "that session is over").await;
             proxy.set_traffic(Traffic::pass());
+            ends(&world, [away, other]).await;
+        })
+    });
+}
+
+// --- Rounds ---
+
+/// Nobody is let in alone once all have left; and two are.
+async fn assert_next_round_waits(world: &World) {
+    let [one, other] = near(world).await;
+    assert_not_let_in(&double_barrier(&one, 2), "all have left").await;
+    join_all([&one, &other].map(async |client| {
+        let entered = soon("both are there", double_barrier(client, 2).enter()).await.unwrap();
+        soon("both leave", entered.leave()).await.unwrap();
+    }))
+    .await;
+    one.close().await;
+    other.close().await;
+}
+
+/// But for `ready`.
+fn members(world: &World) -> usize {
+    children(world).iter().filter(|name| *name != "ready").count()
+}
+
+async fn outage(proxy: &Proxy, clients: &[Client; 2]) {
+    proxy.refuse_connections(true);
+    proxy.cut();
+    for client in clients {
+        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    }
+}
+
+#[test]
+fn who_leaves_while_not_connected_is_not_waited_for() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let clients = [far(&world, &proxy).await, far(&world, &proxy).await];
+            let all = entered(clients.each_ref()).await;
+            outage(&proxy, &clients).await;
+            let mut leaving = all.map(|entered| Box::pin(entered.leave()));
+            for leaving in &mut leaving {
+                assert!(poll_once(leaving).is_pending());
+            }
+            proxy.refuse_connections(false);
+            assert_eq!(soon("both leave", join_all(leaving)).await, [Ok(()), Ok(())]);
+            assert!(children(&world).is_empty(), "`ready` is left");
+            assert_next_round_waits(&world).await;
+            ends(&world, clients).await;
+        })
+    });
+}
+
+#[test]
+fn who_leaves_as_the_connection_is_lost_tidies_up() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let client = far(&world, &proxy).await;
+            for fate in [Fate::LoseRequest, Fate::LoseReply] {
+                for lost in 0..6 {
+                    let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
+                    let lost = proxy.intercept_after(lost, fate);
+                    within(entered.leave()).await.unwrap();
+                    lost.release();
+                    assert!(children(&world).is_empty(), "`ready` is left");
+                }
+            }
+            ends(&world, [client]).await;
+        })
+    });
+}
+
+#[test]
+fn members_that_are_dropped_during_an_outage_let_nobody_in() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let clients = [far(&world, &proxy).await, far(&world, &proxy).await];
+            let all = entered(clients.each_ref()).await;
+            outage(&proxy, &clients).await;
+            drop(all);
+            // Longer than the client goes on with what nobody waits for.
+            sleep(Duration::from_secs(2)).await;
+            proxy.refuse_connections(false);
+            sleep(SESSION).await;
+            assert_eq!(members(&world), 0);
+            assert_next_round_waits(&world).await;
+            ends(&world, clients).await;
+        })
+    });
+}
+
+#[test]
+fn members_that_die_let_nobody_in() {
+    play(|world| {
+        Box::pin(async move {
+            let clients = near::<2>(&world).await;
+            let all = entered(clients.each_ref()).await;
+            for session in world.servers().session_ids() {
+                world.servers().end_session(session);
+            }
+            sleep(SOON).await;
+            assert_eq!(members(&world), 0);
+            assert_next_round_waits(&world).await;
+            drop(all);
+            ends(&world, clients).await;
+        })
+    });
+}
+
+// All give up as the last one comes: `ready` is there, and nobody is in.
+#[test]
+fn members_that_all_give_up_let_nobody_in() {
+    play(|world| {
+        Box::pin(async move {
+            let (of_one, of_other) = (Proxy::one_of(&world, 0, 1).await, Proxy::one_of(&world, 0, 2).await);
+            let (one, other) = (far(&world, &of_one).await, far(&world, &of_other).await);
+            let first = enter_in_task(&one, 2);
+            queue_of(&world, 1).await;
+            // Neither hears in time that the last one has come.
+            of_one.set_traffic(Traffic::black_hole());
+            let second = enter_in_task(&other, 2);
+            let created = of_other.intercept_after(3, Fate::HoldReply);
+            within(created.happened()).await;
+            queue_of(&world, 3).await;
+            first.abort();
+            second.abort();
+            assert!(first.await.unwrap_err().is_cancelled() && second.await.unwrap_err().is_cancelled());
+            created.release();
+            of_one.set_traffic(Traffic::pass());
+            sleep(SOON).await;
+            assert_eq!(members(&world), 0);
+            assert_next_round_waits(&world).await;
+            ends(&world, [one, other]).await;
+        })
+    });
+}
+
+// The others leave while one is not in yet, and do not wait for it; then it gives up.
+#[test]
+fn the_last_one_that_gives_up_lets_nobody_in() {
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (late, [one, other]) = (far(&world, &proxy).await, near(&world).await);
+            let all = entered([&one, &other]).await;
+            let held = proxy.intercept(Request::Exists, Fate::HoldReply);
+            let entering = enter_in_task(&late, 2);
+            within(held.happened()).await;
+            queue_of(&world, 4).await;
+            drop(all);
+            queue_of(&world, 2).await;
+            entering.abort();
+            assert!(entering.await.unwrap_err().is_cancelled());
+            held.release();
+            sleep(SOON).await;
+            assert_eq!(members(&world), 0);
+            assert_next_round_waits(&world).await;
+            ends(&world, [late, one, other]).await;
+        })
+    });
+}
+
+// --- `Barrier` ---
+
+// It is not known of the time without a connection.
+#[test]
+fn a_barrier_that_opens_during_an_outage_is_not_known_to_be_closed() {
+    const TIME: Duration = Duration::from_secs(2);
+    play(|world| {
+        Box::pin(async move {
+            let proxy = Proxy::before(&world, 0).await;
+            let (away, [other]) = (far(&world, &proxy).await, near(&world).await);
+            let [barrier, others] = [&away, &other].map(|client| Barrier::new(client, "/barrier").unwrap());
+            let wait = || {
+                let barrier = barrier.clone();
+                tokio::spawn(async move { barrier.wait_within(TIME).await })
+            };
+            others.set().await.unwrap();
+            let waiting = wait();
+            sleep(A_MOMENT).await;
+            assert_eq!(world.servers().watch_count(), 1);
+            proxy.refuse_connections(true);
+            proxy.cut();
+            others.remove().await.unwrap();
+            let error = timeout(TIME, waiting).await.unwrap().unwrap().unwrap_err();
+            assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+            // It is again after the outage, if the barrier is the same.
+            others.set().await.unwrap();
+            proxy.refuse_connections(false);
+            connected_again(&away).await;
+            let waiting = wait();
+            sleep(A_MOMENT).await;
+            assert_eq!(world.servers().watch_count(), 1);
+            proxy.cut();
+            assert!(!timeout(TIME, waiting).await.unwrap().unwrap().unwrap());
+            others.remove().await.unwrap();
             ends(&world, [away, other]).await;
         })
     });

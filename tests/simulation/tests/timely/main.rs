@@ -1,6 +1,7 @@
 //! Behaviour in time, step by step, on a clock that does not wait. Nothing goes wrong but what a test does.
 
 mod barriers;
+mod caches;
 mod closing;
 mod cohort;
 mod cohort_in_trouble;
