@@ -63,10 +63,10 @@ impl Client {
         }
     }
 
-    /// Waits until requests can be made, for up to the connection timeout.
-    pub(crate) async fn ready(&self, session: &Session) {
-        // A request that is sent too early fails and reports why.
-        let _ = timeout(self.core.config.connection_timeout, session.ready()).await;
+    /// Waits until requests can be made, for up to the connection timeout. Returns whether they can: one that is sent too
+    /// early fails and reports why.
+    pub(crate) async fn ready(&self, session: &Session) -> bool {
+        timeout(self.core.config.connection_timeout, session.ready()).await.is_ok()
     }
 
     /// Makes one attempt, in the sense of the retry policy, at a request on this session. Returns `None` if the
@@ -83,8 +83,12 @@ impl Client {
         // Boxed: there can be many waiters, and each would keep the room of the future for as long as it waits.
         let asked = Box::pin(asked);
         async move {
-            self.ready(session).await;
-            let without_connection = pin!(session.without_connection(self.core.config.connection_timeout));
+            // What is asked may wait for a connection as well: not once more.
+            let patience = match self.ready(session).await {
+                true => self.core.config.connection_timeout,
+                false => Duration::ZERO,
+            };
+            let without_connection = pin!(session.without_connection(patience));
             // Not `tokio::select!`, which polls nothing when the task has used up its budget: the first poll sends
             // the request, and callers rely on that.
             match select(asked, without_connection).await {

@@ -274,7 +274,7 @@ async fn use_once(world: &World, client: &Client, other: &Client, round: usize) 
             drop(poll_times(mutex.acquire(), 2).await);
         }
     }
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         sleep(HOLD).await;
     }
 }

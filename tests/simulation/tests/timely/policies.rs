@@ -293,7 +293,6 @@ fn all_calls_try_for_as_long_as_the_policy_says() {
 }
 
 #[test]
-#[ignore = "each attempt waits for a connection once before the request is sent, and once more after that"]
 fn a_release_tries_for_as_long_as_the_policy_says() {
     play(|world| {
         Box::pin(async move {
