@@ -311,6 +311,7 @@ fn a_release_tries_for_as_long_as_the_policy_says() {
             assert!(error.is_retryable(), "{error}");
             assert!(start.elapsed() < 2 * CONNECTION + ms(50) + A_MOMENT, "{:?}", start.elapsed());
             proxy.refuse_connections(false);
+            within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
             ends(&world, [client]).await;
         })
     });
