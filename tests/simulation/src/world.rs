@@ -34,7 +34,8 @@ struct Shared {
     ensembles: Vec<MemoryEnsemble>,
     machines: Vec<Machine>,
     storm_ends: Instant,
-    recipe: Recipe,
+    /// Where operators delete nodes.
+    paths: &'static [&'static str],
 }
 
 /// What has become of a run.
@@ -53,15 +54,33 @@ pub struct Report {
 /// How long a scenario may take after the storm.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Plays a run, on a thread of its own.
+/// Plays a run of a recipe.
 pub fn play(plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
+    let Recipe { scenario, paths, ensembles, .. } = recipe;
+    play_scenario(plan, ensembles, paths, async move |world| scenario(world).await, with_lines)
+}
+
+/// Plays a run, on a thread of its own, with so many ensembles, where operators delete nodes at these paths.
+pub fn play_scenario(
+    plan: Plan,
+    ensembles: usize,
+    paths: &'static [&'static str],
+    scenario: impl AsyncFnOnce(World) + Send + 'static,
+    with_lines: bool,
+) -> Report {
     // A new thread has no state from an earlier run.
     let thread = thread::Builder::new().name("simulation".into()).stack_size(16 << 20);
-    let running = thread.spawn(move || run(plan, recipe, with_lines)).expect("a thread");
+    let running = thread.spawn(move || run(plan, ensembles, paths, scenario, with_lines)).expect("a thread");
     running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn run(plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
+fn run(
+    plan: Plan,
+    ensembles: usize,
+    paths: &'static [&'static str],
+    scenario: impl AsyncFnOnce(World),
+    with_lines: bool,
+) -> Report {
     let simulated = Simulated::of_seed(plan.seed);
     network::reset(plan.seed);
     log::begin(with_lines);
@@ -77,9 +96,9 @@ fn run(plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
     let elapsed = local.block_on(&runtime, async {
         simulated.start();
         let start = Instant::now();
-        let world = World::new(plan.clone(), recipe);
+        let world = World::new(plan.clone(), ensembles, paths);
         let storm = tokio::task::spawn_local(world.clone().storm());
-        if timeout(plan.storm + PATIENCE, (recipe.scenario)(world.clone())).await.is_err() {
+        if timeout(plan.storm + PATIENCE, scenario(world.clone())).await.is_err() {
             violation("the scenario does not end");
         }
         storm.await.expect("the storm");
@@ -128,8 +147,8 @@ fn start_servers(plan: &Plan, ensemble: usize) -> MemoryEnsemble {
 }
 
 impl World {
-    fn new(plan: Plan, recipe: Recipe) -> Self {
-        let ensembles = (0..recipe.ensembles).map(|ensemble| start_servers(&plan, ensemble)).collect();
+    fn new(plan: Plan, ensembles: usize, paths: &'static [&'static str]) -> Self {
+        let ensembles = (0..ensembles).map(|ensemble| start_servers(&plan, ensemble)).collect();
         let hosts: Vec<_> = (0..plan.servers).map(|server| address(0, server)).collect();
         let machine = |number| {
             let machine = Machine::new(number, hosts.join(","), plan.session_timeout);
@@ -138,7 +157,7 @@ impl World {
         };
         let machines = (0..plan.machines).map(machine).collect();
         let storm_ends = Instant::now() + plan.storm;
-        Self(Rc::new(Shared { plan, ensembles, machines, storm_ends, recipe }))
+        Self(Rc::new(Shared { plan, ensembles, machines, storm_ends, paths }))
     }
 
     pub fn plan(&self) -> &Plan {
@@ -266,7 +285,7 @@ impl World {
     }
 
     fn happens(&self, event: &Event) {
-        let Shared { ensembles, machines, recipe, .. } = &*self.0;
+        let Shared { ensembles, machines, paths, .. } = &*self.0;
         let Event { fault, time, dice, .. } = *event;
         let ensemble = (dice / 13 % ensembles.len() as u64) as usize;
         let servers = &ensembles[ensemble];
@@ -342,7 +361,7 @@ impl World {
                 format!("{:x}", session.unwrap_or_default())
             }
             Fault::DeleteNode | Fault::DeletePath => {
-                let path = recipe.paths[(dice % recipe.paths.len() as u64) as usize];
+                let path = paths[(dice % paths.len() as u64) as usize];
                 let below = servers.nodes_below(path);
                 let node = below.get((dice / 11 % below.len().max(1) as u64) as usize);
                 let path = node.filter(|_| fault == Fault::DeleteNode).map_or(path, |(node, _)| node);

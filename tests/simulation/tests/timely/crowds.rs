@@ -75,56 +75,52 @@ fn acquire(machine: &Machine, mutex: InterProcessMutex) -> Waiting {
 
 #[test]
 fn a_restart_costs_a_thousand_sessions_in_one_queue_three_requests_each() {
-    play(|world| {
-        Box::pin(async move {
-            let herd = Herd::new().await;
-            let beside = Proxy::before_server(herd.servers.clone(), "10.5.0.2:2181").await;
-            let holder = beside.client(&world, |builder| builder.session_timeout(SESSION)).await;
-            let held = mutex(&holder, 0).acquire().await.unwrap();
-            let clients = join_all((0..WAITERS).map(|_| herd.client(&world))).await;
-            let waiting: Vec<_> =
-                clients.iter().map(|client| acquire(&world.machines()[0], mutex(client, 0))).collect();
-            sleep(3 * SECOND).await;
-            // Each lock object watches its path, and the holder its node.
-            herd.asks_few_at_a_restart(2 * WAITERS + 1).await;
-            assert!(held.is_valid());
-            // It goes on from one to the next.
-            held.release().await.unwrap();
-            let mut others = waiting;
-            for _ in 0..2 {
-                let (first, _, rest) = within(select_all(others)).await;
-                first.unwrap().unwrap().unwrap().release().await.unwrap();
-                others = rest;
-            }
-            others.iter().for_each(JoinHandle::abort);
-            sleep(SECOND).await;
-            assert_eq!(herd.servers.children("/locks/0"), Some(Vec::new()));
-            join_all(clients.iter().map(Client::close)).await;
-            ends(&world, [holder]).await;
-        })
+    play(async |world| {
+        let herd = Herd::new().await;
+        let beside = Proxy::before_server(herd.servers.clone(), "10.5.0.2:2181").await;
+        let holder = beside.client(&world, |builder| builder.session_timeout(SESSION)).await;
+        let held = mutex(&holder, 0).acquire().await.unwrap();
+        let clients = join_all((0..WAITERS).map(|_| herd.client(&world))).await;
+        let waiting: Vec<_> =
+            clients.iter().map(|client| acquire(&world.machines()[0], mutex(client, 0))).collect();
+        sleep(3 * SECOND).await;
+        // Each lock object watches its path, and the holder its node.
+        herd.asks_few_at_a_restart(2 * WAITERS + 1).await;
+        assert!(held.is_valid());
+        // It goes on from one to the next.
+        held.release().await.unwrap();
+        let mut others = waiting;
+        for _ in 0..2 {
+            let (first, _, rest) = within(select_all(others)).await;
+            first.unwrap().unwrap().unwrap().release().await.unwrap();
+            others = rest;
+        }
+        others.iter().for_each(JoinHandle::abort);
+        sleep(SECOND).await;
+        assert_eq!(herd.servers.children("/locks/0"), Some(Vec::new()));
+        join_all(clients.iter().map(Client::close)).await;
+        ends(&world, [holder]).await;
     });
 }
 
 #[test]
 fn a_restart_costs_a_client_that_waits_in_a_thousand_queues_three_requests_for_each() {
-    play(|world| {
-        Box::pin(async move {
-            let herd = Herd::new().await;
-            let beside = Proxy::before_server(herd.servers.clone(), "10.5.0.2:2181").await;
-            let holder = beside.client(&world, |builder| builder.session_timeout(SESSION)).await;
-            let client = herd.client(&world).await;
-            let held = join_all((0..WAITERS).map(async |n| mutex(&holder, n).acquire().await.unwrap())).await;
-            let waiting: Vec<_> =
-                (0..WAITERS).map(|n| acquire(&world.machines()[0], mutex(&client, n))).collect();
-            sleep(3 * SECOND).await;
-            herd.asks_few_at_a_restart(3 * WAITERS).await;
-            assert!(held.iter().all(LockGuard::is_valid));
-            drop(held);
-            for waiter in waiting {
-                within(waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
-            }
-            ends(&world, [client, holder]).await;
-        })
+    play(async |world| {
+        let herd = Herd::new().await;
+        let beside = Proxy::before_server(herd.servers.clone(), "10.5.0.2:2181").await;
+        let holder = beside.client(&world, |builder| builder.session_timeout(SESSION)).await;
+        let client = herd.client(&world).await;
+        let held = join_all((0..WAITERS).map(async |n| mutex(&holder, n).acquire().await.unwrap())).await;
+        let waiting: Vec<_> =
+            (0..WAITERS).map(|n| acquire(&world.machines()[0], mutex(&client, n))).collect();
+        sleep(3 * SECOND).await;
+        herd.asks_few_at_a_restart(3 * WAITERS).await;
+        assert!(held.iter().all(LockGuard::is_valid));
+        drop(held);
+        for waiter in waiting {
+            within(waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
+        }
+        ends(&world, [client, holder]).await;
     });
 }
 
@@ -176,39 +172,36 @@ async fn storm<F: Future + 'static>(
 #[test]
 fn cancels_of_a_held_lock_leave_no_crowd_of_nodes() {
     const CALLERS: usize = 20;
-    play(|world| {
-        Box::pin(async move {
-            let [client, holder] = two(&world).await;
-            for kind in KINDS {
-                let held = kind.rival(&holder).acquire().await.unwrap();
-                let session = client.zookeeper().await.unwrap().session_id();
-                let lock = kind.unlimited(&client);
-                let most = most_of(world.servers(), kind.queue());
-                let stormed = lock.clone();
-                let (given_up, had) =
-                    storm(&world.machines()[0], CALLERS, Duration::from_millis(5), move || {
-                        let lock = stormed.clone();
-                        async move { lock.acquire().await.unwrap() }
-                    })
-                    .await;
-                assert!(given_up > 0 && had == 0, "{kind:?}: {given_up} gave up, {had} had it");
-                let left = || {
-                    let nodes = world.servers().nodes_below(kind.path());
-                    nodes.iter().filter(|(_, node)| node.ephemeral_owner != 0).count()
-                };
-                assert!(left() <= UNDER_WAY + 1, "{kind:?}: {} nodes after the last cancel", left());
-                let most = most.load(SeqCst);
-                assert!(most > 1 && most <= CALLERS + UNDER_WAY + 1, "{kind:?}: {most} nodes");
-                sleep(A_MOMENT).await;
-                assert_eq!(left(), 1, "{kind:?}: all are gone but the holder's");
-                // Nobody lost a session over it.
-                assert!(held.is_valid(), "{kind:?}");
-                assert_eq!(client.zookeeper().await.unwrap().session_id(), session, "{kind:?}");
-                held.release().await.unwrap();
-                within(lock.acquire()).await.unwrap().release().await.unwrap();
-            }
-            ends(&world, [client, holder]).await;
-        })
+    play(async |world| {
+        let [client, holder] = two(&world).await;
+        for kind in KINDS {
+            let held = kind.rival(&holder).acquire().await.unwrap();
+            let session = client.zookeeper().await.unwrap().session_id();
+            let lock = kind.unlimited(&client);
+            let most = most_of(world.servers(), kind.queue());
+            let stormed = lock.clone();
+            let (given_up, had) = storm(&world.machines()[0], CALLERS, Duration::from_millis(5), move || {
+                let lock = stormed.clone();
+                async move { lock.acquire().await.unwrap() }
+            })
+            .await;
+            assert!(given_up > 0 && had == 0, "{kind:?}: {given_up} gave up, {had} had it");
+            let left = || {
+                let nodes = world.servers().nodes_below(kind.path());
+                nodes.iter().filter(|(_, node)| node.ephemeral_owner != 0).count()
+            };
+            assert!(left() <= UNDER_WAY + 1, "{kind:?}: {} nodes after the last cancel", left());
+            let most = most.load(SeqCst);
+            assert!(most > 1 && most <= CALLERS + UNDER_WAY + 1, "{kind:?}: {most} nodes");
+            sleep(A_MOMENT).await;
+            assert_eq!(left(), 1, "{kind:?}: all are gone but the holder's");
+            // Nobody lost a session over it.
+            assert!(held.is_valid(), "{kind:?}");
+            assert_eq!(client.zookeeper().await.unwrap().session_id(), session, "{kind:?}");
+            held.release().await.unwrap();
+            within(lock.acquire()).await.unwrap().release().await.unwrap();
+        }
+        ends(&world, [client, holder]).await;
     });
 }
 
@@ -235,49 +228,45 @@ async fn share(world: &World, clients: usize, callers: usize, patience: Duration
 
 #[test]
 fn a_few_callers_of_a_few_clients_that_give_up_soon_have_a_free_lock() {
-    play(|world| {
-        Box::pin(async move {
-            let alone = share(&world, 1, 1, SESSION).await[0];
-            // Long enough for one cycle, and too short for the queue.
-            let patience = Duration::from_millis(5).max(STORM * 4 / alone as u32);
-            for (clients, callers) in [(1, 2), (2, 2), (3, 5), (3, 7), (8, 3)] {
-                let had = share(&world, clients, callers, patience).await;
-                let all: usize = had.iter().sum();
-                assert!(all * 3 >= alone, "{clients} x {callers}: {all} times, {alone} times alone");
-                assert!(had.iter().all(|had| *had > 0), "{clients} x {callers}: {had:?}");
-            }
-            ends(&world, []).await;
-        })
+    play(async |world| {
+        let alone = share(&world, 1, 1, SESSION).await[0];
+        // Long enough for one cycle, and too short for the queue.
+        let patience = Duration::from_millis(5).max(STORM * 4 / alone as u32);
+        for (clients, callers) in [(1, 2), (2, 2), (3, 5), (3, 7), (8, 3)] {
+            let had = share(&world, clients, callers, patience).await;
+            let all: usize = had.iter().sum();
+            assert!(all * 3 >= alone, "{clients} x {callers}: {all} times, {alone} times alone");
+            assert!(had.iter().all(|had| *had > 0), "{clients} x {callers}: {had:?}");
+        }
+        ends(&world, []).await;
     });
 }
 
 #[test]
 fn latches_that_start_and_close_leave_no_crowd_of_nodes() {
     const CALLERS: usize = 20;
-    play(|world| {
-        Box::pin(async move {
-            let [client, leader] = two(&world).await;
-            let latch = |client: &Client| LeaderLatch::start(client, "/latch", LeaderOptions::new()).unwrap();
-            let leading = latch(&leader);
-            let leadership = within(leading.await_leadership()).await.unwrap();
-            let most = most_of(world.servers(), "/latch".into());
-            let candidates = client.clone();
-            let (_, closed) = storm(&world.machines()[0], CALLERS, SESSION, move || {
-                let candidate = latch(&candidates);
-                async move {
-                    let elected = timeout(Duration::from_millis(5), candidate.await_leadership()).await;
-                    assert!(elected.is_err());
-                    candidate.close(CloseMode::Silent).await.unwrap();
-                }
-            })
-            .await;
-            let most = most.load(SeqCst);
-            assert!(most > 1 && most <= CALLERS + UNDER_WAY + 1, "{most} nodes");
-            assert!(closed > 0);
-            queue_of(world.servers(), "/latch", 1).await;
-            assert!(leadership.is_valid());
-            leading.close(CloseMode::Silent).await.unwrap();
-            ends(&world, [client, leader]).await;
+    play(async |world| {
+        let [client, leader] = two(&world).await;
+        let latch = |client: &Client| LeaderLatch::start(client, "/latch", LeaderOptions::new()).unwrap();
+        let leading = latch(&leader);
+        let leadership = within(leading.await_leadership()).await.unwrap();
+        let most = most_of(world.servers(), "/latch".into());
+        let candidates = client.clone();
+        let (_, closed) = storm(&world.machines()[0], CALLERS, SESSION, move || {
+            let candidate = latch(&candidates);
+            async move {
+                let elected = timeout(Duration::from_millis(5), candidate.await_leadership()).await;
+                assert!(elected.is_err());
+                candidate.close(CloseMode::Silent).await.unwrap();
+            }
         })
+        .await;
+        let most = most.load(SeqCst);
+        assert!(most > 1 && most <= CALLERS + UNDER_WAY + 1, "{most} nodes");
+        assert!(closed > 0);
+        queue_of(world.servers(), "/latch", 1).await;
+        assert!(leadership.is_valid());
+        leading.close(CloseMode::Silent).await.unwrap();
+        ends(&world, [client, leader]).await;
     });
 }

@@ -77,37 +77,35 @@ async fn what_is_handed_out_after(world: World, share: f64) {
 #[test]
 fn what_is_handed_out_after_an_outage_lasts() {
     // The holders have lost their locks; the servers would have ended the sessions, if they had been there.
-    play(|world| Box::pin(what_is_handed_out_after(world, 0.8)));
-    play(|world| Box::pin(what_is_handed_out_after(world, 1.05)));
+    play(|world| what_is_handed_out_after(world, 0.8));
+    play(|world| what_is_handed_out_after(world, 1.05));
 }
 
 /// What is handed out without a queue.
 #[test]
 fn what_has_stayed_over_an_outage_is_confirmed_before_it_is_handed_out() {
     const LONG: Duration = Duration::from_secs(60);
-    play(|world| {
-        Box::pin(async move {
-            let client = connect(&world, 0).await;
-            let session = session_id(&client).await;
-            let lingering = InterProcessMutex::new(&client, "/lingering").unwrap();
-            let lingering = lingering.with_options(LockOptions::new().linger(LONG)).unwrap();
-            lingering.acquire().await.unwrap().release().await.unwrap();
-            let ticket = InterProcessMutex::new(&client, "/ticket").unwrap().enqueue().await.unwrap();
-            let both = ReadWriteLock::new(&client, "/both").unwrap();
-            let writing = both.write().acquire().await.unwrap();
+    play(async |world| {
+        let client = connect(&world, 0).await;
+        let session = session_id(&client).await;
+        let lingering = InterProcessMutex::new(&client, "/lingering").unwrap();
+        let lingering = lingering.with_options(LockOptions::new().linger(LONG)).unwrap();
+        lingering.acquire().await.unwrap().release().await.unwrap();
+        let ticket = InterProcessMutex::new(&client, "/ticket").unwrap().enqueue().await.unwrap();
+        let both = ReadWriteLock::new(&client, "/both").unwrap();
+        let writing = both.write().acquire().await.unwrap();
 
-            outage(&world, 0.55).await;
-            // In one task, since a read lock is for the owner of the write lock.
-            let guards = join(
-                join(handed_out(lingering.acquire()), handed_out(ticket.acquired())),
-                handed_out(both.read().acquire()),
-            )
-            .await;
-            assert!(writing.is_valid());
-            assert_eq!(session_id(&client).await, session);
-            drop((guards, writing));
-            sleep(LONG).await;
-            ends(&world, [client]).await;
-        })
+        outage(&world, 0.55).await;
+        // In one task, since a read lock is for the owner of the write lock.
+        let guards = join(
+            join(handed_out(lingering.acquire()), handed_out(ticket.acquired())),
+            handed_out(both.read().acquire()),
+        )
+        .await;
+        assert!(writing.is_valid());
+        assert_eq!(session_id(&client).await, session);
+        drop((guards, writing));
+        sleep(LONG).await;
+        ends(&world, [client]).await;
     });
 }

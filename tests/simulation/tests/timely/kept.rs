@@ -14,10 +14,9 @@ use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{Client, ClientBuilder, ConnectionState, Error, RetryPolicy};
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, ends, play, within};
+use super::{A_MOMENT, Proxy, SESSION, ends, play, session_id, within};
 
 const PATH: &str = "/kept/a";
-const SESSION: Duration = Duration::from_secs(10);
 
 fn usual(builder: ClientBuilder) -> ClientBuilder {
     builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
@@ -33,10 +32,6 @@ fn data(world: &World) -> Option<String> {
 
 fn owner(world: &World) -> Option<i64> {
     world.servers().node(PATH).map(|node| node.ephemeral_owner)
-}
-
-async fn session_id(client: &Client) -> i64 {
-    client.zookeeper().await.unwrap().session_id().0
 }
 
 fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
@@ -84,8 +79,8 @@ async fn no_storm(world: World, replaces: bool) {
 // deleting or writing is not fought: the pauses grow up to 5 s." The same of someone else's node.
 #[test]
 fn a_stranger_who_writes_to_his_node_or_replaces_it_causes_no_storm() {
-    play(|world| Box::pin(no_storm(world, false)));
-    play(|world| Box::pin(no_storm(world, true)));
+    play(|world| no_storm(world, false));
+    play(|world| no_storm(world, true));
 }
 
 /// A node whose data someone changes so often that the next pause is of 5 s.
@@ -110,43 +105,39 @@ async fn disturbed(world: &World) -> (Client, PersistentNode) {
 // "Present: The node exists."; "Absent".
 #[test]
 fn the_state_is_right_while_someone_disturbs() {
-    play(|world| {
-        Box::pin(async move {
-            let (client, node) = disturbed(&world).await;
-            assert_eq!(data(&world).as_deref(), Some("theirs"), "it waits");
-            world.servers().delete(PATH);
-            // It is looked at again in that time.
-            sleep(Duration::from_millis(500)).await;
-            for _ in 0..100 {
-                sleep(A_MOMENT).await;
-                let shown = node.state();
-                assert_eq!(data(&world).is_some(), shown.is_present(), "{shown:?}");
-            }
-            drop(node);
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let (client, node) = disturbed(&world).await;
+        assert_eq!(data(&world).as_deref(), Some("theirs"), "it waits");
+        world.servers().delete(PATH);
+        // It is looked at again in that time.
+        sleep(Duration::from_millis(500)).await;
+        for _ in 0..100 {
+            sleep(A_MOMENT).await;
+            let shown = node.state();
+            assert_eq!(data(&world).is_some(), shown.is_present(), "{shown:?}");
+        }
+        drop(node);
+        ends(&world, [client]).await;
     });
 }
 
 // The same with an ended session: "it is taken to exist until its session is known to have ended".
 #[test]
 fn the_state_is_right_after_a_session_that_ends_while_someone_disturbs() {
-    play(|world| {
-        Box::pin(async move {
-            let (client, node) = disturbed(&world).await;
-            let old = session_id(&client).await;
-            world.servers().end_session(old);
-            let mut connection = client.watch_connection();
-            within(connection.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
-            assert_ne!(session_id(&client).await, old);
-            for _ in 0..100 {
-                sleep(A_MOMENT).await;
-                let shown = node.state();
-                assert_eq!(data(&world).is_some(), shown.is_present(), "{shown:?}");
-            }
-            drop(node);
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let (client, node) = disturbed(&world).await;
+        let old = session_id(&client).await;
+        world.servers().end_session(old);
+        let mut connection = client.watch_connection();
+        within(connection.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
+        assert_ne!(session_id(&client).await, old);
+        for _ in 0..100 {
+            sleep(A_MOMENT).await;
+            let shown = node.state();
+            assert_eq!(data(&world).is_some(), shown.is_present(), "{shown:?}");
+        }
+        drop(node);
+        ends(&world, [client]).await;
     });
 }
 
@@ -154,31 +145,29 @@ fn the_state_is_right_after_a_session_that_ends_while_someone_disturbs() {
 // writing is not fought".
 #[test]
 fn close_is_not_held_up_by_someone_who_writes() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, usual).await;
-            let node = start(&client, NodeMode::Ephemeral);
-            within(node.wait_present()).await.unwrap();
-            let other = world.machines()[1].client().await;
-            let writer = other.zookeeper().await.unwrap();
-            let writing = tokio::spawn(async move {
-                let mut writes = FuturesUnordered::new();
-                for _ in 0..192 {
-                    writes.push(writer.set_data(PATH, b"theirs", None));
-                }
-                while let Some(Ok(_)) = writes.next().await {
-                    writes.push(writer.set_data(PATH, b"theirs", None));
-                }
-            });
-            sleep(Duration::from_millis(500)).await;
-            proxy.take_requests();
-            let closed = timeout(Duration::from_secs(2), node.close()).await;
-            let requests = proxy.take_requests().len();
-            writing.abort();
-            assert!(matches!(closed, Ok(Ok(()))) && requests < 20, "{closed:?}, {requests} requests");
-            ends(&world, [client, other]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, usual).await;
+        let node = start(&client, NodeMode::Ephemeral);
+        within(node.wait_present()).await.unwrap();
+        let other = world.machines()[1].client().await;
+        let writer = other.zookeeper().await.unwrap();
+        let writing = tokio::spawn(async move {
+            let mut writes = FuturesUnordered::new();
+            for _ in 0..192 {
+                writes.push(writer.set_data(PATH, b"theirs", None));
+            }
+            while let Some(Ok(_)) = writes.next().await {
+                writes.push(writer.set_data(PATH, b"theirs", None));
+            }
+        });
+        sleep(Duration::from_millis(500)).await;
+        proxy.take_requests();
+        let closed = timeout(Duration::from_secs(2), node.close()).await;
+        let requests = proxy.take_requests().len();
+        writing.abort();
+        assert!(matches!(closed, Ok(Ok(()))) && requests < 20, "{closed:?}, {requests} requests");
+        ends(&world, [client, other]).await;
     });
 }
 
@@ -222,81 +211,75 @@ async fn is_present(state: &mut watch::Receiver<NodeState>, is_it: impl Fn(i64) 
 // Curator takes the node of the ended session for its own, and is without one when that goes.
 #[test]
 fn the_node_of_an_ended_session_of_ours_is_replaced_in_one_transaction() {
-    play(|world| {
-        Box::pin(async move {
-            let GivenUp { proxy, client, node, first, keeper, .. } = given_up(&world).await;
-            let other = world.machines()[1].client().await;
-            let (_, watch) = other.zookeeper().await.unwrap().list_and_watch_children("/kept").await.unwrap();
-            proxy.take_requests();
-            proxy.refuse_connections(false);
-            let second = is_present(&mut node.watch_state(), |czxid| czxid != first).await;
-            let requests = proxy.take_requests();
-            assert!(requests.contains(&Request::Multi), "{requests:?}");
-            let stat = world.servers().node(PATH).unwrap();
-            assert_eq!((stat.czxid, stat.ephemeral_owner), (second, session_id(&client).await));
-            assert_eq!(within(watch.changed()).await.event_type, zk::EventType::NodeChildrenChanged);
-            let there = world.servers().children("/kept");
-            assert_eq!(there, Some(vec!["a".to_owned()]), "it is there whenever someone looks");
-            drop((node, keeper));
-            sleep(2 * SESSION).await;
-            ends(&world, [client, other]).await;
-        })
+    play(async |world| {
+        let GivenUp { proxy, client, node, first, keeper, .. } = given_up(&world).await;
+        let other = world.machines()[1].client().await;
+        let (_, watch) = other.zookeeper().await.unwrap().list_and_watch_children("/kept").await.unwrap();
+        proxy.take_requests();
+        proxy.refuse_connections(false);
+        let second = is_present(&mut node.watch_state(), |czxid| czxid != first).await;
+        let requests = proxy.take_requests();
+        assert!(requests.contains(&Request::Multi), "{requests:?}");
+        let stat = world.servers().node(PATH).unwrap();
+        assert_eq!((stat.czxid, stat.ephemeral_owner), (second, session_id(&client).await));
+        assert_eq!(within(watch.changed()).await.event_type, zk::EventType::NodeChildrenChanged);
+        let there = world.servers().children("/kept");
+        assert_eq!(there, Some(vec!["a".to_owned()]), "it is there whenever someone looks");
+        drop((node, keeper));
+        sleep(2 * SESSION).await;
+        ends(&world, [client, other]).await;
     });
 }
 
 // "A node that belongs to another session is never written to or deleted."
 #[test]
 fn a_replacement_leaves_a_strangers_node_alone() {
-    play(|world| {
-        Box::pin(async move {
-            let GivenUp { proxy, client, node, keeper, .. } = given_up(&world).await;
-            let looked = proxy.intercept(Request::Exists, Fate::HoldReply);
-            proxy.refuse_connections(false);
-            within(looked.happened()).await;
-            // The old session ends, and another process takes the place.
-            world.servers().delete(PATH);
-            let other = world.machines()[1].client().await;
-            let stranger = other.zookeeper().await.unwrap();
-            stranger.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
-            looked.release();
-            let settled = |state: &NodeState| *state != NodeState::Absent;
-            within(node.watch_state().wait_for(settled)).await.unwrap();
-            sleep(SESSION).await;
-            assert_eq!(data(&world).as_deref(), Some("theirs"), "{:?}", node.state());
-            stranger.delete(PATH, None).await.unwrap();
-            drop((node, stranger, keeper));
-            sleep(2 * SESSION).await;
-            ends(&world, [client, other]).await;
-        })
+    play(async |world| {
+        let GivenUp { proxy, client, node, keeper, .. } = given_up(&world).await;
+        let looked = proxy.intercept(Request::Exists, Fate::HoldReply);
+        proxy.refuse_connections(false);
+        within(looked.happened()).await;
+        // The old session ends, and another process takes the place.
+        world.servers().delete(PATH);
+        let other = world.machines()[1].client().await;
+        let stranger = other.zookeeper().await.unwrap();
+        stranger.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+        looked.release();
+        let settled = |state: &NodeState| *state != NodeState::Absent;
+        within(node.watch_state().wait_for(settled)).await.unwrap();
+        sleep(SESSION).await;
+        assert_eq!(data(&world).as_deref(), Some("theirs"), "{:?}", node.state());
+        stranger.delete(PATH, None).await.unwrap();
+        drop((node, stranger, keeper));
+        sleep(2 * SESSION).await;
+        ends(&world, [client, other]).await;
     });
 }
 
 // "Deletes the node, if it is there and ours, and waits until it is gone".
 #[test]
 fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
-    play(|world| {
-        Box::pin(async move {
-            let GivenUp { proxy, client, node, session: old, keeper, .. } = given_up(&world).await;
-            let first = proxy.intercept(Request::Exists, Fate::HoldReply);
-            proxy.refuse_connections(false);
-            within(first.happened()).await;
-            let second = proxy.intercept(Request::Exists, Fate::HoldReply);
-            first.release();
-            within(second.happened()).await;
-            let third = proxy.intercept(Request::Exists, Fate::LoseReply);
-            second.release();
-            within(third.happened()).await;
-            sleep(A_MOMENT).await;
-            assert!(owner(&world).is_some_and(|owner| owner != old), "it was replaced");
-            within(node.close()).await.unwrap();
-            let session = session_id(&client).await;
-            sleep(Duration::from_secs(5)).await;
-            assert_eq!(session_id(&client).await, session);
-            assert_eq!(data(&world), None);
-            drop(keeper);
-            sleep(2 * SESSION).await;
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let GivenUp { proxy, client, node, session: old, keeper, .. } = given_up(&world).await;
+        let first = proxy.intercept(Request::Exists, Fate::HoldReply);
+        proxy.refuse_connections(false);
+        within(first.happened()).await;
+        let second = proxy.intercept(Request::Exists, Fate::HoldReply);
+        first.release();
+        within(second.happened()).await;
+        let third = proxy.intercept(Request::Exists, Fate::LoseReply);
+        second.release();
+        within(third.happened()).await;
+        sleep(A_MOMENT).await;
+        assert!(owner(&world).is_some_and(|owner| owner != old), "it was replaced");
+        within(node.close()).await.unwrap();
+        let session = session_id(&client).await;
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(session_id(&client).await, session);
+        assert_eq!(data(&world), None);
+        drop(keeper);
+        sleep(2 * SESSION).await;
+        ends(&world, [client]).await;
     });
 }
 
@@ -316,41 +299,39 @@ async fn shows(seen: &mut watch::Receiver<Members>, wanted: &str) -> Members {
 // Curator lists itself while its session is over, and shows the others as if it knew.
 #[test]
 fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let (cut_off, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
-            let groups = [&cut_off, &other].map(|client| Group::new(client, "/group").unwrap());
-            let a = within(groups[0].join("a", "1")).await.unwrap();
-            let b = within(groups[1].join("b", "2")).await.unwrap();
-            let [mut seen, mut seen_by_other] = groups.each_ref().map(Group::watch_members);
-            let before = shows(&mut seen, "a=1 b=2").await;
-            let before_by_other = shows(&mut seen_by_other, "a=1 b=2").await;
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let (cut_off, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
+        let groups = [&cut_off, &other].map(|client| Group::new(client, "/group").unwrap());
+        let a = within(groups[0].join("a", "1")).await.unwrap();
+        let b = within(groups[1].join("b", "2")).await.unwrap();
+        let [mut seen, mut seen_by_other] = groups.each_ref().map(Group::watch_members);
+        let before = shows(&mut seen, "a=1 b=2").await;
+        let before_by_other = shows(&mut seen_by_other, "a=1 b=2").await;
 
-            proxy.refuse_connections(true);
-            proxy.cut();
-            let stale = within(seen.wait_for(|members| !members.is_current())).await.unwrap().clone();
-            assert_eq!(text(&stale), "a=1 b=2");
-            within(a.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
-            assert!(!a.is_member());
-            shows(&mut seen_by_other, "b=2").await;
-            within(b.set_payload("3")).await.unwrap();
-            proxy.refuse_connections(false);
-            let now = shows(&mut seen, "a=1 b=3").await;
-            let changes = now.changes_since(&before);
-            assert!(
-                matches!(
-                    &changes[..],
-                    [MemberChange::Left { id: left, .. }, MemberChange::Joined { id: joined, .. }, MemberChange::Changed { .. }]
-                        if left == "a" && joined == "a"
-                ),
-                "{changes:?}"
-            );
-            let now = shows(&mut seen_by_other, "a=1 b=3").await;
-            assert_eq!(now.changes_since(&before_by_other).len(), 3);
-            drop((a, b, seen, seen_by_other));
-            ends(&world, [cut_off, other]).await;
-        })
+        proxy.refuse_connections(true);
+        proxy.cut();
+        let stale = within(seen.wait_for(|members| !members.is_current())).await.unwrap().clone();
+        assert_eq!(text(&stale), "a=1 b=2");
+        within(a.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
+        assert!(!a.is_member());
+        shows(&mut seen_by_other, "b=2").await;
+        within(b.set_payload("3")).await.unwrap();
+        proxy.refuse_connections(false);
+        let now = shows(&mut seen, "a=1 b=3").await;
+        let changes = now.changes_since(&before);
+        assert!(
+            matches!(
+                &changes[..],
+                [MemberChange::Left { id: left, .. }, MemberChange::Joined { id: joined, .. }, MemberChange::Changed { .. }]
+                    if left == "a" && joined == "a"
+            ),
+            "{changes:?}"
+        );
+        let now = shows(&mut seen_by_other, "a=1 b=3").await;
+        assert_eq!(now.changes_since(&before_by_other).len(), 3);
+        drop((a, b, seen, seen_by_other));
+        ends(&world, [cut_off, other]).await;
     });
 }
 
@@ -367,52 +348,48 @@ fn impatient(builder: ClientBuilder, policy: RetryPolicy) -> ClientBuilder {
 #[test]
 fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy() {
     const PAUSE: Duration = Duration::from_millis(100);
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let policy = RetryPolicy::one_time(PAUSE);
-            let client = proxy.client(&world, |builder| impatient(builder, policy)).await;
-            let node = start(&client, NodeMode::Persistent);
-            within(node.wait_present()).await.unwrap();
-            let session = session_id(&client).await;
-            proxy.refuse_connections(true);
-            proxy.cut();
-            let begin = Instant::now();
-            let closed = within(node.close()).await;
-            assert!(matches!(closed, Err(Error::NotConnected { .. })), "{closed:?}");
-            assert!(begin.elapsed() < CONNECTION + PAUSE + A_MOMENT, "{:?}", begin.elapsed());
-            proxy.refuse_connections(false);
-            sleep(SESSION).await;
-            assert_eq!(data(&world), None);
-            assert_eq!(session_id(&client).await, session, "the outage was shorter than the session");
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let policy = RetryPolicy::one_time(PAUSE);
+        let client = proxy.client(&world, |builder| impatient(builder, policy)).await;
+        let node = start(&client, NodeMode::Persistent);
+        within(node.wait_present()).await.unwrap();
+        let session = session_id(&client).await;
+        proxy.refuse_connections(true);
+        proxy.cut();
+        let begin = Instant::now();
+        let closed = within(node.close()).await;
+        assert!(matches!(closed, Err(Error::NotConnected { .. })), "{closed:?}");
+        assert!(begin.elapsed() < CONNECTION + PAUSE + A_MOMENT, "{:?}", begin.elapsed());
+        proxy.refuse_connections(false);
+        sleep(SESSION).await;
+        assert_eq!(data(&world), None);
+        assert_eq!(session_id(&client).await, session, "the outage was shorter than the session");
+        ends(&world, [client]).await;
     });
 }
 
 // "[`Error::NotConnected`]: the servers cannot be reached under the retry policy."
 #[test]
 fn join_fails_when_the_servers_are_gone() {
-    play(|world| {
-        Box::pin(async move {
-            assert!(world.servers().create("/group", b"", true));
-            let proxy = Proxy::before(&world, 0).await;
-            let policy = RetryPolicy::n_times(0, Duration::ZERO);
-            let client = proxy.client(&world, |builder| impatient(builder, policy)).await;
-            let lost = proxy.intercept(Request::Create, Fate::LoseRequest);
-            let group = Group::new(&client, "/group").unwrap();
-            let joining = tokio::spawn(async move { group.join("a", "1").await });
-            within(lost.happened()).await;
-            proxy.refuse_connections(true);
-            proxy.cut();
-            let begin = Instant::now();
-            let error = within(joining).await.unwrap();
-            assert!(matches!(error, Err(Error::NotConnected { .. })), "{error:?}");
-            assert!(begin.elapsed() < CONNECTION + A_MOMENT, "{:?}", begin.elapsed());
-            proxy.refuse_connections(false);
-            sleep(SESSION).await;
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        assert!(world.servers().create("/group", b"", true));
+        let proxy = Proxy::before(&world, 0).await;
+        let policy = RetryPolicy::n_times(0, Duration::ZERO);
+        let client = proxy.client(&world, |builder| impatient(builder, policy)).await;
+        let lost = proxy.intercept(Request::Create, Fate::LoseRequest);
+        let group = Group::new(&client, "/group").unwrap();
+        let joining = tokio::spawn(async move { group.join("a", "1").await });
+        within(lost.happened()).await;
+        proxy.refuse_connections(true);
+        proxy.cut();
+        let begin = Instant::now();
+        let error = within(joining).await.unwrap();
+        assert!(matches!(error, Err(Error::NotConnected { .. })), "{error:?}");
+        assert!(begin.elapsed() < CONNECTION + A_MOMENT, "{:?}", begin.elapsed());
+        proxy.refuse_connections(false);
+        sleep(SESSION).await;
+        ends(&world, [client]).await;
     });
 }
 
@@ -421,28 +398,26 @@ fn join_fails_when_the_servers_are_gone() {
 // they are dropped."
 #[test]
 fn a_node_of_an_adopted_session_goes_with_its_value() {
-    play(|world| {
-        Box::pin(async move {
-            for is_dropped_first in [false, true] {
-                let connector = zk::Client::connector().with_session_timeout(SESSION);
-                let zookeeper = connector.connect(&world.address_of(0)).await.unwrap();
-                let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
-                let node = start(&client, NodeMode::Ephemeral);
-                within(node.wait_present()).await.unwrap();
-                if is_dropped_first {
-                    drop(node);
-                    within(client.close()).await;
-                } else {
-                    within(client.close()).await;
-                    assert!(data(&world).is_some());
-                    drop((node, client));
-                }
-                sleep(5 * A_MOMENT).await;
-                assert_eq!(data(&world), None);
-                drop(zookeeper);
+    play(async |world| {
+        for is_dropped_first in [false, true] {
+            let connector = zk::Client::connector().with_session_timeout(SESSION);
+            let zookeeper = connector.connect(&world.address_of(0)).await.unwrap();
+            let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
+            let node = start(&client, NodeMode::Ephemeral);
+            within(node.wait_present()).await.unwrap();
+            if is_dropped_first {
+                drop(node);
+                within(client.close()).await;
+            } else {
+                within(client.close()).await;
+                assert!(data(&world).is_some());
+                drop((node, client));
             }
-            ends(&world, []).await;
-        })
+            sleep(5 * A_MOMENT).await;
+            assert_eq!(data(&world), None);
+            drop(zookeeper);
+        }
+        ends(&world, []).await;
     });
 }
 
@@ -476,6 +451,6 @@ async fn replaced_view(world: World, held: Request) {
 // "Returns a receiver that always shows the latest members."
 #[test]
 fn a_view_that_replaces_another_sees_who_joins_and_changes() {
-    play(|world| Box::pin(replaced_view(world, Request::GetChildren)));
-    play(|world| Box::pin(replaced_view(world, Request::GetData)));
+    play(|world| replaced_view(world, Request::GetChildren));
+    play(|world| replaced_view(world, Request::GetData));
 }

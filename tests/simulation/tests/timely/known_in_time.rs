@@ -11,9 +11,7 @@ use zk_recipes_simulation::machine::Machine;
 use zk_recipes_simulation::network::Listener;
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, ends, play, queue_of, within};
-
-const SESSION: Duration = Duration::from_secs(10);
+use super::{A_MOMENT, Proxy, SESSION, ends, play, queue_of, within};
 /// From this on, a hold is watched.
 const UNWATCHED: Duration = Duration::from_secs(1);
 
@@ -65,27 +63,25 @@ async fn is_cut_off(world: &World, waiting: &Client, holder: usize, traffic: Tra
 
 #[test]
 fn a_holder_in_a_black_hole_knows_of_its_loss_before_the_next_holds() {
-    play(|world| {
-        Box::pin(async move {
-            let waiting = world.machines()[1].client().await;
-            for (ways, (traffic, is_unheard)) in [
-                (Traffic::black_hole(), true),
-                (Traffic::black_hole_to_server(), true),
-                // The servers hear its attempts to connect again, and keep the session that long.
-                (Traffic::black_hole_to_client(), false),
-            ]
-            .into_iter()
-            .enumerate()
-            {
-                let holders = (0..40).map(|holder| is_cut_off(&world, &waiting, 40 * ways + holder, traffic));
-                for [lost, lost_by_curator, granted] in join_all(holders).await {
-                    assert!(lost < granted, "another had the lock for {:?}", lost - granted);
-                    let tells_apart = lost_by_curator >= granted || !is_unheard;
-                    assert!(tells_apart, "a bad rule has done as well, by {:?}", granted - lost_by_curator);
-                }
+    play(async |world| {
+        let waiting = world.machines()[1].client().await;
+        for (ways, (traffic, is_unheard)) in [
+            (Traffic::black_hole(), true),
+            (Traffic::black_hole_to_server(), true),
+            // The servers hear its attempts to connect again, and keep the session that long.
+            (Traffic::black_hole_to_client(), false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let holders = (0..40).map(|holder| is_cut_off(&world, &waiting, 40 * ways + holder, traffic));
+            for [lost, lost_by_curator, granted] in join_all(holders).await {
+                assert!(lost < granted, "another had the lock for {:?}", lost - granted);
+                let tells_apart = lost_by_curator >= granted || !is_unheard;
+                assert!(tells_apart, "a bad rule has done as well, by {:?}", granted - lost_by_curator);
             }
-            ends(&world, [waiting]).await;
-        })
+        }
+        ends(&world, [waiting]).await;
     });
 }
 
@@ -119,56 +115,53 @@ async fn read_until_suspended(client: &Client, path: &str) -> Instant {
 /// The server of holders is cut off from its leader, and goes on answering.
 #[test]
 fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_next_holds() {
-    play(|world| {
-        Box::pin(async move {
-            let servers = MemoryEnsemble::builder().tick_time(TICK).sync_limit(SYNC_LIMIT).start().unwrap();
-            let address = |server: usize| format!("10.4.0.{server}:2181");
-            for server in 0..3 {
-                let (servers, mut listener) = (servers.clone(), Listener::bind(&address(server)));
-                spawn_local(async move {
-                    loop {
-                        spawn_local(servers.serve(server, listener.accept().await));
-                    }
-                });
-            }
-            let [one, other, ..] = world.machines() else { panic!("two machines") };
-            let leader = servers.leader().unwrap();
-            let follower = (leader + 1) % 3;
-            let waiting = other.connect(other.builder(), &address(leader)).await;
-            let connect =
-                async || one.connect(one.builder().session_timeout(SHORT_SESSION), &address(follower)).await;
-            let mut clients = Vec::new();
-            for round in 0..2 {
-                let mut holders = Vec::new();
-                for holder in 0..20 {
-                    let lock = format!("/partition/{round}/{holder}");
-                    // Reads of one that holds would be answered only after its own signs of life, which are not.
-                    let (client, reader) = tokio::join!(connect(), connect());
-                    let (guard, next) = hold_before_next(&servers, other, [&client, &waiting], &lock).await;
-                    clients.extend([client, reader.clone()]);
-                    holders.push((lock, reader, guard, next));
+    play(async |world| {
+        let servers = MemoryEnsemble::builder().tick_time(TICK).sync_limit(SYNC_LIMIT).start().unwrap();
+        let address = |server: usize| format!("10.4.0.{server}:2181");
+        for server in 0..3 {
+            let (servers, mut listener) = (servers.clone(), Listener::bind(&address(server)));
+            spawn_local(async move {
+                loop {
+                    spawn_local(servers.serve(server, listener.accept().await));
                 }
-                let rest = [leader, 3 - leader - follower];
-                servers.partition(&[&[follower], &rest]);
-                let seen = holders.into_iter().map(async |(lock, reader, guard, next)| {
-                    let lost = async {
-                        guard.lost().await;
-                        Instant::now()
-                    };
-                    let (lost, last_read, next) =
-                        tokio::join!(lost, read_until_suspended(&reader, &lock), next);
-                    let (granted, _next) = next.unwrap().unwrap();
-                    assert!(lost < granted, "another had the lock for {:?}", lost - granted);
-                    let lost_by_reads = last_read + SHORT_SESSION.mul_f64(2.0 / 3.0);
-                    assert!(lost_by_reads >= granted, "reads would have done as well");
-                });
-                within(join_all(seen)).await;
-                servers.heal();
-                sleep(SESSION).await;
+            });
+        }
+        let [one, other, ..] = world.machines() else { panic!("two machines") };
+        let leader = servers.leader().unwrap();
+        let follower = (leader + 1) % 3;
+        let waiting = other.connect(other.builder(), &address(leader)).await;
+        let connect =
+            async || one.connect(one.builder().session_timeout(SHORT_SESSION), &address(follower)).await;
+        let mut clients = Vec::new();
+        for round in 0..2 {
+            let mut holders = Vec::new();
+            for holder in 0..20 {
+                let lock = format!("/partition/{round}/{holder}");
+                // Reads of one that holds would be answered only after its own signs of life, which are not.
+                let (client, reader) = tokio::join!(connect(), connect());
+                let (guard, next) = hold_before_next(&servers, other, [&client, &waiting], &lock).await;
+                clients.extend([client, reader.clone()]);
+                holders.push((lock, reader, guard, next));
             }
-            clients.push(waiting);
-            ends(&world, clients).await;
-        })
+            let rest = [leader, 3 - leader - follower];
+            servers.partition(&[&[follower], &rest]);
+            let seen = holders.into_iter().map(async |(lock, reader, guard, next)| {
+                let lost = async {
+                    guard.lost().await;
+                    Instant::now()
+                };
+                let (lost, last_read, next) = tokio::join!(lost, read_until_suspended(&reader, &lock), next);
+                let (granted, _next) = next.unwrap().unwrap();
+                assert!(lost < granted, "another had the lock for {:?}", lost - granted);
+                let lost_by_reads = last_read + SHORT_SESSION.mul_f64(2.0 / 3.0);
+                assert!(lost_by_reads >= granted, "reads would have done as well");
+            });
+            within(join_all(seen)).await;
+            servers.heal();
+            sleep(SESSION).await;
+        }
+        clients.push(waiting);
+        ends(&world, clients).await;
     });
 }
 
@@ -176,39 +169,34 @@ fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_next_hold
 #[test]
 fn an_idle_client_costs_no_more_for_a_thousand_locks() {
     const SPAN: Duration = Duration::from_secs(30);
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let mut beats = Vec::new();
-            for locks in [0, 1, 1000] {
-                let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-                let held = join_all((0..locks).map(|lock| {
-                    let mutex = InterProcessMutex::new(&client, &format!("/idle/{lock}")).unwrap();
-                    async move { mutex.acquire().await.unwrap() }
-                }))
-                .await;
-                sleep(2 * UNWATCHED).await;
-                assert_eq!(world.servers().watch_count(), locks);
-                proxy.take_requests();
-                let pings = proxy.pings_seen();
-                sleep(SPAN).await;
-                let (requests, pings) = (proxy.take_requests(), proxy.pings_seen() - pings);
-                assert!(requests.iter().all(|request| *request == Request::Confirm), "{requests:?}");
-                assert!(held.iter().all(LockGuard::is_valid));
-                beats.push((requests.len(), pings));
-                join_all(held.into_iter().map(LockGuard::release)).await;
-                client.close().await;
-            }
-            // One every seventh of the session timeout. If nobody depends on the session, it is a ping.
-            let most = (SPAN.as_secs_f64() * 7.0 / SESSION.as_secs_f64()).ceil() as usize;
-            let [(0, pings), (confirms, 0), (confirms_of_many, 0)] = beats[..] else { panic!("{beats:?}") };
-            let counts = [pings, confirms, confirms_of_many];
-            assert!(
-                counts.iter().all(|count| (most - 1..=most).contains(count)),
-                "{counts:?}, at most {most}"
-            );
-            sleep(A_MOMENT).await;
-            ends(&world, []).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let mut beats = Vec::new();
+        for locks in [0, 1, 1000] {
+            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+            let held = join_all((0..locks).map(|lock| {
+                let mutex = InterProcessMutex::new(&client, &format!("/idle/{lock}")).unwrap();
+                async move { mutex.acquire().await.unwrap() }
+            }))
+            .await;
+            sleep(2 * UNWATCHED).await;
+            assert_eq!(world.servers().watch_count(), locks);
+            proxy.take_requests();
+            let pings = proxy.pings_seen();
+            sleep(SPAN).await;
+            let (requests, pings) = (proxy.take_requests(), proxy.pings_seen() - pings);
+            assert!(requests.iter().all(|request| *request == Request::Confirm), "{requests:?}");
+            assert!(held.iter().all(LockGuard::is_valid));
+            beats.push((requests.len(), pings));
+            join_all(held.into_iter().map(LockGuard::release)).await;
+            client.close().await;
+        }
+        // One every seventh of the session timeout. If nobody depends on the session, it is a ping.
+        let most = (SPAN.as_secs_f64() * 7.0 / SESSION.as_secs_f64()).ceil() as usize;
+        let [(0, pings), (confirms, 0), (confirms_of_many, 0)] = beats[..] else { panic!("{beats:?}") };
+        let counts = [pings, confirms, confirms_of_many];
+        assert!(counts.iter().all(|count| (most - 1..=most).contains(count)), "{counts:?}, at most {most}");
+        sleep(A_MOMENT).await;
+        ends(&world, []).await;
     });
 }

@@ -27,79 +27,73 @@ async fn leave_a_node(mutex: &InterProcessMutex) -> String {
 #[test]
 fn a_lock_lingers_for_a_time_from_its_last_release() {
     const TIME: Duration = Duration::from_millis(500);
-    play(|world| {
-        Box::pin(async move {
-            let client = world.machines()[0].client().await;
-            let mutex = lingering(&client, LockOptions::new().linger(TIME));
-            let guard = mutex.acquire().await.unwrap();
-            let node = guard.node_path().to_owned();
-            guard.release().await.unwrap();
-            for _ in 0..5 {
-                sleep(TIME - A_MOMENT).await;
-                assert!(world.servers().node(&node).is_some());
-                let guard = mutex.acquire().await.unwrap();
-                assert_eq!(guard.node_path(), node);
-                // However long it is held.
-                sleep(2 * TIME).await;
-                guard.release().await.unwrap();
-            }
+    play(async |world| {
+        let client = world.machines()[0].client().await;
+        let mutex = lingering(&client, LockOptions::new().linger(TIME));
+        let guard = mutex.acquire().await.unwrap();
+        let node = guard.node_path().to_owned();
+        guard.release().await.unwrap();
+        for _ in 0..5 {
             sleep(TIME - A_MOMENT).await;
             assert!(world.servers().node(&node).is_some());
-            sleep(2 * A_MOMENT).await;
-            assert!(world.servers().node(&node).is_none());
-            assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
-            sleep(TIME).await;
-            ends(&world, [client]).await;
-        })
+            let guard = mutex.acquire().await.unwrap();
+            assert_eq!(guard.node_path(), node);
+            // However long it is held.
+            sleep(2 * TIME).await;
+            guard.release().await.unwrap();
+        }
+        sleep(TIME - A_MOMENT).await;
+        assert!(world.servers().node(&node).is_some());
+        sleep(2 * A_MOMENT).await;
+        assert!(world.servers().node(&node).is_none());
+        assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
+        sleep(TIME).await;
+        ends(&world, [client]).await;
     });
 }
 
 #[test]
 fn each_hold_has_the_whole_time() {
     const MAX_HOLD: Duration = Duration::from_secs(3);
-    play(|world| {
-        Box::pin(async move {
-            let client = world.machines()[0].client().await;
-            let mutex = lingering(&client, LockOptions::new().linger(LONG).max_hold(MAX_HOLD));
-            let node = leave_a_node(&mutex).await;
-            // Nothing is over while no one holds.
-            sleep(2 * MAX_HOLD).await;
-            let start = Instant::now();
-            let guard = mutex.acquire().await.unwrap();
-            assert_eq!(guard.node_path(), node);
-            assert_eq!(guard.remaining_hold(), Some(MAX_HOLD));
-            assert_eq!(within(guard.lost()).await, LossReason::Deadline);
-            takes(start, MAX_HOLD);
-            drop(guard);
-            let node = leave_a_node(&mutex).await;
-            assert_eq!(mutex.acquire().await.unwrap().node_path(), node);
-            drop(mutex);
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let client = world.machines()[0].client().await;
+        let mutex = lingering(&client, LockOptions::new().linger(LONG).max_hold(MAX_HOLD));
+        let node = leave_a_node(&mutex).await;
+        // Nothing is over while no one holds.
+        sleep(2 * MAX_HOLD).await;
+        let start = Instant::now();
+        let guard = mutex.acquire().await.unwrap();
+        assert_eq!(guard.node_path(), node);
+        assert_eq!(guard.remaining_hold(), Some(MAX_HOLD));
+        assert_eq!(within(guard.lost()).await, LossReason::Deadline);
+        takes(start, MAX_HOLD);
+        drop(guard);
+        let node = leave_a_node(&mutex).await;
+        assert_eq!(mutex.acquire().await.unwrap().node_path(), node);
+        drop(mutex);
+        ends(&world, [client]).await;
     });
 }
 
 #[test]
 fn a_lost_connection_ends_it() {
     const PATIENCE: Duration = Duration::from_millis(200);
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, |builder| builder.session_timeout(LONG)).await;
-            let mutex = lingering(&client, LockOptions::new().linger(LONG));
-            let node = leave_a_node(&mutex).await;
-            proxy.set_traffic(Traffic::black_hole());
-            proxy.cut();
-            sleep(A_MOMENT).await;
-            let start = Instant::now();
-            let tried = mutex.try_acquire_for(PATIENCE).await;
-            takes(start, PATIENCE);
-            assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
-            proxy.set_traffic(Traffic::pass());
-            let guard = within(mutex.acquire()).await.unwrap();
-            assert_ne!(guard.node_path(), node);
-            drop((guard, mutex));
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| builder.session_timeout(LONG)).await;
+        let mutex = lingering(&client, LockOptions::new().linger(LONG));
+        let node = leave_a_node(&mutex).await;
+        proxy.set_traffic(Traffic::black_hole());
+        proxy.cut();
+        sleep(A_MOMENT).await;
+        let start = Instant::now();
+        let tried = mutex.try_acquire_for(PATIENCE).await;
+        takes(start, PATIENCE);
+        assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+        proxy.set_traffic(Traffic::pass());
+        let guard = within(mutex.acquire()).await.unwrap();
+        assert_ne!(guard.node_path(), node);
+        drop((guard, mutex));
+        ends(&world, [client]).await;
     });
 }

@@ -58,32 +58,37 @@ use zk_recipes::testing::{FaultProxy, MemoryEnsemble};
 use zk_recipes::{Client, ClientBuilder};
 use zk_recipes_simulation::network::{Listener, faults};
 use zk_recipes_simulation::plan::{Conditions, Fault, Plan};
-use zk_recipes_simulation::recipes::Recipe;
-use zk_recipes_simulation::world::{self, Scenario, World};
+use zk_recipes_simulation::world::{self, World};
 
 /// Longer than some requests and events take.
 const A_MOMENT: Duration = Duration::from_millis(20);
 
+/// The session timeout of most clients.
+const SESSION: Duration = Duration::from_secs(10);
+
 /// What must happen, happens within this time.
 const BOUND: Duration = Duration::from_secs(120);
 
-fn play(scenario: Scenario) {
+fn play(scenario: impl AsyncFnOnce(World) + Send + 'static) {
     play_on(1, scenario);
 }
 
 /// Plays with several ensembles, of one server each.
-fn play_on(ensembles: usize, scenario: Scenario) {
+fn play_on(ensembles: usize, scenario: impl AsyncFnOnce(World) + Send + 'static) {
     play_with(ensembles, |_| {}, scenario);
 }
 
 /// The same with a plan that is changed.
-fn play_with(ensembles: usize, change: impl FnOnce(&mut Plan), scenario: Scenario) {
-    let recipe = Recipe { name: "timely", scenario, paths: &[], operations: "", ensembles };
+fn play_with(
+    ensembles: usize,
+    change: impl FnOnce(&mut Plan),
+    scenario: impl AsyncFnOnce(World) + Send + 'static,
+) {
     let storm = Duration::ZERO;
     let conditions = Conditions { storm, without: Fault::ALL.to_vec(), ..Conditions::default() };
     let mut plan = Plan::of_seed(1, &conditions);
     change(&mut plan);
-    let report = world::play(plan, recipe, false);
+    let report = world::play_scenario(plan, ensembles, &[], scenario, false);
     assert!(report.violations.is_empty(), "{:?}", report.violations);
 }
 
@@ -155,6 +160,10 @@ async fn queue_of(servers: &MemoryEnsemble, path: &str, length: usize) -> Vec<St
 async fn two(world: &World) -> [Client; 2] {
     let [one, other, ..] = world.machines() else { panic!("two machines") };
     [one.client().await, other.client().await]
+}
+
+async fn through(proxy: &Proxy, world: &World) -> Client {
+    proxy.client(world, |builder| builder.session_timeout(SESSION)).await
 }
 
 /// A proxy before the server of an ensemble.

@@ -67,81 +67,75 @@ async fn fails_in_an_outage(world: &World, proxy: &Proxy, is_usual: bool, retrie
 /// As `RetryPolicy` says: `r + 1` connection timeouts.
 #[test]
 fn an_outage_ends_an_acquire_as_soon_as_the_policy_says() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            for retries in [1, 3] {
-                for is_usual in [false, true] {
-                    fails_in_an_outage(&world, &proxy, is_usual, retries).await;
-                }
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        for retries in [1, 3] {
+            for is_usual in [false, true] {
+                fails_in_an_outage(&world, &proxy, is_usual, retries).await;
             }
-            ends(&world, []).await;
-        })
+        }
+        ends(&world, []).await;
     });
 }
 
 #[test]
 fn a_lost_reply_costs_few_requests() {
-    play(|world| {
-        Box::pin(async move {
-            for tells_dates in [true, false] {
-                let servers =
-                    MemoryEnsemble::builder().servers(1).stats_in_transactions(tells_dates).start().unwrap();
-                let proxy = Proxy::before_server(servers.clone(), &format!("10.2.{tells_dates}:2181")).await;
-                for permits in [10, 100] {
-                    for fate in [Fate::LoseRequest, Fate::LoseReply] {
-                        let client = proxy.client(&world, |builder| builder).await;
-                        let semaphore = Semaphore::new(&client, PATH, permits).unwrap();
-                        know(&servers, &semaphore).await;
-                        proxy.take_requests();
-                        let _lost = proxy.intercept(Request::Multi, fate);
-                        let guard = within(semaphore.many(permits).unwrap().acquire()).await.unwrap();
-                        let mut requests = proxy.take_requests();
-                        // Pings.
-                        requests.retain(|request| *request != Request::Other(11));
-                        // Of nodes that are created together, the dates may have to be asked for.
-                        let most = if tells_dates { 16 } else { permits as usize + 30 };
-                        assert!(requests.len() <= most, "{permits} permits, {fate:?}: {requests:?}");
-                        guard.release().await.unwrap();
-                        nothing_left(&servers).await;
-                        client.close().await;
-                    }
+    play(async |world| {
+        for tells_dates in [true, false] {
+            let servers =
+                MemoryEnsemble::builder().servers(1).stats_in_transactions(tells_dates).start().unwrap();
+            let proxy = Proxy::before_server(servers.clone(), &format!("10.2.{tells_dates}:2181")).await;
+            for permits in [10, 100] {
+                for fate in [Fate::LoseRequest, Fate::LoseReply] {
+                    let client = proxy.client(&world, |builder| builder).await;
+                    let semaphore = Semaphore::new(&client, PATH, permits).unwrap();
+                    know(&servers, &semaphore).await;
+                    proxy.take_requests();
+                    let _lost = proxy.intercept(Request::Multi, fate);
+                    let guard = within(semaphore.many(permits).unwrap().acquire()).await.unwrap();
+                    let mut requests = proxy.take_requests();
+                    // Pings.
+                    requests.retain(|request| *request != Request::Other(11));
+                    // Of nodes that are created together, the dates may have to be asked for.
+                    let most = if tells_dates { 16 } else { permits as usize + 30 };
+                    assert!(requests.len() <= most, "{permits} permits, {fate:?}: {requests:?}");
+                    guard.release().await.unwrap();
+                    nothing_left(&servers).await;
+                    client.close().await;
                 }
             }
-            ends(&world, []).await;
-        })
+        }
+        ends(&world, []).await;
     });
 }
 
 /// A caller goes away at each request, whatever becomes of that.
 #[test]
 fn whoever_goes_away_in_trouble_leaves_nothing() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, |builder| builder).await;
-            let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
-            for fate in [Fate::LoseRequest, Fate::LoseReply, Fate::HoldReply] {
-                for index in 0..14 {
-                    for later in [0, 200, 1_000, 3_000, 40_000].map(Duration::from_micros) {
-                        know(world.servers(), &semaphore).await;
-                        let first = proxy.intercept(Request::Multi, Fate::LoseReply);
-                        let lost = proxy.intercept_after(index, fate);
-                        let lock = semaphore.many(2).unwrap();
-                        let waiter = world.machines()[0].spawn(async move { lock.acquire().await });
-                        let _ = timeout(Duration::from_millis(400), lost.happened()).await;
-                        sleep(later).await;
-                        waiter.abort();
-                        drop(waiter.await);
-                        drop((first, lost));
-                        nothing_left(world.servers()).await;
-                    }
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| builder).await;
+        let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
+        for fate in [Fate::LoseRequest, Fate::LoseReply, Fate::HoldReply] {
+            for index in 0..14 {
+                for later in [0, 200, 1_000, 3_000, 40_000].map(Duration::from_micros) {
+                    know(world.servers(), &semaphore).await;
+                    let first = proxy.intercept(Request::Multi, Fate::LoseReply);
+                    let lost = proxy.intercept_after(index, fate);
+                    let lock = semaphore.many(2).unwrap();
+                    let waiter = world.machines()[0].spawn(async move { lock.acquire().await });
+                    let _ = timeout(Duration::from_millis(400), lost.happened()).await;
+                    sleep(later).await;
+                    waiter.abort();
+                    drop(waiter.await);
+                    drop((first, lost));
+                    nothing_left(world.servers()).await;
                 }
             }
-            // Nobody sleeps.
-            within(semaphore.many(3).unwrap().acquire()).await.unwrap().release().await.unwrap();
-            ends(&world, [client]).await;
-        })
+        }
+        // Nobody sleeps.
+        within(semaphore.many(3).unwrap().acquire()).await.unwrap().release().await.unwrap();
+        ends(&world, [client]).await;
     });
 }
 
@@ -185,22 +179,20 @@ async fn are_searched_for(world: &World, proxy: &Proxy, paths: usize, kind: Requ
 
 #[test]
 fn searches_that_fail_midway_find_everything() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            for paths in [3, 30] {
-                for (kind, fate) in [
-                    (Request::Other(103), Fate::LoseRequest),
-                    (Request::Other(103), Fate::LoseReply),
-                    (Request::Delete, Fate::LoseRequest),
-                    (Request::Delete, Fate::LoseReply),
-                    (Request::Confirm, Fate::LoseReply),
-                ] {
-                    are_searched_for(&world, &proxy, paths, kind, fate).await;
-                }
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        for paths in [3, 30] {
+            for (kind, fate) in [
+                (Request::Other(103), Fate::LoseRequest),
+                (Request::Other(103), Fate::LoseReply),
+                (Request::Delete, Fate::LoseRequest),
+                (Request::Delete, Fate::LoseReply),
+                (Request::Confirm, Fate::LoseReply),
+            ] {
+                are_searched_for(&world, &proxy, paths, kind, fate).await;
             }
-            ends(&world, []).await;
-        })
+        }
+        ends(&world, []).await;
     });
 }
 
@@ -241,21 +233,19 @@ async fn tries_alone(world: &World, proxy: &Proxy, is_usual: bool, request: Requ
 
 #[test]
 fn none_is_said_only_if_others_have_it() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            for (is_usual, request) in [
-                (false, Request::Multi),
-                (false, Request::GetChildren),
-                (true, Request::Create),
-                (true, Request::Multi),
-            ] {
-                for outage in (200..=1700).step_by(100).map(Duration::from_millis) {
-                    tries_alone(&world, &proxy, is_usual, request, outage).await;
-                }
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        for (is_usual, request) in [
+            (false, Request::Multi),
+            (false, Request::GetChildren),
+            (true, Request::Create),
+            (true, Request::Multi),
+        ] {
+            for outage in (200..=1700).step_by(100).map(Duration::from_millis) {
+                tries_alone(&world, &proxy, is_usual, request, outage).await;
             }
-            ends(&world, []).await;
-        })
+        }
+        ends(&world, []).await;
     });
 }
 
@@ -263,73 +253,69 @@ fn none_is_said_only_if_others_have_it() {
 /// count those of the try.
 #[test]
 fn permits_differ_only_if_too_many_are_out() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let servers = world.servers();
-            let other = world.machines()[1].client().await;
-            for round in 0..10 {
-                let client = proxy.client(&world, |builder| builder).await;
-                let semaphore = Semaphore::new(&client, PATH, 200).unwrap();
-                know(servers, &semaphore).await;
-                let strangers = || {
-                    (0..100).map(|number| {
-                        format!("{LEASES}/_c_00000000-0000-0000-0000-000000000000-lease-{number:010}")
-                    })
-                };
-                strangers().for_each(|lease| assert!(servers.create(&lease, b"", false)));
-                let held = proxy.intercept(Request::Multi, Fate::HoldReply);
-                let lock = semaphore.many(190).unwrap();
-                let gone = world.machines()[0].spawn(async move { lock.acquire().await });
-                within(held.happened()).await;
-                queue_of(servers, LEASES, 290).await;
-                let waiting = Semaphore::new(&other, PATH, 200).unwrap();
-                let waiter = world.machines()[1].spawn(async move { waiting.acquire().await });
-                queue_of(servers, GATE, 2).await;
-                gone.abort();
-                held.release();
-                let guard = within(waiter).await.unwrap().unwrap();
-                guard.unwrap_or_else(|error| panic!("round {round}: {error}")).release().await.unwrap();
-                queue_of(servers, LEASES, 100).await;
-                strangers().for_each(|lease| assert!(servers.delete(&lease)));
-                client.close().await;
-            }
-            ends(&world, [other]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let servers = world.servers();
+        let other = world.machines()[1].client().await;
+        for round in 0..10 {
+            let client = proxy.client(&world, |builder| builder).await;
+            let semaphore = Semaphore::new(&client, PATH, 200).unwrap();
+            know(servers, &semaphore).await;
+            let strangers = || {
+                (0..100).map(|number| {
+                    format!("{LEASES}/_c_00000000-0000-0000-0000-000000000000-lease-{number:010}")
+                })
+            };
+            strangers().for_each(|lease| assert!(servers.create(&lease, b"", false)));
+            let held = proxy.intercept(Request::Multi, Fate::HoldReply);
+            let lock = semaphore.many(190).unwrap();
+            let gone = world.machines()[0].spawn(async move { lock.acquire().await });
+            within(held.happened()).await;
+            queue_of(servers, LEASES, 290).await;
+            let waiting = Semaphore::new(&other, PATH, 200).unwrap();
+            let waiter = world.machines()[1].spawn(async move { waiting.acquire().await });
+            queue_of(servers, GATE, 2).await;
+            gone.abort();
+            held.release();
+            let guard = within(waiter).await.unwrap().unwrap();
+            guard.unwrap_or_else(|error| panic!("round {round}: {error}")).release().await.unwrap();
+            queue_of(servers, LEASES, 100).await;
+            strangers().for_each(|lease| assert!(servers.delete(&lease)));
+            client.close().await;
+        }
+        ends(&world, [other]).await;
     });
 }
 
 #[test]
 fn a_thousand_callers_give_up() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, |builder| builder).await;
-            let semaphore = Semaphore::new(&client, PATH, 50).unwrap();
-            for delay in [0, 1, 5, 20].map(Duration::from_millis) {
-                proxy.set_traffic(Traffic::pass());
-                know(world.servers(), &semaphore).await;
-                proxy.set_traffic(Traffic::pass().delay(delay));
-                proxy.take_requests();
-                join_all((0..1000).map(|_| {
-                    let lock = semaphore.many(fastrand::u32(1..=20)).unwrap();
-                    let patience = Duration::from_micros(fastrand::u64(0..60_000));
-                    world.machines()[0].spawn(async move { drop(timeout(patience, lock.acquire()).await) })
-                }))
-                .await;
-                nothing_left(world.servers()).await;
-                let requests = proxy.take_requests().len();
-                assert!(requests < 30_000, "{requests} requests, delayed by {delay:?}");
-                // One after the other, each for less than a round trip.
-                for _ in 0..200 {
-                    let lock = semaphore.many(20).unwrap();
-                    drop(timeout(Duration::from_micros(300), lock.acquire()).await);
-                }
-                nothing_left(world.servers()).await;
-                once(&semaphore).await;
-            }
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| builder).await;
+        let semaphore = Semaphore::new(&client, PATH, 50).unwrap();
+        for delay in [0, 1, 5, 20].map(Duration::from_millis) {
             proxy.set_traffic(Traffic::pass());
-            ends(&world, [client]).await;
-        })
+            know(world.servers(), &semaphore).await;
+            proxy.set_traffic(Traffic::pass().delay(delay));
+            proxy.take_requests();
+            join_all((0..1000).map(|_| {
+                let lock = semaphore.many(fastrand::u32(1..=20)).unwrap();
+                let patience = Duration::from_micros(fastrand::u64(0..60_000));
+                world.machines()[0].spawn(async move { drop(timeout(patience, lock.acquire()).await) })
+            }))
+            .await;
+            nothing_left(world.servers()).await;
+            let requests = proxy.take_requests().len();
+            assert!(requests < 30_000, "{requests} requests, delayed by {delay:?}");
+            // One after the other, each for less than a round trip.
+            for _ in 0..200 {
+                let lock = semaphore.many(20).unwrap();
+                drop(timeout(Duration::from_micros(300), lock.acquire()).await);
+            }
+            nothing_left(world.servers()).await;
+            once(&semaphore).await;
+        }
+        proxy.set_traffic(Traffic::pass());
+        ends(&world, [client]).await;
     });
 }

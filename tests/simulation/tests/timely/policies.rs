@@ -286,33 +286,31 @@ async fn fail(world: World, outage: Outage) {
 
 #[test]
 fn all_calls_try_for_as_long_as_the_policy_says() {
-    play(|world| Box::pin(fail(world, Outage::NeverConnected)));
-    play(|world| Box::pin(fail(world, Outage::Lost)));
-    play(|world| Box::pin(fail(world, Outage::LostForGood)));
-    play(|world| Box::pin(fail(world, Outage::Frozen)));
+    play(|world| fail(world, Outage::NeverConnected));
+    play(|world| fail(world, Outage::Lost));
+    play(|world| fail(world, Outage::LostForGood));
+    play(|world| fail(world, Outage::Frozen));
 }
 
 #[test]
 fn a_release_tries_for_as_long_as_the_policy_says() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let policy = RetryPolicy::one_time(ms(50));
-            let client = proxy.client(&world, |builder| {
-                builder.session_timeout(SESSION).connection_timeout(CONNECTION).retry_policy(policy)
-            });
-            let client = client.await;
-            let guard = InterProcessMutex::new(&client, "/locks/a").unwrap().acquire().await.unwrap();
-            proxy.refuse_connections(true);
-            proxy.cut();
-            within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-            let start = Instant::now();
-            let error = guard.release().await.unwrap_err();
-            assert!(error.is_retryable(), "{error}");
-            assert!(start.elapsed() < 2 * CONNECTION + ms(50) + A_MOMENT, "{:?}", start.elapsed());
-            proxy.refuse_connections(false);
-            within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let policy = RetryPolicy::one_time(ms(50));
+        let client = proxy.client(&world, |builder| {
+            builder.session_timeout(SESSION).connection_timeout(CONNECTION).retry_policy(policy)
+        });
+        let client = client.await;
+        let guard = InterProcessMutex::new(&client, "/locks/a").unwrap().acquire().await.unwrap();
+        proxy.refuse_connections(true);
+        proxy.cut();
+        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+        let start = Instant::now();
+        let error = guard.release().await.unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        assert!(start.elapsed() < 2 * CONNECTION + ms(50) + A_MOMENT, "{:?}", start.elapsed());
+        proxy.refuse_connections(false);
+        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+        ends(&world, [client]).await;
     });
 }

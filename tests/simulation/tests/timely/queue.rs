@@ -12,9 +12,9 @@ use zk_recipes::{
 use zk_recipes_simulation::world::World;
 
 use super::{A_MOMENT, within};
+pub(crate) use super::{SESSION, session_id};
 
 pub(crate) const PATH: &str = "/locks/a";
-pub(crate) const SESSION: Duration = Duration::from_secs(10);
 /// Longer than it takes to queue again, and shorter than any session.
 pub(crate) const SOON: Duration = Duration::from_secs(2);
 
@@ -35,10 +35,6 @@ pub(crate) async fn connect_with(
 /// A client of each machine.
 pub(crate) async fn connect_all(world: &World) -> [Client; 3] {
     [connect(world, 0).await, connect(world, 1).await, connect(world, 2).await]
-}
-
-pub(crate) async fn session_id(client: &Client) -> i64 {
-    client.zookeeper().await.unwrap().session_id().0
 }
 
 pub(crate) async fn state_is(client: &Client, wanted: ConnectionState) {

@@ -11,96 +11,28 @@ use super::kinds::{KINDS, Kind, in_task};
 use super::queue::*;
 use super::{A_MOMENT, Proxy, ends, play, within};
 
-/// A request that is on its way at the deadline may take that much longer.
-const GRACE: Duration = Duration::from_millis(100);
-
-fn set_away(world: &World, is_silent: bool, is_away: bool) {
-    match (is_silent, is_away) {
-        (true, is_away) => world.servers().set_paused(0, is_away),
-        (false, true) => world.servers().stop(0),
-        (false, false) => world.servers().start(0),
-    }
-}
-
-#[test]
-fn the_deadline_holds_while_the_server_is_down_or_silent() {
-    const TIME: Duration = Duration::from_millis(300);
-    play(|world| {
-        Box::pin(async move {
-            let client = connect(&world, 0).await;
-            let mutex = mutex(&client);
-            mutex.acquire().await.unwrap().release().await.unwrap();
-            for is_silent in [false, true] {
-                set_away(&world, is_silent, true);
-                for _ in 0..3 {
-                    let start = Instant::now();
-                    let outcome = mutex.try_acquire_for(TIME).await;
-                    let took = start.elapsed();
-                    // It was never in the queue, so it cannot say that somebody else had it.
-                    let is_out_of_reach =
-                        matches!(&outcome, Err(Error::NotConnected { waited, .. }) if *waited == TIME);
-                    assert!(is_out_of_reach, "{outcome:?}");
-                    assert!(took >= TIME && took < TIME + GRACE + A_MOMENT, "{took:?}");
-                }
-                set_away(&world, is_silent, false);
-                // What was tried comes to nothing when the server is back.
-                within(mutex.acquire()).await.unwrap().release().await.unwrap();
-                nothing_is_left(world.servers()).await;
-            }
-            ends(&world, [client]).await;
-        })
-    });
-}
-
-#[test]
-fn the_deadline_holds_while_another_holds_and_the_server_falls_silent() {
-    const TIME: Duration = Duration::from_secs(2);
-    play(|world| {
-        Box::pin(async move {
-            let [holder, client, _] = connect_all(&world).await;
-            let held = mutex(&holder).acquire().await.unwrap();
-            let waiting = mutex(&client);
-            let start = Instant::now();
-            let waiter = tokio::spawn(async move { waiting.try_acquire_for(TIME).await });
-            // Before it knows that somebody holds, it could not say so.
-            sleep(A_MOMENT).await;
-            world.servers().set_paused(0, true);
-            assert!(within(waiter).await.unwrap().unwrap().is_none());
-            let took = start.elapsed();
-            assert!(took >= TIME && took < TIME + GRACE + A_MOMENT, "{took:?}");
-            world.servers().set_paused(0, false);
-            sleep(A_MOMENT).await;
-            assert_eq!(nodes(world.servers(), PATH), [held.node_path()]);
-            held.release().await.unwrap();
-            ends(&world, [holder, client]).await;
-        })
-    });
-}
-
 #[test]
 fn an_outage_longer_than_the_policy_is_an_error() {
-    play(|world| {
-        Box::pin(async move {
-            let client = connect_with(&world, 0, |builder| {
-                let builder = builder.connection_timeout(Duration::from_millis(100));
-                builder.retry_policy(RetryPolicy::n_times(2, Duration::from_millis(10)))
-            });
-            let client = client.await;
-            world.servers().stop(0);
-            state_is(&client, ConnectionState::Suspended).await;
-            let mutex = mutex(&client);
-            for error in [
-                within(mutex.acquire()).await.unwrap_err(),
-                within(mutex.try_acquire()).await.unwrap_err(),
-                within(mutex.participants()).await.unwrap_err(),
-            ] {
-                let address = world.address_of(0);
-                assert!(matches!(&error, Error::NotConnected { hosts, .. } if *hosts == address), "{error}");
-                assert!(error.is_retryable());
-            }
-            world.servers().start(0);
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let client = connect_with(&world, 0, |builder| {
+            let builder = builder.connection_timeout(Duration::from_millis(100));
+            builder.retry_policy(RetryPolicy::n_times(2, Duration::from_millis(10)))
+        });
+        let client = client.await;
+        world.servers().stop(0);
+        state_is(&client, ConnectionState::Suspended).await;
+        let mutex = mutex(&client);
+        for error in [
+            within(mutex.acquire()).await.unwrap_err(),
+            within(mutex.try_acquire()).await.unwrap_err(),
+            within(mutex.participants()).await.unwrap_err(),
+        ] {
+            let address = world.address_of(0);
+            assert!(matches!(&error, Error::NotConnected { hosts, .. } if *hosts == address), "{error}");
+            assert!(error.is_retryable());
+        }
+        world.servers().start(0);
+        ends(&world, [client]).await;
     });
 }
 
@@ -110,233 +42,220 @@ async fn is(guard: &LockGuard, wanted: LockState) {
 
 #[test]
 fn a_hold_and_the_places_behind_it_survive_a_restart_of_the_server() {
-    play(|world| {
-        Box::pin(async move {
-            let servers = world.servers();
-            let clients = connect_all(&world).await;
-            let [holding, second, third] = &clients;
-            let mut sessions = Vec::new();
-            for client in &clients {
-                sessions.push(session_id(client).await);
+    play(async |world| {
+        let servers = world.servers();
+        let clients = connect_all(&world).await;
+        let [holding, second, third] = &clients;
+        let mut sessions = Vec::new();
+        for client in &clients {
+            sessions.push(session_id(client).await);
+        }
+        let mut queues = Vec::new();
+        for kind in KINDS {
+            let guard = kind.unlimited(holding).acquire().await.unwrap();
+            let mut waiters = Vec::new();
+            for client in [second, third] {
+                waiters.push(in_task(kind.rival(client)));
+                sleep(A_MOMENT).await;
             }
-            let mut queues = Vec::new();
-            for kind in KINDS {
-                let guard = kind.unlimited(holding).acquire().await.unwrap();
-                let mut waiters = Vec::new();
-                for client in [second, third] {
-                    waiters.push(in_task(kind.rival(client)));
-                    sleep(A_MOMENT).await;
-                }
-                let length = nodes(servers, &kind.queue()).len();
-                assert_eq!(length, if kind == Kind::Permit { 2 } else { 3 }, "{kind:?}");
-                queues.push((kind, guard, waiters));
-            }
-            servers.stop(0);
-            for (_, guard, _) in &queues {
-                is(guard, LockState::Suspect).await;
-                assert!(guard.is_valid());
-            }
-            for client in &clients {
-                state_is(client, ConnectionState::Suspended).await;
-            }
-            servers.start(0);
-            for (kind, guard, waiters) in queues {
-                let mut token = guard.fencing_token();
-                is(&guard, LockState::Held).await;
-                assert_eq!((guard.fencing_token(), guard.loss()), (token, None), "{kind:?}");
-                let mut held = guard;
-                for waiter in waiters {
-                    assert!(!waiter.is_finished(), "{kind:?}");
-                    within(held.release()).await.unwrap();
-                    held = granted(waiter).await;
-                    assert!(held.fencing_token() > token, "{kind:?}");
-                    token = held.fencing_token();
-                }
+            let length = nodes(servers, &kind.queue()).len();
+            assert_eq!(length, if kind == Kind::Permit { 2 } else { 3 }, "{kind:?}");
+            queues.push((kind, guard, waiters));
+        }
+        servers.stop(0);
+        for (_, guard, _) in &queues {
+            is(guard, LockState::Suspect).await;
+            assert!(guard.is_valid());
+        }
+        for client in &clients {
+            state_is(client, ConnectionState::Suspended).await;
+        }
+        servers.start(0);
+        for (kind, guard, waiters) in queues {
+            let mut token = guard.fencing_token();
+            is(&guard, LockState::Held).await;
+            assert_eq!((guard.fencing_token(), guard.loss()), (token, None), "{kind:?}");
+            let mut held = guard;
+            for waiter in waiters {
+                assert!(!waiter.is_finished(), "{kind:?}");
                 within(held.release()).await.unwrap();
+                held = granted(waiter).await;
+                assert!(held.fencing_token() > token, "{kind:?}");
+                token = held.fencing_token();
             }
-            for (client, session) in clients.iter().zip(sessions) {
-                assert_eq!(session_id(client).await, session);
-            }
-            nothing_is_left(servers).await;
-            ends(&world, clients).await;
-        })
+            within(held.release()).await.unwrap();
+        }
+        for (client, session) in clients.iter().zip(sessions) {
+            assert_eq!(session_id(client).await, session);
+        }
+        nothing_is_left(servers).await;
+        ends(&world, clients).await;
     });
 }
 
 /// CURATOR-604: a waiter on a new session is granted the lock by the node of its old one, which is about to go.
 #[test]
 fn the_first_node_of_a_queue_gives_nothing_to_a_later_session() {
-    play(|world| {
-        Box::pin(async move {
-            let servers = world.servers();
-            // They are to hold over the outage.
-            let long = async |machine| {
-                connect_with(&world, machine, |builder| builder.session_timeout(3 * SESSION)).await
-            };
-            let (holder, other) = (long(0).await, long(1).await);
-            let client = connect(&world, 2).await;
-            let old_session = session_id(&client).await;
-            let held = mutex(&holder).acquire().await.unwrap();
-            let waiting = waiter(&mutex(&client)).await;
-            assert_eq!(nodes(servers, PATH).len(), 2);
-            // The client gives its session up. The server, when it is back, gives that its time again; but the client ends it.
-            servers.stop(0);
-            state_is(&client, ConnectionState::Lost).await;
-            servers.start(0);
-            sleep(SESSION / 2).await;
-            let queue = nodes(servers, PATH);
-            let owners: Vec<_> =
-                queue.iter().map(|node| servers.node(node).unwrap().ephemeral_owner).collect();
-            assert_eq!(owners, [session_id(&holder).await, session_id(&client).await], "queued again");
-            assert!(!owners.contains(&old_session));
-            let behind = waiter(&mutex(&other)).await;
-            within(held.release()).await.unwrap();
-            let guard = granted(waiting).await;
-            assert_eq!(guard.node_path(), queue[1]);
-            assert!(!behind.is_finished());
-            guard.release().await.unwrap();
-            granted(behind).await.release().await.unwrap();
-            ends(&world, [holder, other, client]).await;
-        })
+    play(async |world| {
+        let servers = world.servers();
+        // They are to hold over the outage.
+        let long = async |machine| {
+            connect_with(&world, machine, |builder| builder.session_timeout(3 * SESSION)).await
+        };
+        let (holder, other) = (long(0).await, long(1).await);
+        let client = connect(&world, 2).await;
+        let old_session = session_id(&client).await;
+        let held = mutex(&holder).acquire().await.unwrap();
+        let waiting = waiter(&mutex(&client)).await;
+        assert_eq!(nodes(servers, PATH).len(), 2);
+        // The client gives its session up. The server, when it is back, gives that its time again; but the client ends it.
+        servers.stop(0);
+        state_is(&client, ConnectionState::Lost).await;
+        servers.start(0);
+        sleep(SESSION / 2).await;
+        let queue = nodes(servers, PATH);
+        let owners: Vec<_> = queue.iter().map(|node| servers.node(node).unwrap().ephemeral_owner).collect();
+        assert_eq!(owners, [session_id(&holder).await, session_id(&client).await], "queued again");
+        assert!(!owners.contains(&old_session));
+        let behind = waiter(&mutex(&other)).await;
+        within(held.release()).await.unwrap();
+        let guard = granted(waiting).await;
+        assert_eq!(guard.node_path(), queue[1]);
+        assert!(!behind.is_finished());
+        guard.release().await.unwrap();
+        granted(behind).await.release().await.unwrap();
+        ends(&world, [holder, other, client]).await;
     });
 }
 
 /// The same while the old node is there. A server that comes back after a long outage gives old sessions their time again.
 #[test]
 fn the_node_of_an_old_session_is_never_granted() {
-    play(|world| {
-        Box::pin(async move {
-            let servers = world.servers();
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-            let lock = mutex(&client);
-            let owner = Owner::new();
-            let old = lock.owned_by(&owner).acquire().await.unwrap();
-            let waiting = lock.enqueue().await.unwrap();
-            servers.stop(0);
-            state_is(&client, ConnectionState::Lost).await;
-            // The client would end it, if it could.
-            let ending: Vec<_> =
-                (0..99).map(|_| proxy.intercept(Request::Other(-11), Fate::LoseRequest)).collect();
-            let start = Instant::now();
-            servers.start(0);
-            // The waiter enters again, behind its own old node and that of the old hold.
-            let waiter = tokio::spawn(waiting.acquired());
-            sleep(SESSION / 2).await;
-            assert_eq!(nodes(servers, PATH).len(), 3);
-            assert!(!waiter.is_finished());
-            let guard = granted(waiter).await;
-            assert!(start.elapsed() >= SESSION, "{:?}", start.elapsed());
-            assert_eq!(nodes(servers, PATH), [guard.node_path()], "the old nodes are gone at the grant");
-            assert!(guard.fencing_token() > old.fencing_token());
-            // The old hold knows that it is lost.
-            assert!(is_lost(&lock.owned_by(&owner).acquire().await.unwrap_err()));
-            assert!(is_lost(&old.release().await.unwrap_err()));
-            guard.release().await.unwrap();
-            nothing_is_left(servers).await;
-            drop(ending);
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let servers = world.servers();
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+        let lock = mutex(&client);
+        let owner = Owner::new();
+        let old = lock.owned_by(&owner).acquire().await.unwrap();
+        let waiting = lock.enqueue().await.unwrap();
+        servers.stop(0);
+        state_is(&client, ConnectionState::Lost).await;
+        // The client would end it, if it could.
+        let ending: Vec<_> =
+            (0..99).map(|_| proxy.intercept(Request::Other(-11), Fate::LoseRequest)).collect();
+        let start = Instant::now();
+        servers.start(0);
+        // The waiter enters again, behind its own old node and that of the old hold.
+        let waiter = tokio::spawn(waiting.acquired());
+        sleep(SESSION / 2).await;
+        assert_eq!(nodes(servers, PATH).len(), 3);
+        assert!(!waiter.is_finished());
+        let guard = granted(waiter).await;
+        assert!(start.elapsed() >= SESSION, "{:?}", start.elapsed());
+        assert_eq!(nodes(servers, PATH), [guard.node_path()], "the old nodes are gone at the grant");
+        assert!(guard.fencing_token() > old.fencing_token());
+        // The old hold knows that it is lost.
+        assert!(is_lost(&lock.owned_by(&owner).acquire().await.unwrap_err()));
+        assert!(is_lost(&old.release().await.unwrap_err()));
+        guard.release().await.unwrap();
+        nothing_is_left(servers).await;
+        drop(ending);
+        ends(&world, [client]).await;
     });
 }
 
 #[test]
 fn a_release_while_the_server_is_down_is_done_when_it_is_back() {
-    play(|world| {
-        Box::pin(async move {
-            let client = connect(&world, 0).await;
-            let session = session_id(&client).await;
-            let lock = mutex(&client);
-            for is_confirmed in [true, false] {
-                let guard = lock.acquire().await.unwrap();
-                world.servers().stop(0);
-                state_is(&client, ConnectionState::Suspended).await;
-                let releasing = tokio::spawn(async move {
-                    if is_confirmed {
-                        return guard.release().await;
-                    }
-                    drop(guard);
-                    Ok(())
-                });
-                sleep(A_MOMENT).await;
-                assert_eq!(releasing.is_finished(), !is_confirmed);
-                world.servers().start(0);
-                within(releasing).await.unwrap().unwrap();
-                state_is(&client, ConnectionState::Reconnected).await;
-                nothing_is_left(world.servers()).await;
-            }
-            assert_eq!(session_id(&client).await, session, "the session did not end instead");
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let client = connect(&world, 0).await;
+        let session = session_id(&client).await;
+        let lock = mutex(&client);
+        for is_confirmed in [true, false] {
+            let guard = lock.acquire().await.unwrap();
+            world.servers().stop(0);
+            state_is(&client, ConnectionState::Suspended).await;
+            let releasing = tokio::spawn(async move {
+                if is_confirmed {
+                    return guard.release().await;
+                }
+                drop(guard);
+                Ok(())
+            });
+            sleep(A_MOMENT).await;
+            assert_eq!(releasing.is_finished(), !is_confirmed);
+            world.servers().start(0);
+            within(releasing).await.unwrap().unwrap();
+            state_is(&client, ConnectionState::Reconnected).await;
+            nothing_is_left(world.servers()).await;
+        }
+        assert_eq!(session_id(&client).await, session, "the session did not end instead");
+        ends(&world, [client]).await;
     });
 }
 
 /// CURATOR-678, -486: after a release that failed for want of a connection, a new acquire waits for its own old node.
 #[test]
 fn a_new_acquire_does_not_wait_for_what_was_released_without_a_connection() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-            let session = session_id(&client).await;
-            for kind in KINDS {
-                let lock = kind.unlimited(&client);
-                for is_cancelled in [false, true] {
-                    let guard = lock.acquire().await.unwrap();
-                    let token = guard.fencing_token();
-                    proxy.refuse_connections(true);
-                    proxy.cut();
-                    state_is(&client, ConnectionState::Suspended).await;
-                    let releasing = tokio::spawn(guard.release());
-                    tokio::task::yield_now().await;
-                    if is_cancelled {
-                        releasing.abort();
-                    }
-                    let again = in_task(lock.clone());
-                    proxy.refuse_connections(false);
-                    if let Ok(released) = within(releasing).await {
-                        assert_eq!(released, Ok(()), "{kind:?}");
-                    }
-                    // Whoever waited for the end of the session would be noticed.
-                    let guard = timeout(SESSION / 2, again).await.expect("it waits").unwrap().unwrap();
-                    assert!(guard.fencing_token() > token, "{kind:?}");
-                    sleep(A_MOMENT).await;
-                    let length = nodes(world.servers(), &kind.queue()).len();
-                    assert_eq!(length, if kind == Kind::Permit { 0 } else { 1 }, "{kind:?}");
-                    within(guard.release()).await.unwrap();
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+        let session = session_id(&client).await;
+        for kind in KINDS {
+            let lock = kind.unlimited(&client);
+            for is_cancelled in [false, true] {
+                let guard = lock.acquire().await.unwrap();
+                let token = guard.fencing_token();
+                proxy.refuse_connections(true);
+                proxy.cut();
+                state_is(&client, ConnectionState::Suspended).await;
+                let releasing = tokio::spawn(guard.release());
+                tokio::task::yield_now().await;
+                if is_cancelled {
+                    releasing.abort();
                 }
+                let again = in_task(lock.clone());
+                proxy.refuse_connections(false);
+                if let Ok(released) = within(releasing).await {
+                    assert_eq!(released, Ok(()), "{kind:?}");
+                }
+                // Whoever waited for the end of the session would be noticed.
+                let guard = timeout(SESSION / 2, again).await.expect("it waits").unwrap().unwrap();
+                assert!(guard.fencing_token() > token, "{kind:?}");
+                sleep(A_MOMENT).await;
+                let length = nodes(world.servers(), &kind.queue()).len();
+                assert_eq!(length, if kind == Kind::Permit { 0 } else { 1 }, "{kind:?}");
+                within(guard.release()).await.unwrap();
             }
-            assert_eq!(session_id(&client).await, session);
-            nothing_is_left(world.servers()).await;
-            ends(&world, [client]).await;
-        })
+        }
+        assert_eq!(session_id(&client).await, session);
+        nothing_is_left(world.servers()).await;
+        ends(&world, [client]).await;
     });
 }
 
 /// Its server may lag behind the one before, and nothing that was heard as an event keeps the session from it.
 #[test]
 fn a_new_connection_is_of_use_when_its_server_has_caught_up() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client: Client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-            let guard = mutex(&client).acquire().await.unwrap();
-            let states = guard.watch_state();
-            let catching_up = proxy.intercept(Request::Confirm, Fate::HoldReply);
-            proxy.cut();
-            within(catching_up.happened()).await;
-            sleep(A_MOMENT).await;
-            assert_eq!(*client.watch_connection().borrow(), ConnectionState::Suspended);
-            assert!(timeout(A_MOMENT, client.zookeeper()).await.is_err(), "it would show the past");
-            assert_eq!((guard.is_valid(), *states.borrow()), (true, LockState::Suspect));
-            catching_up.release();
-            state_is(&client, ConnectionState::Reconnected).await;
-            let zookeeper = client.zookeeper().await.unwrap();
-            zookeeper.get_data(guard.node_path()).await.unwrap();
-            is(&guard, LockState::Held).await;
-            guard.release().await.unwrap();
-            nothing_is_left(world.servers()).await;
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client: Client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+        let guard = mutex(&client).acquire().await.unwrap();
+        let states = guard.watch_state();
+        let catching_up = proxy.intercept(Request::Confirm, Fate::HoldReply);
+        proxy.cut();
+        within(catching_up.happened()).await;
+        sleep(A_MOMENT).await;
+        assert_eq!(*client.watch_connection().borrow(), ConnectionState::Suspended);
+        assert!(timeout(A_MOMENT, client.zookeeper()).await.is_err(), "it would show the past");
+        assert_eq!((guard.is_valid(), *states.borrow()), (true, LockState::Suspect));
+        catching_up.release();
+        state_is(&client, ConnectionState::Reconnected).await;
+        let zookeeper = client.zookeeper().await.unwrap();
+        zookeeper.get_data(guard.node_path()).await.unwrap();
+        is(&guard, LockState::Held).await;
+        guard.release().await.unwrap();
+        nothing_is_left(world.servers()).await;
+        ends(&world, [client]).await;
     });
 }

@@ -66,50 +66,46 @@ async fn client(world: &World, fronts: &[Front]) -> Client {
 
 #[test]
 fn a_server_that_answers_pings_only_is_left_for_another() {
-    play(|world| {
-        Box::pin(async move {
-            let fronts = [1, 2].map(|number| Front::before(&world, number));
-            let client = client(&world, &fronts).await;
-            let session = session_id(&client).await;
-            let waiter = mutex(&client);
-            // It is connected to one of them, and finds out about the other.
-            for deaf in [[true, false], [false, true], [true, false]] {
-                for (front, is_deaf) in fronts.iter().zip(deaf) {
-                    front.is_deaf.set(is_deaf);
-                }
-                let start = Instant::now();
-                within(waiter.acquire()).await.unwrap().release().await.unwrap();
-                assert!(start.elapsed() < 2 * SESSION, "{:?}", start.elapsed());
+    play(async |world| {
+        let fronts = [1, 2].map(|number| Front::before(&world, number));
+        let client = client(&world, &fronts).await;
+        let session = session_id(&client).await;
+        let waiter = mutex(&client);
+        // It is connected to one of them, and finds out about the other.
+        for deaf in [[true, false], [false, true], [true, false]] {
+            for (front, is_deaf) in fronts.iter().zip(deaf) {
+                front.is_deaf.set(is_deaf);
             }
-            assert_eq!(session_id(&client).await, session, "it can be kept at the other");
-            ends(&world, [client]).await;
-        })
+            let start = Instant::now();
+            within(waiter.acquire()).await.unwrap().release().await.unwrap();
+            assert!(start.elapsed() < 2 * SESSION, "{:?}", start.elapsed());
+        }
+        assert_eq!(session_id(&client).await, session, "it can be kept at the other");
+        ends(&world, [client]).await;
     });
 }
 
 #[test]
 fn at_a_server_that_answers_pings_only_nobody_holds_or_waits_for_too_long() {
     const BRIEF: Duration = Duration::from_secs(1);
-    play(|world| {
-        Box::pin(async move {
-            let front = [Front::before(&world, 1)];
-            let client = client(&world, &front).await;
-            let guard = mutex(&client).acquire().await.unwrap();
-            let other = InterProcessMutex::new(&client, "/locks/b").unwrap();
-            front[0].is_deaf.set(true);
-            let start = Instant::now();
-            let tried = within(other.try_acquire_for(BRIEF)).await;
-            assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
-            assert!(start.elapsed() < BRIEF + A_MOMENT, "{:?}", start.elapsed());
-            assert_eq!(within(guard.lost()).await, LossReason::Expired);
-            assert!(start.elapsed() < SESSION, "{:?}", start.elapsed());
-            // Until the connection is given up, and then for a retry.
-            let acquired = within(other.acquire()).await;
-            assert!(acquired.as_ref().is_err_and(Error::is_retryable), "{acquired:?}");
-            front[0].is_deaf.set(false);
-            within(async { while other.acquire().await.is_err() {} }).await;
-            drop(guard);
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let front = [Front::before(&world, 1)];
+        let client = client(&world, &front).await;
+        let guard = mutex(&client).acquire().await.unwrap();
+        let other = InterProcessMutex::new(&client, "/locks/b").unwrap();
+        front[0].is_deaf.set(true);
+        let start = Instant::now();
+        let tried = within(other.try_acquire_for(BRIEF)).await;
+        assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+        assert!(start.elapsed() < BRIEF + A_MOMENT, "{:?}", start.elapsed());
+        assert_eq!(within(guard.lost()).await, LossReason::Expired);
+        assert!(start.elapsed() < SESSION, "{:?}", start.elapsed());
+        // Until the connection is given up, and then for a retry.
+        let acquired = within(other.acquire()).await;
+        assert!(acquired.as_ref().is_err_and(Error::is_retryable), "{acquired:?}");
+        front[0].is_deaf.set(false);
+        within(async { while other.acquire().await.is_err() {} }).await;
+        drop(guard);
+        ends(&world, [client]).await;
     });
 }

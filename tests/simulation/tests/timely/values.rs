@@ -12,11 +12,10 @@ use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{Client, ClientBuilder, Error, InterProcessMutex, RetryPolicy};
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, ends, play, poll_once, within};
+use super::{A_MOMENT, Proxy, SESSION, ends, play, poll_once, within};
 
 const PATH: &str = "/numbers/a";
 const LOCK: &str = "/numbers/lock";
-const SESSION: Duration = Duration::from_secs(10);
 /// What was written last is remembered for less.
 const LONG: Duration = Duration::from_secs(12);
 
@@ -47,23 +46,21 @@ fn replace(world: &World, number: i64) {
 /// What was written last is remembered for ten seconds. The new node has the same version as the one before.
 #[test]
 fn a_number_is_read_again_after_a_long_outage() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, |builder| builder.session_timeout(2 * LONG)).await;
-            let number = long(&client);
-            assert_eq!(number.increment().await, Ok(1));
-            proxy.refuse_connections(true);
-            proxy.cut();
-            within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-            let mut adding = Box::pin(number.increment());
-            assert!(poll_once(&mut adding).is_pending());
-            replace(&world, 500);
-            sleep(LONG).await;
-            proxy.refuse_connections(false);
-            assert_eq!(within(adding).await, Ok(501));
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| builder.session_timeout(2 * LONG)).await;
+        let number = long(&client);
+        assert_eq!(number.increment().await, Ok(1));
+        proxy.refuse_connections(true);
+        proxy.cut();
+        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+        let mut adding = Box::pin(number.increment());
+        assert!(poll_once(&mut adding).is_pending());
+        replace(&world, 500);
+        sleep(LONG).await;
+        proxy.refuse_connections(false);
+        assert_eq!(within(adding).await, Ok(501));
+        ends(&world, [client]).await;
     });
 }
 
@@ -71,112 +68,104 @@ fn a_number_is_read_again_after_a_long_outage() {
 /// sent longer ago, and has never arrived.
 #[test]
 fn a_lost_write_is_not_repeated_after_a_long_outage_over_another_node() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, |builder| builder.session_timeout(2 * LONG)).await;
-            let number = long(&client);
-            assert_eq!(number.increment().await, Ok(1));
-            proxy.refuse_connections(true);
-            let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
-            let mut adding = Box::pin(number.increment());
-            assert!(poll_once(&mut adding).is_pending());
-            within(lost.happened()).await;
-            replace(&world, 500);
-            sleep(LONG).await;
-            proxy.refuse_connections(false);
-            let added = within(adding).await;
-            let there = i64::from_be_bytes(data(&world).try_into().unwrap());
-            assert!((500..=501).contains(&there), "{there}, and it is told: {added:?}");
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| builder.session_timeout(2 * LONG)).await;
+        let number = long(&client);
+        assert_eq!(number.increment().await, Ok(1));
+        proxy.refuse_connections(true);
+        let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
+        let mut adding = Box::pin(number.increment());
+        assert!(poll_once(&mut adding).is_pending());
+        within(lost.happened()).await;
+        replace(&world, 500);
+        sleep(LONG).await;
+        proxy.refuse_connections(false);
+        let added = within(adding).await;
+        let there = i64::from_be_bytes(data(&world).try_into().unwrap());
+        assert!((500..=501).contains(&there), "{there}, and it is told: {added:?}");
+        ends(&world, [client]).await;
     });
 }
 
 #[test]
 fn an_operation_that_was_cancelled_before_it_was_sent_is_not_done() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, usual).await;
-            let number = long(&client);
-            assert_eq!(number.increment().await, Ok(1));
-            proxy.refuse_connections(true);
-            proxy.cut();
-            within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-            proxy.take_requests();
-            let mut adding = Box::pin(number.fetch_add(10));
-            assert!(poll_once(&mut adding).is_pending());
-            // The task takes it up meanwhile.
-            sleep(Duration::from_millis(200)).await;
-            drop(adding);
-            assert_eq!(proxy.take_requests(), [], "nothing was sent");
-            proxy.refuse_connections(false);
-            let added = within(number.increment()).await;
-            assert_eq!(added, Ok(2), "ten were added by a call that was cancelled before");
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, usual).await;
+        let number = long(&client);
+        assert_eq!(number.increment().await, Ok(1));
+        proxy.refuse_connections(true);
+        proxy.cut();
+        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+        proxy.take_requests();
+        let mut adding = Box::pin(number.fetch_add(10));
+        assert!(poll_once(&mut adding).is_pending());
+        // The task takes it up meanwhile.
+        sleep(Duration::from_millis(200)).await;
+        drop(adding);
+        assert_eq!(proxy.take_requests(), [], "nothing was sent");
+        proxy.refuse_connections(false);
+        let added = within(number.increment()).await;
+        assert_eq!(added, Ok(2), "ten were added by a call that was cancelled before");
+        ends(&world, [client]).await;
     });
 }
 
 #[test]
 fn an_outage_is_told_to_everybody_who_waits() {
     const CONNECTION: Duration = Duration::from_millis(500);
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let policy = RetryPolicy::n_times(0, Duration::ZERO);
-            let client = proxy
-                .client(&world, |builder| usual(builder).retry_policy(policy).connection_timeout(CONNECTION));
-            let client = client.await;
-            let number = long(&client);
-            number.increment().await.unwrap();
-            proxy.refuse_connections(true);
-            proxy.cut();
-            let start = Instant::now();
-            for outcome in join_all([number.increment(), number.increment()]).await {
-                assert!(outcome.is_err());
-            }
-            assert!(start.elapsed() < 2 * CONNECTION + A_MOMENT, "{:?}", start.elapsed());
-            proxy.refuse_connections(false);
-            within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
-            let added = within(number.increment()).await.unwrap();
-            assert!((2..=4).contains(&added), "{added}");
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let policy = RetryPolicy::n_times(0, Duration::ZERO);
+        let client = proxy
+            .client(&world, |builder| usual(builder).retry_policy(policy).connection_timeout(CONNECTION));
+        let client = client.await;
+        let number = long(&client);
+        number.increment().await.unwrap();
+        proxy.refuse_connections(true);
+        proxy.cut();
+        let start = Instant::now();
+        for outcome in join_all([number.increment(), number.increment()]).await {
+            assert!(outcome.is_err());
+        }
+        assert!(start.elapsed() < 2 * CONNECTION + A_MOMENT, "{:?}", start.elapsed());
+        proxy.refuse_connections(false);
+        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+        let added = within(number.increment()).await.unwrap();
+        assert!((2..=4).contains(&added), "{added}");
+        ends(&world, [client]).await;
     });
 }
 
 #[test]
 fn a_caller_that_is_polled_late_gets_a_number_in_hand() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, usual).await;
-            let number = long(&client);
-            number.increment().await.unwrap();
-            let ids = CachedAtomicLong::new(&number, 10).unwrap();
-            let mut late = Box::pin(ids.next());
-            assert!(poll_once(&mut late).is_pending());
-            for _ in 0..4 {
-                within(ids.next()).await.unwrap();
-            }
-            world.servers().set_data(PATH, b"seven");
-            proxy.take_requests();
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, usual).await;
+        let number = long(&client);
+        number.increment().await.unwrap();
+        let ids = CachedAtomicLong::new(&number, 10).unwrap();
+        let mut late = Box::pin(ids.next());
+        assert!(poll_once(&mut late).is_pending());
+        for _ in 0..4 {
             within(ids.next()).await.unwrap();
-            // The next block cannot be drawn, which the number that is read and is none shows.
-            sleep(A_MOMENT).await;
-            assert!(proxy.requests_seen() >= 3, "it is read");
+        }
+        world.servers().set_data(PATH, b"seven");
+        proxy.take_requests();
+        within(ids.next()).await.unwrap();
+        // The next block cannot be drawn, which the number that is read and is none shows.
+        sleep(A_MOMENT).await;
+        assert!(proxy.requests_seen() >= 3, "it is read");
+        within(ids.next()).await.unwrap();
+        sleep(Duration::from_millis(200)).await;
+        assert!(within(late).await.is_ok(), "there are numbers in hand");
+        for _ in 0..3 {
             within(ids.next()).await.unwrap();
-            sleep(Duration::from_millis(200)).await;
-            assert!(within(late).await.is_ok(), "there are numbers in hand");
-            for _ in 0..3 {
-                within(ids.next()).await.unwrap();
-            }
-            let outcome = within(ids.next()).await;
-            assert!(matches!(outcome, Err(Error::NotANumber { .. })), "{outcome:?}");
-            ends(&world, [client]).await;
-        })
+        }
+        let outcome = within(ids.next()).await;
+        assert!(matches!(outcome, Err(Error::NotANumber { .. })), "{outcome:?}");
+        ends(&world, [client]).await;
     });
 }
 
@@ -245,23 +234,21 @@ async fn overtaken<T>(
 /// "The line has paused for it."
 #[test]
 fn an_update_pauses_between_its_tries_as_an_increment_does() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let (client, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
-            let number = long(&client).with_options(&AtomicOptions::new().timeout(Duration::MAX)).unwrap();
-            let rival = long(&other);
-            number.force_set(0).await.unwrap();
-            let increment = overtaken(&proxy, &rival, 60, number.increment()).await;
-            // So that it reads the number first.
-            number.force_set(0).await.unwrap();
-            let update = overtaken(&proxy, &rival, 60, number.fetch_update(|old| Some(old + 1))).await;
-            assert!(
-                update > increment / 3,
-                "60 pauses took {update:?} for an update, {increment:?} for an increment"
-            );
-            ends(&world, [client, other]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let (client, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
+        let number = long(&client).with_options(&AtomicOptions::new().timeout(Duration::MAX)).unwrap();
+        let rival = long(&other);
+        number.force_set(0).await.unwrap();
+        let increment = overtaken(&proxy, &rival, 60, number.increment()).await;
+        // So that it reads the number first.
+        number.force_set(0).await.unwrap();
+        let update = overtaken(&proxy, &rival, 60, number.fetch_update(|old| Some(old + 1))).await;
+        assert!(
+            update > increment / 3,
+            "60 pauses took {update:?} for an update, {increment:?} for an increment"
+        );
+        ends(&world, [client, other]).await;
     });
 }
 
@@ -269,45 +256,43 @@ fn an_update_pauses_between_its_tries_as_an_increment_does() {
 #[test]
 fn what_is_written_together_lines_up_together() {
     const CALLS: usize = 20;
-    play(|world| {
-        Box::pin(async move {
-            for updates in [false, true] {
-                let proxy = Proxy::before(&world, 0).await;
-                let (client, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
-                let held = InterProcessMutex::new(&other, LOCK).unwrap().acquire().await.unwrap();
-                let options = AtomicOptions::new().timeout(Duration::MAX).promoted_to_lock(LOCK);
-                let number = long(&client).with_options(&options).unwrap();
-                number.force_set(0).await.unwrap();
-                proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(10)));
-                let rival = Rival::writes(other.zookeeper().await.unwrap());
-                let calls = (0..CALLS).map(|_| async {
-                    match updates {
-                        true => number.fetch_update(|old| Some(old + 1)).await.map(drop),
-                        false => number.increment().await.map(drop),
-                    }
-                });
-                let mut longest = 0;
-                let looking = async {
-                    let begin = Instant::now();
-                    while begin.elapsed() < Duration::from_secs(8) {
-                        longest = longest.max(world.servers().children(LOCK).unwrap().len() - 1);
-                        sleep(Duration::from_millis(50)).await;
-                    }
-                };
-                tokio::select! {
-                    _ = join_all(calls) => {}
-                    () = looking => {}
+    play(async |world| {
+        for updates in [false, true] {
+            let proxy = Proxy::before(&world, 0).await;
+            let (client, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
+            let held = InterProcessMutex::new(&other, LOCK).unwrap().acquire().await.unwrap();
+            let options = AtomicOptions::new().timeout(Duration::MAX).promoted_to_lock(LOCK);
+            let number = long(&client).with_options(&options).unwrap();
+            number.force_set(0).await.unwrap();
+            proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(10)));
+            let rival = Rival::writes(other.zookeeper().await.unwrap());
+            let calls = (0..CALLS).map(|_| async {
+                match updates {
+                    true => number.fetch_update(|old| Some(old + 1)).await.map(drop),
+                    false => number.increment().await.map(drop),
                 }
-                drop(rival);
-                assert!((1..4).contains(&longest), "updates: {updates}; {longest} wait for the lock");
-                proxy.set_traffic(Traffic::pass());
-                held.release().await.unwrap();
-                sleep(SESSION).await;
-                client.close().await;
-                other.close().await;
+            });
+            let mut longest = 0;
+            let looking = async {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_secs(8) {
+                    longest = longest.max(world.servers().children(LOCK).unwrap().len() - 1);
+                    sleep(Duration::from_millis(50)).await;
+                }
+            };
+            tokio::select! {
+                _ = join_all(calls) => {}
+                () = looking => {}
             }
-            ends(&world, []).await;
-        })
+            drop(rival);
+            assert!((1..4).contains(&longest), "updates: {updates}; {longest} wait for the lock");
+            proxy.set_traffic(Traffic::pass());
+            held.release().await.unwrap();
+            sleep(SESSION).await;
+            client.close().await;
+            other.close().await;
+        }
+        ends(&world, []).await;
     });
 }
 
@@ -346,33 +331,31 @@ async fn ends_in_its_time(world: World, call: impl AsyncFnOnce(Client) -> zk_rec
 
 #[test]
 fn a_call_ends_in_its_time_although_someone_deletes_the_node_each_time() {
-    play(|world| Box::pin(ends_in_its_time(world, increment)));
-    play(|world| Box::pin(ends_in_its_time(world, update)));
+    play(|world| ends_in_its_time(world, increment));
+    play(|world| ends_in_its_time(world, update));
 }
 
 /// "[`Error::Contended`]: other clients, or other calls of this one, changed the number each time".
 #[test]
 fn an_update_is_not_held_up_by_calls_that_change_nothing() {
-    play(|world| {
-        Box::pin(async move {
-            let client = world.machines()[0].client().await;
-            let number = long(&client);
-            number.increment().await.unwrap();
-            let hasty = number.with_options(&AtomicOptions::new().timeout(TIME)).unwrap();
-            let mut others = Vec::new();
-            let add = |old: i64| {
-                let mut other = Box::pin(number.compare_exchange(-1, 0));
-                if poll_once(&mut other).is_pending() {
-                    others.push(other);
-                }
-                Some(old + 1)
-            };
-            let ended = within(hasty.fetch_update(add)).await;
-            let changed_nothing = others.len();
-            within(try_join_all(others)).await.unwrap();
-            assert_eq!(ended, Ok(Ok(1)), "beside {changed_nothing} calls that changed nothing");
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let client = world.machines()[0].client().await;
+        let number = long(&client);
+        number.increment().await.unwrap();
+        let hasty = number.with_options(&AtomicOptions::new().timeout(TIME)).unwrap();
+        let mut others = Vec::new();
+        let add = |old: i64| {
+            let mut other = Box::pin(number.compare_exchange(-1, 0));
+            if poll_once(&mut other).is_pending() {
+                others.push(other);
+            }
+            Some(old + 1)
+        };
+        let ended = within(hasty.fetch_update(add)).await;
+        let changed_nothing = others.len();
+        within(try_join_all(others)).await.unwrap();
+        assert_eq!(ended, Ok(Ok(1)), "beside {changed_nothing} calls that changed nothing");
+        ends(&world, [client]).await;
     });
 }
 
@@ -386,80 +369,73 @@ async fn becomes(states: &mut watch::Receiver<SharedState<Vec<u8>>>, is: impl Fn
 /// The servers drop a watch without a word when the value changes while it may not be read.
 #[test]
 fn what_changes_while_it_may_not_be_read_is_noticed() {
-    play(|world| {
-        Box::pin(async move {
-            let (client, machine) = (world.machines()[0].client().await, &world.machines()[1]);
-            let owner = machine.builder().auth("digest", "owner:secret");
-            let owner = machine.connect(owner, &world.address_of(0)).await;
-            let zookeeper = owner.zookeeper().await.unwrap();
-            let value = SharedValue::new(&client, PATH, "1").unwrap();
-            value.get().await.unwrap();
-            let mut states = value.watch();
-            becomes(&mut states, |_| true).await;
-            let private = [zk::Acl::new(zk::Permission::ALL, zk::AuthId::new("auth", ""))];
-            zookeeper.set_acl(PATH, &private, None).await.unwrap();
-            zookeeper.set_data(PATH, b"2", None).await.unwrap();
-            let may_not = |state: &SharedState<_>| {
-                matches!(
-                    state,
-                    SharedState::Stale {
-                        last: Some(_),
-                        error: Some(Error::ZooKeeper { source: zk::Error::NoAuth, .. })
-                    }
-                )
-            };
-            let _seen = within(states.wait_for(may_not)).await.unwrap().clone();
-            zookeeper.set_acl(PATH, &zk::Acls::anyone_all(), None).await.unwrap();
-            becomes(&mut states, |value| value == b"2").await;
-            drop((states, zookeeper));
-            ends(&world, [client, owner]).await;
-        })
+    play(async |world| {
+        let (client, machine) = (world.machines()[0].client().await, &world.machines()[1]);
+        let owner = machine.builder().auth("digest", "owner:secret");
+        let owner = machine.connect(owner, &world.address_of(0)).await;
+        let zookeeper = owner.zookeeper().await.unwrap();
+        let value = SharedValue::new(&client, PATH, "1").unwrap();
+        value.get().await.unwrap();
+        let mut states = value.watch();
+        becomes(&mut states, |_| true).await;
+        let private = [zk::Acl::new(zk::Permission::ALL, zk::AuthId::new("auth", ""))];
+        zookeeper.set_acl(PATH, &private, None).await.unwrap();
+        zookeeper.set_data(PATH, b"2", None).await.unwrap();
+        let may_not = |state: &SharedState<_>| {
+            matches!(
+                state,
+                SharedState::Stale {
+                    last: Some(_),
+                    error: Some(Error::ZooKeeper { source: zk::Error::NoAuth, .. })
+                }
+            )
+        };
+        let _seen = within(states.wait_for(may_not)).await.unwrap().clone();
+        zookeeper.set_acl(PATH, &zk::Acls::anyone_all(), None).await.unwrap();
+        becomes(&mut states, |value| value == b"2").await;
+        drop((states, zookeeper));
+        ends(&world, [client, owner]).await;
     });
 }
 
 #[test]
 fn a_watch_without_changes_costs_a_read_now_and_then() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, usual).await;
-            let value = SharedValue::new(&client, PATH, "seed").unwrap();
-            value.get().await.unwrap();
-            let mut states = value.watch();
-            becomes(&mut states, |_| true).await;
-            proxy.take_requests();
-            sleep(6 * SESSION).await;
-            let requests = proxy.take_requests();
-            assert!(requests.iter().all(|request| *request == Request::GetData), "{requests:?}");
-            assert!((2..20).contains(&requests.len()), "{requests:?}");
-            drop(states);
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, usual).await;
+        let value = SharedValue::new(&client, PATH, "seed").unwrap();
+        value.get().await.unwrap();
+        let mut states = value.watch();
+        becomes(&mut states, |_| true).await;
+        proxy.take_requests();
+        sleep(6 * SESSION).await;
+        let requests = proxy.take_requests();
+        assert!(requests.iter().all(|request| *request == Request::GetData), "{requests:?}");
+        assert!((2..20).contains(&requests.len()), "{requests:?}");
+        drop(states);
+        ends(&world, [client]).await;
     });
 }
 
 /// Also for a client that waits for a connection for longer.
 #[test]
 fn a_value_is_stale_as_soon_as_there_is_no_connection() {
-    play(|world| {
-        Box::pin(async move {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = proxy.client(&world, |builder| usual(builder).connection_timeout(6 * SESSION)).await;
-            let value = SharedValue::new(&client, PATH, "seed").unwrap();
-            value.get().await.unwrap();
-            let mut states = value.watch();
-            for _ in 0..10 {
-                becomes(&mut states, |_| true).await;
-                proxy.refuse_connections(true);
-                proxy.cut();
-                let stale =
-                    states.wait_for(|state| matches!(state, SharedState::Stale { last: Some(_), .. }));
-                let is_stale = timeout(A_MOMENT, stale).await.is_ok();
-                assert!(is_stale, "{:?} is shown without a connection", states.borrow());
-                proxy.refuse_connections(false);
-            }
-            drop(states);
-            ends(&world, [client]).await;
-        })
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| usual(builder).connection_timeout(6 * SESSION)).await;
+        let value = SharedValue::new(&client, PATH, "seed").unwrap();
+        value.get().await.unwrap();
+        let mut states = value.watch();
+        for _ in 0..10 {
+            becomes(&mut states, |_| true).await;
+            proxy.refuse_connections(true);
+            proxy.cut();
+            let stale = states.wait_for(|state| matches!(state, SharedState::Stale { last: Some(_), .. }));
+            let is_stale = timeout(A_MOMENT, stale).await.is_ok();
+            assert!(is_stale, "{:?} is shown without a connection", states.borrow());
+            proxy.refuse_connections(false);
+        }
+        drop(states);
+        ends(&world, [client]).await;
     });
 }
