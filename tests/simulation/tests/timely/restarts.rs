@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{Client, ConnectionState, Error, LockGuard, LockState, Owner, RetryPolicy};
-use zk_recipes_simulation::world::World;
 
 use super::kinds::{KINDS, Kind, in_task};
 use super::queue::*;
