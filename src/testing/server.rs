@@ -156,7 +156,7 @@ impl TestingServer {
     fn start_failure(&self, kind: io::ErrorKind, what: &str) -> io::Error {
         let log = fs::read(self.log()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
-        let kind = if log.contains("java.net.BindException") { io::ErrorKind::AddrInUse } else { kind };
+        let kind = if says_that_port_is_taken(&log) { io::ErrorKind::AddrInUse } else { kind };
         // Stack frames would push the reason out of the quoted lines.
         let lines: Vec<_> =
             log.lines().filter(|line| !line.starts_with("\tat ") && !line.is_empty()).collect();
@@ -381,4 +381,22 @@ impl fmt::Debug for TestingServer {
 
 fn data_dir(directory: &TempDir) -> PathBuf {
     Path::join(directory.path(), "data")
+}
+
+/// Whether a server's log says that its port is taken, in whichever exception: the JDK has one, and Netty another.
+fn says_that_port_is_taken(log: &str) -> bool {
+    log.contains("Address already in use")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::says_that_port_is_taken;
+
+    #[test]
+    fn a_taken_port_is_known_by_the_exceptions_of_the_jdk_and_of_netty() {
+        assert!(says_that_port_is_taken("java.net.BindException: Address already in use"));
+        let netty = "io.netty.channel.unix.Errors$NativeIoException: bind(..) failed with error(-98): Address already in use";
+        assert!(says_that_port_is_taken(netty));
+        assert!(!says_that_port_is_taken("java.io.IOException: No space left on device"));
+    }
 }
