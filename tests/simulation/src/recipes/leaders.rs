@@ -21,7 +21,7 @@ use zk_recipes::{Client, LeaderOptions, Leadership, SuspectPolicy};
 
 use self::latch::Latch;
 use self::selector::Selector;
-use super::peers::{Library, Peer};
+use super::peers::{self, Held, Library, Peer};
 use super::{Recipe, all_done, expect_nothing, first_come_first_served};
 use crate::chance;
 use crate::judge;
@@ -120,27 +120,15 @@ async fn process(world: World, machine: Machine) -> Client {
 
 /// One who has a latch of Curator.
 async fn peer_stands(world: World, machine: Machine, who: String) {
-    let peer = Peer::connects(Library::Curator, &machine, &world).await;
-    while world.is_stormy() {
-        let Some(held) = peer.leads(LATCHES, Duration::from_secs(fastrand::u64(1..40))).await else {
-            sleep(Duration::from_millis(10)).await;
-            continue;
-        };
+    let leads = async |peer: &Peer, patience| peer.leads(LATCHES, patience).await;
+    let name = who.clone();
+    let holds = async |held: &Held| {
         count("terms of peers", 1);
-        let (token, is_valid) = (held.czxid, Box::new(held.validity()));
-        begins(Term { path: LATCHES, who: who.clone(), token, is_valid });
+        let is_valid = Box::new(held.validity());
+        begins(Term { path: LATCHES, who: name.clone(), token: held.czxid, is_valid });
         sleep(millis(0..500)).await;
-        held.gives_back().await;
-    }
-    world.calm().await;
-    peer.closes().await;
-    let peer = Peer::connects(Library::Curator, &machine, &world).await;
-    sleep(Duration::from_secs(30)).await;
-    match peer.leads(LATCHES, Duration::from_secs(60)).await {
-        Some(held) => held.gives_back().await,
-        None => violation(format!("{who} waits for ever for the leadership")),
-    }
-    peer.closes().await;
+    };
+    peers::competes(world, machine, Library::Curator, who, leads, holds).await;
 }
 
 #[derive(Clone)]

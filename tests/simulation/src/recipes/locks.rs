@@ -17,7 +17,7 @@ use zk_recipes::{
     ReadWriteLock, Result, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket,
 };
 
-use super::peers::{Library, Peer};
+use super::peers::{self, Held, Library, Peer};
 use super::{Recipe, all_done, expect_nothing, failed, first_come_first_served, number};
 use crate::chance;
 use crate::judge;
@@ -227,48 +227,56 @@ impl Contended {
         }
     }
 
+    /// How often it is acquired by a ticket, of 256 times.
+    fn by_ticket(&self) -> u8 {
+        match (self.kind, &self.both) {
+            (Kind::Ticket, _) => 200,
+            (_, Some(_)) => 30,
+            (_, None) => 0,
+        }
+    }
+
     /// Acquires it in one of several ways. `None` if it was given up.
     async fn acquire(&self, world: &World, who: &str) -> Option<Result<LockGuard>> {
         let longest = Duration::from_secs(fastrand::u64(5..40));
-        match self.kind {
-            kind if chance(if kind == Kind::Ticket {
-                200
-            } else if self.both.is_some() {
-                30
-            } else {
-                0
-            }) =>
-            {
-                let ticket = match world.chancy(self.enqueue(), longest).await? {
-                    Ok(ticket) => ticket,
-                    Err(error) => return Some(Err(error)),
-                };
-                if chance(60) {
-                    sleep(Duration::from_millis(fastrand::u64(0..300))).await;
-                }
-                if chance(30) {
-                    return None;
-                }
-                if chance(40) {
-                    let _ = timeout(Duration::from_secs(2), ticket.position()).await;
-                }
-                world.chancy(ticket.acquired(), longest).await
-            }
-            kind if kind == Kind::Deadline || chance(15) => {
-                let limit = Duration::from_millis(fastrand::u64(1..if chance(100) { 5 } else { 3_000 }));
-                let start = Instant::now();
-                let got = world.chancy(self.lock.try_acquire_for(limit), Duration::from_secs(100)).await;
-                let took = start.elapsed();
-                if world.plan().is_punctual() && took > limit + Duration::from_millis(150) {
-                    violation(format!("{who}: try_acquire_for({limit:?}) took {took:?}"));
-                }
-                got?.transpose()
-            }
-            _ if chance(25) => {
-                world.chancy(self.lock.try_acquire(), Duration::from_secs(100)).await?.transpose()
-            }
-            _ => world.chancy(self.lock.acquire(), longest).await,
+        if chance(self.by_ticket()) {
+            return self.acquire_by_ticket(world, longest).await;
         }
+        if self.kind == Kind::Deadline || chance(15) {
+            return self.acquire_in_time(world, who).await;
+        }
+        if chance(25) {
+            return world.chancy(self.lock.try_acquire(), Duration::from_secs(100)).await?.transpose();
+        }
+        world.chancy(self.lock.acquire(), longest).await
+    }
+
+    async fn acquire_by_ticket(&self, world: &World, longest: Duration) -> Option<Result<LockGuard>> {
+        let ticket = match world.chancy(self.enqueue(), longest).await? {
+            Ok(ticket) => ticket,
+            Err(error) => return Some(Err(error)),
+        };
+        if chance(60) {
+            sleep(Duration::from_millis(fastrand::u64(0..300))).await;
+        }
+        if chance(30) {
+            return None;
+        }
+        if chance(40) {
+            let _ = timeout(Duration::from_secs(2), ticket.position()).await;
+        }
+        world.chancy(ticket.acquired(), longest).await
+    }
+
+    async fn acquire_in_time(&self, world: &World, who: &str) -> Option<Result<LockGuard>> {
+        let limit = Duration::from_millis(fastrand::u64(1..if chance(100) { 5 } else { 3_000 }));
+        let start = Instant::now();
+        let got = world.chancy(self.lock.try_acquire_for(limit), Duration::from_secs(100)).await;
+        let took = start.elapsed();
+        if world.plan().is_punctual() && took > limit + Duration::from_millis(150) {
+            violation(format!("{who}: try_acquire_for({limit:?}) took {took:?}"));
+        }
+        got?.transpose()
     }
 }
 
@@ -298,10 +306,14 @@ fn is_valid(guard: &Weak<LockGuard>) -> bool {
     guard.upgrade().is_some_and(|guard| guard.is_valid() && !is_excused(&guard))
 }
 
+/// The guards of a multi-lock, or the one that it is.
+fn members(guard: &LockGuard) -> &[LockGuard] {
+    if guard.members().is_empty() { std::slice::from_ref(guard) } else { guard.members() }
+}
+
 /// Whether an operator took it away, or one of several.
 fn is_excused(guard: &LockGuard) -> bool {
-    let members = if guard.members().is_empty() { std::slice::from_ref(guard) } else { guard.members() };
-    members.iter().any(|member| judge::is_excused(member.node_path()))
+    members(guard).iter().any(|member| judge::is_excused(member.node_path()))
 }
 
 /// The register that holders of a path write.
@@ -315,8 +327,8 @@ fn register_of(path: &str) -> Option<&'static str> {
 
 /// The token that grows from hold to hold. That of a multi-lock is for its first member.
 fn token(guard: &LockGuard) -> (i64, u64) {
-    let guard = guard.members().first().unwrap_or(guard);
-    (guard.fencing_token(), guard.turn())
+    let first = &members(guard)[0];
+    (first.fencing_token(), first.turn())
 }
 
 /// There is room for one more who holds.
@@ -372,9 +384,7 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
             }
         });
     }
-    let members = guard.members();
-    let members = if members.is_empty() { std::slice::from_ref(&**guard) } else { members };
-    for member in members {
+    for member in members(guard) {
         judge::keep(member.node_path(), who.to_owned(), is_valid.clone());
         // The token of a reader may be that of the same owner's writer.
         if is_excused || contended.kind == Kind::OwnedRead {
@@ -495,29 +505,15 @@ async fn peer_contends(
         "/s" | "/sm" => peer.takes(path, limit as usize, patience).await,
         _ => peer.acquires(path, patience).await,
     };
-    let peer = Peer::connects(library, &machine, &world).await;
-    while world.is_stormy() {
-        let Some(held) = acquires(&peer, Duration::from_secs(fastrand::u64(1..40))).await else {
-            sleep(Duration::from_millis(10)).await;
-            continue;
-        };
+    let name = who.clone();
+    let holds = async |held: &Held| {
         count("acquired by peers", 1);
-        note(|| format!("{who} holds {path} by {}", held.path));
-        let is_valid = Box::new(held.validity());
-        let who = who.clone();
+        note(|| format!("{name} holds {path} by {}", held.path));
+        let (who, is_valid) = (name.clone(), Box::new(held.validity()));
         begins(Holder { path, weight: 1, is_exclusive: true, owner: None, who, is_valid }, limit);
         sleep(hold_time(holds_long)).await;
-        held.gives_back().await;
-    }
-    world.calm().await;
-    peer.closes().await;
-    let peer = Peer::connects(library, &machine, &world).await;
-    sleep(Duration::from_secs(30)).await;
-    match acquires(&peer, Duration::from_secs(60)).await {
-        Some(held) => held.gives_back().await,
-        None => violation(format!("{who}: in calm weather, waits for ever for {path}")),
-    }
-    peer.closes().await;
+    };
+    peers::competes(world, machine, library, who, acquires, holds).await;
 }
 
 async fn contend(world: World, contended: Contended, who: String, holds_long: bool) {

@@ -16,6 +16,7 @@ use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{Client, Error};
 
 use super::is_there;
+use crate::log::violation;
 use crate::machine::Machine;
 use crate::world::World;
 
@@ -85,14 +86,44 @@ impl Session {
     }
 }
 
+/// Has a peer hold again and again while things go wrong, and once more when nothing does.
+pub(super) async fn competes(
+    world: World,
+    machine: Machine,
+    library: Library,
+    who: String,
+    acquires: impl AsyncFn(&Peer, Duration) -> Option<Held>,
+    holds: impl AsyncFn(&Held),
+) {
+    let peer = Peer::connects(library, &machine, &world).await;
+    while world.is_stormy() {
+        match acquires(&peer, Duration::from_secs(fastrand::u64(1..40))).await {
+            Some(held) => {
+                holds(&held).await;
+                held.gives_back().await;
+            }
+            None => sleep(Duration::from_millis(10)).await,
+        }
+    }
+    world.calm().await;
+    peer.closes().await;
+    let peer = Peer::connects(library, &machine, &world).await;
+    sleep(Duration::from_secs(30)).await;
+    match acquires(&peer, Duration::from_secs(60)).await {
+        Some(held) => held.gives_back().await,
+        None => violation(format!("{who}: in calm weather, waits for ever")),
+    }
+    peer.closes().await;
+}
+
 impl Peer {
-    pub(super) async fn connects(library: Library, machine: &Machine, world: &World) -> Self {
+    async fn connects(library: Library, machine: &Machine, world: &World) -> Self {
         Self { library, client: machine.client().await, servers: world.servers().clone() }
     }
 
     /// Ends its session, and with it what was created on a connection that was cut, and was not there when it was looked
     /// for: those libraries leave that.
-    pub(super) async fn closes(self) {
+    async fn closes(self) {
         self.client.close().await;
     }
 
@@ -263,7 +294,7 @@ impl Held {
         move || life.strong_count() > 0 && is_there(&servers, &path, czxid)
     }
 
-    pub(super) async fn gives_back(self) {
+    async fn gives_back(self) {
         let Self { session, path, life, .. } = self;
         drop(life);
         session.deletes(&path).await;

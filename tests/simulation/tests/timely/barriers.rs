@@ -12,7 +12,7 @@ use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, Permission, Result};
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, poll_once, within};
+use super::{A_MOMENT, Proxy, SESSION, ends, play, poll_once, usual, within};
 
 const PATH: &str = "/barriers/d";
 const READY: &str = "/barriers/d/ready";
@@ -24,10 +24,6 @@ const CLOSE_SESSION: Request = Request::Other(-11);
 
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     timeout(SOON, future).await.unwrap_or_else(|_| panic!("not within {SOON:?}: {what}"))
-}
-
-fn usual(builder: ClientBuilder) -> ClientBuilder {
-    builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
 }
 
 /// Makes the nodes private, so that no one else may read them.
@@ -98,61 +94,46 @@ fn make_path(world: &World) {
 
 // --- Whose round is over ---
 
-// The connection is lost right after it was let in, and again as it leaves.
-#[test]
-fn who_loses_the_connection_twice_does_not_wait_for_the_next_round() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (slow, [other, third, fourth]) = (far(&world, &proxy).await, near(&world).await);
-        let slow_enters = enter_in_task(&slow, 2);
-        queue_of(&world, 1).await;
-        let lost = proxy.intercept(Request::Exists, Fate::LoseRequest);
-        let last = outcome("both are there", enter_in_task(&other, 2)).await;
-        let first = outcome("both are there", slow_enters).await;
-        within(lost.happened()).await;
+/// A member loses the connection from right after it was let in until it has left, or once then and once as it leaves. The
+/// next round begins meanwhile.
+async fn leaves_badly_connected(world: World, loses_it_twice: bool) {
+    let proxy = Proxy::before(&world, 0).await;
+    let (slow, [other, third, fourth]) = (far(&world, &proxy).await, near(&world).await);
+    let slow_enters = enter_in_task(&slow, 2);
+    queue_of(&world, 1).await;
+    let fate = if loses_it_twice { Fate::LoseRequest } else { Fate::HoldReply };
+    let mut lost = proxy.intercept(Request::Exists, fate);
+    let last = outcome("both are there", enter_in_task(&other, 2)).await;
+    let first = outcome("both are there", slow_enters).await;
+    within(lost.happened()).await;
+    if loses_it_twice {
         connected_again(&slow).await;
         // It works for a while.
         sleep(2 * BRIEF).await;
-        let held = proxy.intercept(Request::Exists, Fate::HoldReply);
-        let leaving = leave_in_task(first);
-        within(held.happened()).await;
-        // The connection is given up as silent.
-        sleep(SESSION / 2).await;
-        queue_of(&world, 2).await;
-        within(last.leave()).await.unwrap();
-        queue_of(&world, 0).await;
-        let next = entered([&third, &fourth]).await;
-        proxy.cut();
-        outcome("its own round is over", leaving).await;
-        drop(next);
-        ends(&world, [slow, other, third, fourth]).await;
-    });
+        lost = proxy.intercept(Request::Exists, Fate::HoldReply);
+    }
+    let leaving = leave_in_task(first);
+    within(lost.happened()).await;
+    // The connection is given up as silent.
+    sleep(SESSION / 2).await;
+    queue_of(&world, 2).await;
+    within(last.leave()).await.unwrap();
+    queue_of(&world, 0).await;
+    let next = entered([&third, &fourth]).await;
+    proxy.cut();
+    outcome("its own round is over", leaving).await;
+    drop(next);
+    ends(&world, [slow, other, third, fourth]).await;
 }
 
-// One outage, from right after it was let in until after it has left.
+#[test]
+fn who_loses_the_connection_twice_does_not_wait_for_the_next_round() {
+    play(|world| leaves_badly_connected(world, true));
+}
+
 #[test]
 fn who_leaves_at_once_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (slow, [other, third, fourth]) = (far(&world, &proxy).await, near(&world).await);
-        let slow_enters = enter_in_task(&slow, 2);
-        queue_of(&world, 1).await;
-        let held = proxy.intercept(Request::Exists, Fate::HoldReply);
-        let last = outcome("both are there", enter_in_task(&other, 2)).await;
-        let first = outcome("both are there", slow_enters).await;
-        within(held.happened()).await;
-        let leaving = leave_in_task(first);
-        // The connection is given up as silent.
-        sleep(SESSION / 2).await;
-        queue_of(&world, 2).await;
-        within(last.leave()).await.unwrap();
-        queue_of(&world, 0).await;
-        let next = entered([&third, &fourth]).await;
-        proxy.cut();
-        outcome("its own round is over", leaving).await;
-        drop(next);
-        ends(&world, [slow, other, third, fourth]).await;
-    });
+    play(|world| leaves_badly_connected(world, false));
 }
 
 /// Both enter and leave ten times; one of both is far away.
@@ -672,8 +653,7 @@ fn members(world: &World) -> usize {
 }
 
 async fn outage(proxy: &Proxy, clients: &[Client; 2]) {
-    proxy.refuse_connections(true);
-    proxy.cut();
+    proxy.cut_off();
     for client in clients {
         within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
     }
@@ -817,8 +797,7 @@ fn a_barrier_that_opens_during_an_outage_is_not_known_to_be_closed() {
         let waiting = wait();
         sleep(A_MOMENT).await;
         assert_eq!(world.servers().watch_count(), 1);
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         others.remove().await.unwrap();
         let error = timeout(TIME, waiting).await.unwrap().unwrap().unwrap_err();
         assert!(matches!(error, Error::NotConnected { .. }), "{error}");

@@ -11,16 +11,12 @@ use zk_recipes::nodes::Group;
 use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::Traffic;
 use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Client, ClientBuilder, Semaphore};
+use zk_recipes::{Client, Semaphore};
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, within};
+use super::{A_MOMENT, Proxy, ends, play, usual, within};
 /// Long enough for any load here.
 const SOON: Duration = Duration::from_secs(1);
-
-fn usual(builder: ClientBuilder) -> ClientBuilder {
-    builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
-}
 
 fn create(world: &World, path: &str, data: &[u8]) {
     world.servers().create(path, data, false);

@@ -113,8 +113,7 @@ async fn waits_through_an_outage(world: World, options: LockOptions) {
     let waiting = in_line(&mutex);
     let waiting = world.machines()[0].spawn(waiting);
     sleep(A_MOMENT).await;
-    proxy.refuse_connections(true);
-    proxy.cut();
+    proxy.cut_off();
     sleep(SESSION).await;
     assert!(!waiting.is_finished());
     proxy.refuse_connections(false);

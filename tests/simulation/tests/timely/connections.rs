@@ -15,16 +15,12 @@ use zk_recipes::{
 use zk_recipes_simulation::world::World;
 
 use super::kinds::{Kind, in_task};
-use super::{A_MOMENT, Proxy, SESSION, ends, play, session_id, within};
+use super::{A_MOMENT, Proxy, SESSION, ends, play, session_id, usual, within};
 /// By which a session is ended.
 const CLOSE_SESSION: Request = Request::Other(-11);
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
-}
-
-fn usual(builder: ClientBuilder) -> ClientBuilder {
-    builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
 }
 
 async fn becomes(client: &Client, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
@@ -119,8 +115,7 @@ fn a_connection_that_is_lost_as_soon_as_it_is_made_is_none() {
             let held = proxy.intercept(Request::Confirm, Fate::HoldReply);
             proxy.cut();
             within(held.happened()).await;
-            proxy.refuse_connections(true);
-            proxy.cut();
+            proxy.cut_off();
             sleep(ms(300)).await;
             assert_eq!(*client.watch_connection().borrow(), ConnectionState::Suspended);
             let mut state = guard.watch_state();
@@ -147,8 +142,7 @@ fn it_is_back_as_soon_as_a_server_is_however_long_that_was_away() {
             let client = world.machines()[0].connect(builder, &hosts.join(",")).await;
             let guard = mutex(&client, "/locks/a").acquire().await.unwrap();
             for proxy in proxies {
-                proxy.refuse_connections(true);
-                proxy.cut();
+                proxy.cut_off();
             }
             becomes(&client, |state| !state.is_connected()).await;
             sleep(ms(outage)).await;
@@ -199,8 +193,7 @@ fn a_server_that_is_silent_once_after_it_refused_does_not_cost_much_of_a_long_se
     play(async |world| {
         let proxy = Proxy::before(&world, 0).await;
         let client = proxy.client(&world, |builder| builder.session_timeout(LONG)).await;
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         becomes(&client, |state| !state.is_connected()).await;
         // Some attempts are refused.
         sleep(ms(1500)).await;

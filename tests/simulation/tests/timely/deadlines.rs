@@ -55,8 +55,7 @@ fn what_is_shown_of_a_kept_node_ends_with_the_session() {
         let node = PersistentNode::start(&client, "/kept/a", "ours", options).unwrap();
         let mut state = node.watch_state();
         within(state.wait_for(NodeState::is_present)).await.unwrap();
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         let mut connection = client.watch_connection();
         within(connection.wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
         sleep(A_MOMENT).await;

@@ -104,8 +104,7 @@ fn an_outage_is_told_to_many_as_soon_as_to_few() {
         let client = proxy.client(&world, impatient).await;
         let lock = mutex(&client);
         lock.acquire().await.unwrap().release().await.unwrap();
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         sleep(100 * MS).await;
         // Those who are not let in yet hear of it when the first ones do not go on, and not in their turn.
         for (callers, most) in [(10, CONNECTION), (1_000, 2 * CONNECTION)] {
@@ -129,8 +128,7 @@ fn deletes_that_cannot_be_done_keep_no_error_away() {
         let waiting: Vec<_> = (0..WAITERS).map(|_| acquiring(&lock)).collect();
         sleep(A_MOMENT).await;
         assert_eq!(queue(&world, PATH), WAITERS + 1);
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         sleep(100 * MS).await;
         for waiting in &waiting {
             waiting.abort();

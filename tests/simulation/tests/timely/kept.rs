@@ -14,13 +14,9 @@ use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{Client, ClientBuilder, ConnectionState, Error, RetryPolicy};
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, session_id, within};
+use super::{A_MOMENT, Proxy, SESSION, ends, play, session_id, usual, within};
 
 const PATH: &str = "/kept/a";
-
-fn usual(builder: ClientBuilder) -> ClientBuilder {
-    builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
-}
 
 fn start(client: &Client, mode: NodeMode) -> PersistentNode {
     PersistentNode::start(client, PATH, "ours", PersistentNodeOptions::new().mode(mode)).unwrap()
@@ -102,6 +98,14 @@ async fn disturbed(world: &World) -> (Client, PersistentNode) {
     (client, node)
 }
 
+async fn shows_what_is_there(world: &World, node: &PersistentNode) {
+    for _ in 0..100 {
+        sleep(A_MOMENT).await;
+        let shown = node.state();
+        assert_eq!(data(world).is_some(), shown.is_present(), "{shown:?}");
+    }
+}
+
 // "Present: The node exists."; "Absent".
 #[test]
 fn the_state_is_right_while_someone_disturbs() {
@@ -111,11 +115,7 @@ fn the_state_is_right_while_someone_disturbs() {
         world.servers().delete(PATH);
         // It is looked at again in that time.
         sleep(Duration::from_millis(500)).await;
-        for _ in 0..100 {
-            sleep(A_MOMENT).await;
-            let shown = node.state();
-            assert_eq!(data(&world).is_some(), shown.is_present(), "{shown:?}");
-        }
+        shows_what_is_there(&world, &node).await;
         drop(node);
         ends(&world, [client]).await;
     });
@@ -131,11 +131,7 @@ fn the_state_is_right_after_a_session_that_ends_while_someone_disturbs() {
         let mut connection = client.watch_connection();
         within(connection.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
         assert_ne!(session_id(&client).await, old);
-        for _ in 0..100 {
-            sleep(A_MOMENT).await;
-            let shown = node.state();
-            assert_eq!(data(&world).is_some(), shown.is_present(), "{shown:?}");
-        }
+        shows_what_is_there(&world, &node).await;
         drop(node);
         ends(&world, [client]).await;
     });
@@ -192,8 +188,7 @@ async fn given_up(world: &World) -> GivenUp {
     let NodeState::Present { czxid: first, .. } = node.state() else { panic!("{:?}", node.state()) };
     let session = session_id(&client).await;
     let alive = client.zookeeper().await.unwrap().into_session();
-    proxy.refuse_connections(true);
-    proxy.cut();
+    proxy.cut_off();
     let keeper = zk::Client::connector().with_session(alive).connect(&world.address_of(0)).await.unwrap();
     within(node.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
     assert_eq!(owner(world), Some(session));
@@ -309,8 +304,7 @@ fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes() {
         let before = shows(&mut seen, "a=1 b=2").await;
         let before_by_other = shows(&mut seen_by_other, "a=1 b=2").await;
 
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         let stale = within(seen.wait_for(|members| !members.is_current())).await.unwrap().clone();
         assert_eq!(text(&stale), "a=1 b=2");
         within(a.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
@@ -355,8 +349,7 @@ fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy() {
         let node = start(&client, NodeMode::Persistent);
         within(node.wait_present()).await.unwrap();
         let session = session_id(&client).await;
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         let begin = Instant::now();
         let closed = within(node.close()).await;
         assert!(matches!(closed, Err(Error::NotConnected { .. })), "{closed:?}");
@@ -381,8 +374,7 @@ fn join_fails_when_the_servers_are_gone() {
         let group = Group::new(&client, "/group").unwrap();
         let joining = tokio::spawn(async move { group.join("a", "1").await });
         within(lost.happened()).await;
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         let begin = Instant::now();
         let error = within(joining).await.unwrap();
         assert!(matches!(error, Err(Error::NotConnected { .. })), "{error:?}");

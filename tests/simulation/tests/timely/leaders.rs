@@ -9,19 +9,15 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::testing::{Fate, Request};
 use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{
-    Acl, AuthId, Client, ClientBuilder, CloseMode, ConnectionState, Error, LeaderLatch, LeaderObserver,
-    LeaderOptions, LeaderRole, LeaderSelector, LeaderState, Leadership, LossReason, Observation, Permission,
-    RetryPolicy, SuspectPolicy,
+    Acl, AuthId, Client, CloseMode, ConnectionState, Error, LeaderLatch, LeaderObserver, LeaderOptions,
+    LeaderRole, LeaderSelector, LeaderState, Leadership, LossReason, Observation, Permission, RetryPolicy,
+    SuspectPolicy,
 };
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, within};
+use super::{A_MOMENT, Proxy, SESSION, ends, play, usual, within};
 
 const PATH: &str = "/leaders/a";
-
-fn usual(builder: ClientBuilder) -> ClientBuilder {
-    builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
-}
 
 fn latch(client: &Client) -> LeaderLatch {
     LeaderLatch::start(client, PATH, LeaderOptions::new()).unwrap()
@@ -172,8 +168,7 @@ fn it_can_be_given_up_at_the_first_doubt() {
         let options = LeaderOptions::new().suspect_policy(SuspectPolicy::GiveUp);
         let latch = LeaderLatch::start(&client, PATH, options).unwrap();
         let leadership = within(latch.await_leadership()).await.unwrap();
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         assert_eq!(timeout(A_MOMENT, leadership.lost()).await, Ok(LossReason::Suspect));
         assert!(!latch.has_leadership());
         proxy.refuse_connections(false);
@@ -444,8 +439,7 @@ fn probes_see_the_connection() {
         let left = client.health().valid_for.expect("it holds something");
         assert!(Duration::ZERO < left && left <= SESSION, "{left:?}");
 
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         let mut connection = client.watch_connection();
         within(connection.wait_for(|state| !state.is_connected())).await.unwrap();
         let cut = client.health();

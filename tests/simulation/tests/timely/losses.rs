@@ -71,11 +71,6 @@ async fn shows(seen: &mut watch::Receiver<LockState>, wanted: LockState) {
     assert_eq!(*seen.borrow_and_update(), wanted);
 }
 
-fn cut_off(proxy: &Proxy) {
-    proxy.refuse_connections(true);
-    proxy.cut();
-}
-
 fn on_suspect(policy: SuspectPolicy) -> LockOptions {
     LockOptions::new().suspect_policy(policy)
 }
@@ -165,7 +160,7 @@ fn what_is_in_doubt_is_kept_or_given_up() {
             shows(&mut seen_of_given_up, LockState::Held).await;
             let rival = rival(kind, &other, &world).await;
 
-            hears_of(&given_up, LossReason::Suspect, || cut_off(&proxy)).await;
+            hears_of(&given_up, LossReason::Suspect, || proxy.cut_off()).await;
             shows(&mut seen, LockState::Suspect).await;
             shows(&mut seen_of_given_up, LockState::Lost(LossReason::Suspect)).await;
             assert!(kept.is_valid() && kept.loss().is_none(), "{kind:?}");
@@ -210,7 +205,7 @@ fn the_states_of_the_members_are_one() {
         };
         sleep(A_MOMENT).await;
         both_are(LockState::Held);
-        cut_off(&proxy);
+        proxy.cut_off();
         sleep(A_MOMENT).await;
         both_are(LockState::Suspect);
         proxy.refuse_connections(false);
@@ -304,7 +299,7 @@ fn the_time_is_over_also_while_it_is_in_doubt() {
         for kind in KINDS {
             guards.push(kind.limited(&client, 3 * SESSION).acquire().await.unwrap());
         }
-        cut_off(&proxy);
+        proxy.cut_off();
         sleep(A_MOMENT).await;
         within(join_all(guards.iter().map(async |guard| {
             assert_eq!(*guard.watch_state().borrow(), LockState::Suspect);

@@ -162,6 +162,10 @@ async fn two(world: &World) -> [Client; 2] {
     [one.client().await, other.client().await]
 }
 
+fn usual(builder: ClientBuilder) -> ClientBuilder {
+    builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
+}
+
 async fn through(proxy: &Proxy, world: &World) -> Client {
     proxy.client(world, |builder| builder.session_timeout(SESSION)).await
 }
@@ -201,6 +205,12 @@ impl Proxy {
     async fn client(&self, world: &World, builder: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Client {
         let machine = &world.machines()[0];
         machine.connect(builder(machine.builder()), &self.address).await
+    }
+
+    /// Cuts all connections, and refuses new ones.
+    fn cut_off(&self) {
+        self.refuse_connections(true);
+        self.cut();
     }
 
     fn refuse_connections(&self, refuse: bool) {

@@ -353,8 +353,7 @@ fn a_release_that_was_not_sent_at_first_tells_that_the_lock_was_lost() {
                 InterProcessMutex::new(&client, "/lost/a").unwrap().acquire().await.unwrap()
             };
             let mut state = client.watch_connection();
-            proxy.refuse_connections(true);
-            proxy.cut();
+            proxy.cut_off();
             within(state.wait_for(|state| !state.is_connected())).await.unwrap();
             assert!(world.servers().delete(guard.node_path()));
             let releasing = world.machines()[0].spawn(guard.release());
@@ -382,8 +381,7 @@ fn what_is_dropped_without_a_connection_is_gone_with_the_next() {
             let guards = [multi.acquire().await.unwrap(), permits.acquire().await.unwrap()];
             let session = client.zookeeper().await.unwrap().session_id().0;
             let mut state = client.watch_connection();
-            proxy.refuse_connections(true);
-            proxy.cut();
+            proxy.cut_off();
             within(state.wait_for(|state| !state.is_connected())).await.unwrap();
             for guard in guards {
                 if is_polled {

@@ -302,8 +302,7 @@ fn a_release_tries_for_as_long_as_the_policy_says() {
         });
         let client = client.await;
         let guard = InterProcessMutex::new(&client, "/locks/a").unwrap().acquire().await.unwrap();
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
         let start = Instant::now();
         let error = guard.release().await.unwrap_err();

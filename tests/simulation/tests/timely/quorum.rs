@@ -289,8 +289,7 @@ fn closing_the_clients_ends_an_acquire_that_finds_no_majority() {
     play_on(3, async |world| {
         let (contender, proxies) = Contender::through_proxies(&world).await;
         for proxy in &proxies[..2] {
-            proxy.refuse_connections(true);
-            proxy.cut();
+            proxy.cut_off();
         }
         let tried = within(contender.lock.try_acquire()).await;
         assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");

@@ -91,8 +91,7 @@ fn close_long_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
     play(async |world| {
         let proxy = proxy(&world).await;
         let (client, node) = once_in_doubt(&world, &proxy).await;
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         world.servers().delete(PATH);
         world.servers().create(PATH, b"ours", false);
         let mut closing = Box::pin(node.close());
@@ -125,8 +124,7 @@ fn a_persistent_node_dropped_in_an_outage_is_deleted_after_it() {
         let client = proxy.client(&world, impatient).await;
         let node = start(&client, NodeMode::Persistent);
         within(node.wait_present()).await.unwrap();
-        proxy.refuse_connections(true);
-        proxy.cut();
+        proxy.cut_off();
         // Longer than the session.
         sleep(2 * SESSION).await;
         drop(node);

@@ -205,8 +205,7 @@ fn a_new_acquire_does_not_wait_for_what_was_released_without_a_connection() {
             for is_cancelled in [false, true] {
                 let guard = lock.acquire().await.unwrap();
                 let token = guard.fencing_token();
-                proxy.refuse_connections(true);
-                proxy.cut();
+                proxy.cut_off();
                 state_is(&client, ConnectionState::Suspended).await;
                 let releasing = tokio::spawn(guard.release());
                 tokio::task::yield_now().await;

@@ -101,8 +101,7 @@ fn an_outage_longer_than_the_policy_does_not_cost_a_ticket_its_place() {
                 waiting.abort();
             }
             sleep(A_MOMENT).await;
-            proxy.refuse_connections(true);
-            proxy.cut();
+            proxy.cut_off();
             let mut connection = client.watch_connection();
             within(connection.wait_for(|state| *state == ConnectionState::Suspended)).await.unwrap();
             let waiting = match ticket {

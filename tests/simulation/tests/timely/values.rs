@@ -12,19 +12,27 @@ use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{Client, ClientBuilder, Error, InterProcessMutex, RetryPolicy};
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, poll_once, within};
+use super::{A_MOMENT, Proxy, SESSION, ends, play, poll_once, usual, within};
 
 const PATH: &str = "/numbers/a";
 const LOCK: &str = "/numbers/lock";
 /// What was written last is remembered for less.
 const LONG: Duration = Duration::from_secs(12);
 
-fn usual(builder: ClientBuilder) -> ClientBuilder {
-    builder.session_timeout(SESSION).drop_timeout(Duration::ZERO)
-}
-
 fn long(client: &Client) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, PATH).unwrap()
+}
+
+/// A number that is 1, of a client with a proxy before it.
+async fn one(
+    world: &World,
+    with: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> (Proxy, Client, DistributedAtomicLong) {
+    let proxy = Proxy::before(world, 0).await;
+    let client = proxy.client(world, with).await;
+    let number = long(&client);
+    assert_eq!(number.increment().await, Ok(1));
+    (proxy, client, number)
 }
 
 fn data(world: &World) -> Vec<u8> {
@@ -47,12 +55,8 @@ fn replace(world: &World, number: i64) {
 #[test]
 fn a_number_is_read_again_after_a_long_outage() {
     play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, |builder| builder.session_timeout(2 * LONG)).await;
-        let number = long(&client);
-        assert_eq!(number.increment().await, Ok(1));
-        proxy.refuse_connections(true);
-        proxy.cut();
+        let (proxy, client, number) = one(&world, |builder| builder.session_timeout(2 * LONG)).await;
+        proxy.cut_off();
         within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
         let mut adding = Box::pin(number.increment());
         assert!(poll_once(&mut adding).is_pending());
@@ -69,10 +73,7 @@ fn a_number_is_read_again_after_a_long_outage() {
 #[test]
 fn a_lost_write_is_not_repeated_after_a_long_outage_over_another_node() {
     play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, |builder| builder.session_timeout(2 * LONG)).await;
-        let number = long(&client);
-        assert_eq!(number.increment().await, Ok(1));
+        let (proxy, client, number) = one(&world, |builder| builder.session_timeout(2 * LONG)).await;
         proxy.refuse_connections(true);
         let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
         let mut adding = Box::pin(number.increment());
@@ -91,12 +92,8 @@ fn a_lost_write_is_not_repeated_after_a_long_outage_over_another_node() {
 #[test]
 fn an_operation_that_was_cancelled_before_it_was_sent_is_not_done() {
     play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, usual).await;
-        let number = long(&client);
-        assert_eq!(number.increment().await, Ok(1));
-        proxy.refuse_connections(true);
-        proxy.cut();
+        let (proxy, client, number) = one(&world, usual).await;
+        proxy.cut_off();
         within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
         proxy.take_requests();
         let mut adding = Box::pin(number.fetch_add(10));
@@ -116,15 +113,10 @@ fn an_operation_that_was_cancelled_before_it_was_sent_is_not_done() {
 fn an_outage_is_told_to_everybody_who_waits() {
     const CONNECTION: Duration = Duration::from_millis(500);
     play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
         let policy = RetryPolicy::n_times(0, Duration::ZERO);
-        let client = proxy
-            .client(&world, |builder| usual(builder).retry_policy(policy).connection_timeout(CONNECTION));
-        let client = client.await;
-        let number = long(&client);
-        number.increment().await.unwrap();
-        proxy.refuse_connections(true);
-        proxy.cut();
+        let with = |builder| usual(builder).retry_policy(policy).connection_timeout(CONNECTION);
+        let (proxy, client, number) = one(&world, with).await;
+        proxy.cut_off();
         let start = Instant::now();
         for outcome in join_all([number.increment(), number.increment()]).await {
             assert!(outcome.is_err());
@@ -141,10 +133,7 @@ fn an_outage_is_told_to_everybody_who_waits() {
 #[test]
 fn a_caller_that_is_polled_late_gets_a_number_in_hand() {
     play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, usual).await;
-        let number = long(&client);
-        number.increment().await.unwrap();
+        let (proxy, client, number) = one(&world, usual).await;
         let ids = CachedAtomicLong::new(&number, 10).unwrap();
         let mut late = Box::pin(ids.next());
         assert!(poll_once(&mut late).is_pending());
@@ -428,8 +417,7 @@ fn a_value_is_stale_as_soon_as_there_is_no_connection() {
         let mut states = value.watch();
         for _ in 0..10 {
             becomes(&mut states, |_| true).await;
-            proxy.refuse_connections(true);
-            proxy.cut();
+            proxy.cut_off();
             let stale = states.wait_for(|state| matches!(state, SharedState::Stale { last: Some(_), .. }));
             let is_stale = timeout(A_MOMENT, stale).await.is_ok();
             assert!(is_stale, "{:?} is shown without a connection", states.borrow());
