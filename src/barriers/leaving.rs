@@ -47,7 +47,11 @@ impl Leaving {
         }
         let Site { client, path, ready, .. } = &self.site;
         let session = member.node.session().clone();
-        client.ready(&session).await;
+        let mut failures = Failures::default();
+        while !client.ready(&session).await {
+            let error = client.not_connected(client.connection_timeout());
+            failures.pause_after(error, client.retry_policy()).await?;
+        }
         // Looked at before the delete, while this member is part of the round.
         let (seen, children, left) = join3(session.stat(ready), session.list(path), member.remove()).await;
         if !left? {

@@ -17,7 +17,7 @@ impl Place {
         self.node.as_mut().and_then(EphemeralNode::watcher).map_or(WatchState::Unwatched, watch_state)
     }
 
-    /// Watches our node, unless it is watched already, and returns what is known of it.
+    /// Watches our node, unless it is watched already, and returns what is known of it. Needs a connection.
     ///
     /// # Cancel safety
     /// The watch may have been set.
@@ -26,7 +26,6 @@ impl Place {
         if matches!(watched, WatchState::There | WatchState::Gone) {
             return Ok(watched);
         }
-        self.ready().await;
         let Some(node) = &mut self.node else { return Ok(WatchState::Gone) };
         let seen = match node.watch().await {
             Ok(()) => Ok(self.own_watch_state()),
@@ -58,6 +57,9 @@ impl Place {
     /// Nothing is lost.
     pub(crate) async fn gone(&mut self) {
         loop {
+            if self.own_watch_state() == WatchState::Unwatched {
+                self.ready().await;
+            }
             match self.watch_own().await {
                 Ok(WatchState::Gone) => return,
                 Ok(_) => self.own_changed().await,

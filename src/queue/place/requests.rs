@@ -124,6 +124,10 @@ impl Place {
     /// Lists the queue and, if `confirm` is set, has the session confirmed until a lock can be handed out on it.
     pub(super) async fn list(&self, confirm: bool) -> Result<Event> {
         self.ready().await;
+        self.list_now(confirm).await
+    }
+
+    async fn list_now(&self, confirm: bool) -> Result<Event> {
         let session = self.own_session()?;
         let at = self.local.moment();
         let list = self.internals.list(session);
@@ -147,7 +151,7 @@ impl Place {
         let watch = BlockerWatch::set(self.internals.path(), &session, next, on);
         // `join` polls in this order, and the first poll sends. So the list shows the contender only if its end will be
         // told, and not if it is gone already.
-        let (watched, listed) = join(watch, self.list(!self.is_valid())).await;
+        let (watched, listed) = join(watch, self.list_now(!self.is_valid())).await;
         // A failure shows in the watch that follows.
         self.blocker = watched.ok().and_then(|(_, watch)| watch);
         listed

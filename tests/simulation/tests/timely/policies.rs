@@ -7,10 +7,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::time::{Instant, sleep, timeout};
+use zk_recipes::barriers::DoubleBarrier;
 use zk_recipes::shared::SharedCount;
+use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{
-    Client, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason, MultiLock,
-    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, operate,
+    Client, ClientBuilder, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason,
+    MultiLock, Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, operate,
 };
 use zk_recipes_simulation::world::World;
 
@@ -181,8 +183,7 @@ fn expected(outage: Outage, bound: Bound, policy: Option<Attempts>) -> Option<(D
         Bound::Validity => {
             // It is counted from the last sign of the servers.
             let (least, most) = tried.unwrap_or((ms(200), VALIDITY));
-            // An attempt may wait twice: see below.
-            Some((least.min(ms(200)), (2 * most).min(VALIDITY)))
+            Some((least.min(ms(200)), most.min(VALIDITY)))
         }
         Bound::Once => {
             Some((if outage == Outage::Frozen { ms(200) } else { CONNECTION }, CONNECTION + until_known))
@@ -292,24 +293,75 @@ fn all_calls_try_for_as_long_as_the_policy_says() {
     play(|world| fail(world, Outage::Frozen));
 }
 
+/// A client that tries three times, with pauses between, which takes no longer than [`THRICE`].
+async fn tries_thrice(world: &World, proxy: &Proxy) -> Client {
+    let policy = RetryPolicy::n_times(2, ms(50));
+    let settings = |builder: ClientBuilder| builder.session_timeout(SESSION).connection_timeout(CONNECTION);
+    proxy.client(world, |builder| settings(builder).retry_policy(policy)).await
+}
+
+const THRICE: Duration = Duration::from_millis(3 * 200 + 2 * 50);
+
 #[test]
 fn a_release_tries_for_as_long_as_the_policy_says() {
     play(async |world| {
         let proxy = Proxy::before(&world, 0).await;
-        let policy = RetryPolicy::one_time(ms(50));
-        let client = proxy.client(&world, |builder| {
-            builder.session_timeout(SESSION).connection_timeout(CONNECTION).retry_policy(policy)
-        });
-        let client = client.await;
+        let client = tries_thrice(&world, &proxy).await;
         let guard = InterProcessMutex::new(&client, "/locks/a").unwrap().acquire().await.unwrap();
         proxy.cut_off();
         within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
         let start = Instant::now();
         let error = guard.release().await.unwrap_err();
         assert!(error.is_retryable(), "{error}");
-        assert!(start.elapsed() < 2 * CONNECTION + ms(50) + A_MOMENT, "{:?}", start.elapsed());
+        assert!(start.elapsed() < THRICE + A_MOMENT, "{:?}", start.elapsed());
         proxy.refuse_connections(false);
         within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
         ends(&world, [client]).await;
+    });
+}
+
+#[test]
+fn leaving_a_double_barrier_tries_for_as_long_as_the_policy_says() {
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = tries_thrice(&world, &proxy).await;
+        let entered = DoubleBarrier::new(&client, "/barrier", 1).unwrap().enter().await.unwrap();
+        // It looks around.
+        sleep(A_MOMENT).await;
+        proxy.cut_off();
+        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+        let start = Instant::now();
+        let error = entered.leave().await.unwrap_err();
+        assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+        assert!(start.elapsed() >= THRICE && start.elapsed() < THRICE + A_MOMENT, "{:?}", start.elapsed());
+        proxy.refuse_connections(false);
+        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+        ends(&world, [client]).await;
+    });
+}
+
+/// It has not waited yet, so that the policy applies.
+#[test]
+fn an_acquire_whose_first_count_is_lost_tries_for_as_long_as_the_policy_says() {
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = tries_thrice(&world, &proxy).await;
+        let other = world.machines()[1].client().await;
+        let semaphore = |client: &Client| Semaphore::new(client, "/locks/s", 1).unwrap();
+        let held = semaphore(&other).acquire().await.unwrap();
+        let lost = proxy.intercept(Request::GetData, Fate::LoseRequest);
+        let waits = semaphore(&client);
+        let waits = world.machines()[0].spawn(async move { (waits.acquire().await, Instant::now()) });
+        within(lost.happened()).await;
+        proxy.cut_off();
+        let start = Instant::now();
+        let (given_up, at) = within(waits).await.unwrap().unwrap();
+        assert!(given_up.unwrap_err().is_retryable());
+        // The first attempt has failed already.
+        assert!(at - start < THRICE + A_MOMENT, "{:?}", at - start);
+        proxy.refuse_connections(false);
+        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+        held.release().await.unwrap();
+        ends(&world, [client, other]).await;
     });
 }
