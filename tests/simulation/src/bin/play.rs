@@ -23,7 +23,8 @@ const LINES: usize = 60;
 struct Options {
     recipes: Vec<Recipe>,
     seed: u64,
-    seeds: u64,
+    /// Not given: one, or as many as there is time for.
+    seeds: Option<u64>,
     limit: Option<Duration>,
     conditions: Conditions,
     traces: bool,
@@ -40,7 +41,7 @@ fn options() -> Result<Options, lexopt::Error> {
     let mut options = Options {
         recipes: recipes::ALL.to_vec(),
         seed: 1,
-        seeds: 1,
+        seeds: None,
         limit: None,
         conditions: Conditions::default(),
         traces: false,
@@ -57,7 +58,7 @@ fn options() -> Result<Options, lexopt::Error> {
                     vec![recipe.ok_or_else(|| format!("no recipe {name:?}; there are: {}", names()))?];
             }
             Long("seed") => options.seed = arguments.value()?.parse()?,
-            Long("seeds") => options.seeds = arguments.value()?.parse()?,
+            Long("seeds") => options.seeds = Some(arguments.value()?.parse()?),
             Long("for") => options.limit = Some(Duration::from_secs(arguments.value()?.parse()?)),
             Long("machines") => options.conditions.machines = arguments.value()?.parse()?,
             Long("servers") => options.conditions.servers = arguments.value()?.parse()?,
@@ -88,12 +89,15 @@ fn main() -> ExitCode {
     let (mut runs, mut violations, mut faults, mut operations, mut virtual_time) =
         (0, 0, 0, 0, Duration::ZERO);
     let mut counts = BTreeMap::<&str, u64>::new();
-    'seeds: for seed in options.seed..options.seed + options.seeds {
+    let seeds = options.seeds.unwrap_or(if options.limit.is_some() { u64::MAX } else { 1 });
+    let mut last = options.seed;
+    'seeds: for seed in options.seed..options.seed.saturating_add(seeds) {
         for recipe in &options.recipes {
             let is_late = options.limit.is_some_and(|limit| start.elapsed() > limit);
             if is_late || options.until_broken && violations > 0 {
                 break 'seeds;
             }
+            last = seed;
             let plan = Plan::of_seed(seed, &options.conditions);
             let report = world::play(plan, *recipe, options.traces);
             runs += 1;
@@ -101,7 +105,7 @@ fn main() -> ExitCode {
             faults += report.counts.get("faults").copied().unwrap_or_default();
             operations += report.counts.get(recipe.operations).copied().unwrap_or_default();
             virtual_time += report.elapsed;
-            if options.seeds == 1 || !report.violations.is_empty() {
+            if seeds == 1 || !report.violations.is_empty() {
                 tell(recipe, &report);
             }
             let is_first = violations > 0 && violations == report.violations.len();
@@ -114,7 +118,8 @@ fn main() -> ExitCode {
         }
     }
     let took = start.elapsed().as_secs_f64();
-    println!("{counts:?}, {:.1} virtual hours", virtual_time.as_secs_f64() / 3600.0);
+    let hours = virtual_time.as_secs_f64() / 3600.0;
+    println!("seeds {} to {last}, {hours:.1} virtual hours, {counts:?}", options.seed);
     let rate = operations as f64 / took;
     println!("{runs} runs, {operations} operations, {faults} faults, {violations} violations, {rate:.0}/s");
     if violations > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }

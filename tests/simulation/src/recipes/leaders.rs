@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
-use zk_recipes::testing::MemoryEnsemble;
+use zk_recipes::testing::{MemoryEnsemble, NodeInfo};
 use zk_recipes::{Client, LeaderOptions, Leadership, SuspectPolicy};
 
 use self::latch::Latch;
@@ -201,6 +201,21 @@ impl Candidate {
         }
         let (eligible, is_eligible) = watch::channel(true);
         (options.eligible_while(is_eligible), Some(eligible))
+    }
+
+    /// In calm weather, one that is not eligible is not in the queue. It is eligible then.
+    async fn stands_aside(&self, eligible: &watch::Sender<bool>) {
+        eligible.send_replace(false);
+        sleep(Duration::from_secs(10)).await;
+        for _ in 0..20 {
+            let nodes = self.servers.nodes_below(self.path);
+            let of_own = |node: &NodeInfo| String::from_utf8_lossy(&node.data).contains(&self.who);
+            if let Some((path, _)) = nodes.iter().find(|(_, node)| of_own(node)) {
+                return violation(format!("{} is not eligible, and stands by {path}", self.who));
+            }
+            sleep(millis(1..50)).await;
+        }
+        eligible.send_replace(true);
     }
 
     /// In the storm, a close may take its time, but not any time.

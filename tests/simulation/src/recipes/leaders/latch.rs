@@ -116,10 +116,10 @@ impl Latch {
 
     /// All lead in turn.
     async fn in_calm(mut self) {
-        if let Some(eligible) = &self.eligible {
-            eligible.send_replace(true);
-        }
         self.world.calm().await;
+        if let Some(eligible) = &self.eligible {
+            self.candidate.stands_aside(eligible).await;
+        }
         sleep(Duration::from_secs(30)).await;
         let who = self.candidate.who.clone();
         if !self.leads_once(Duration::from_secs(60)).await {

@@ -112,11 +112,11 @@ impl Selector {
     /// All work in turn.
     async fn in_calm(self) {
         let Self { world, candidate, selector, eligible, works, .. } = &self;
+        world.calm().await;
         if let Some(eligible) = eligible {
-            eligible.send_replace(true);
+            candidate.stands_aside(eligible).await;
             *works.ineligible_since.lock().expect("one thread") = None;
         }
-        world.calm().await;
         works.is_calm.store(true, SeqCst);
         sleep(Duration::from_secs(40)).await;
         let before = works.begun.load(SeqCst);
