@@ -525,6 +525,8 @@ async fn work_that_fails_is_seen_and_done_again() {
     for (end, expected) in [(fails, "no paper"), (panics, "it panicked: on fire"), (fails, "no paper")] {
         let (leadership, tell) = within(told.recv()).await.unwrap();
         assert!(selector.has_leadership() && leadership.is_valid());
+        // Else the last failure may be seen once more.
+        state(&mut watching, |state| state.is_leading()).await;
         tell.send(end).unwrap();
         let failed = state(&mut watching, |state| matches!(state, LeaderState::Failed(_))).await;
         let LeaderState::Failed(Error::WorkFailed { path, source }) = failed else { panic!("{failed:?}") };
@@ -555,6 +557,8 @@ async fn who_leads_once_leads_again_when_told_to() {
         assert!(!selector.requeue(), "it stands");
         let (_, tell) = within(told.recv()).await.unwrap();
         assert!(!selector.requeue(), "it leads");
+        // Else the last end may be seen once more.
+        state(&mut watching, |state| state.is_leading()).await;
         tell.send(end).unwrap();
         state(&mut watching, |state| matches!(state, LeaderState::Idle | LeaderState::Failed(_))).await;
         assert_eq!(selector.participants().await.unwrap(), []);
