@@ -181,10 +181,11 @@ impl Candidate {
         let (token, node) = (leadership.fencing_token(), leadership.node_path());
         count("terms", 1);
         note(|| format!("{who} leads {path} by {node} with {token}"));
+        let found = self.servers.node(node);
+        // Asked last: to look at a node may bring its end.
         if judge::is_excused(node) {
             return;
         }
-        let found = self.servers.node(node);
         if found.as_ref().map(|node| node.czxid) != Some(token) {
             violation(format!("{who} leads by {node} with {token}, servers have {found:?}"));
         }
@@ -211,7 +212,8 @@ impl Candidate {
             let nodes = self.servers.nodes_below(self.path);
             let of_own = |node: &NodeInfo| String::from_utf8_lossy(&node.data).contains(&self.who);
             if let Some((path, _)) = nodes.iter().find(|(_, node)| of_own(node)) {
-                return violation(format!("{} is not eligible, and stands by {path}", self.who));
+                violation(format!("{} is not eligible, and stands by {path}", self.who));
+                break;
             }
             sleep(millis(1..50)).await;
         }

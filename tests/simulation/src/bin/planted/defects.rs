@@ -118,13 +118,6 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: LOCKS,
     },
     Defect {
-        name: "lingering-node-stays-after-its-last-handle",
-        file: "src/lock/holding/lingering.rs",
-        place: "let node = if [[*keepers == 0]] {",
-        broken: "*keepers == 0 && false",
-        arguments: LOCKS,
-    },
-    Defect {
         name: "lost-creates-are-not-swept",
         file: "src/client/sweeper.rs",
         place: "if [[session.is_over()]] {\n            return;",
