@@ -32,6 +32,7 @@ mod new_paths;
 mod permits;
 mod pitfalls;
 mod policies;
+mod proxy;
 mod queue;
 mod quorum;
 mod removal;
@@ -46,19 +47,17 @@ mod unanswered;
 mod values;
 
 use std::future::poll_fn;
-use std::ops::Deref;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::testing::{FaultProxy, MemoryEnsemble};
+use zk_recipes::testing::MemoryEnsemble;
 use zk_recipes::{Client, ClientBuilder};
-use zk_recipes_simulation::network::{Listener, faults};
 use zk_recipes_simulation::plan::{Conditions, Fault, Plan};
 use zk_recipes_simulation::world::{self, World};
+
+use self::proxy::Proxy;
 
 /// Longer than some requests and events take.
 const A_MOMENT: Duration = Duration::from_millis(20);
@@ -168,60 +167,4 @@ fn usual(builder: ClientBuilder) -> ClientBuilder {
 
 async fn through(proxy: &Proxy, world: &World) -> Client {
     proxy.client(world, |builder| builder.session_timeout(SESSION)).await
-}
-
-/// A proxy before the server of an ensemble.
-struct Proxy {
-    proxy: Rc<FaultProxy>,
-    address: String,
-}
-
-impl Proxy {
-    async fn before(world: &World, ensemble: usize) -> Self {
-        Self::one_of(world, ensemble, 1).await
-    }
-
-    /// One of several, with a number from 1.
-    async fn one_of(world: &World, ensemble: usize, number: usize) -> Self {
-        let servers = world.ensembles()[ensemble].clone();
-        Self::before_server(servers, &format!("10.1.{ensemble}.{number}:2181")).await
-    }
-
-    async fn before_server(servers: MemoryEnsemble, address: &str) -> Self {
-        let (proxy, address) = (Rc::new(FaultProxy::start("").await.unwrap()), address.to_owned());
-        let mut listener = Listener::bind(&address);
-        let connections = proxy.clone();
-        spawn_local(async move {
-            loop {
-                let client = listener.accept().await;
-                let (near, far) = tokio::io::duplex(1 << 20);
-                spawn_local(servers.serve(0, far));
-                spawn_local(connections.serve(client, near));
-            }
-        });
-        Self { proxy, address }
-    }
-
-    async fn client(&self, world: &World, builder: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Client {
-        let machine = &world.machines()[0];
-        machine.connect(builder(machine.builder()), &self.address).await
-    }
-
-    /// Cuts all connections, and refuses new ones.
-    fn cut_off(&self) {
-        self.refuse_connections(true);
-        self.cut();
-    }
-
-    fn refuse_connections(&self, refuse: bool) {
-        faults::refuse(&self.address, refuse);
-    }
-}
-
-impl Deref for Proxy {
-    type Target = FaultProxy;
-
-    fn deref(&self) -> &FaultProxy {
-        &self.proxy
-    }
 }
