@@ -112,22 +112,6 @@ async fn many_tasks_are_served_in_order_by_one_node() {
     queue_of(&zookeeper, PATH, 0).await;
 }
 
-#[tokio::test]
-async fn there_is_no_limit_while_no_one_else_comes() {
-    let server = Server::start().await.unwrap();
-    let client = connect(&server).await;
-    let mutex = cohort(&client, 1, Duration::from_millis(1));
-    let guard = alone(&server, &client, &mutex).await;
-    let log = Log::default();
-    let tasks: Vec<_> = (0..64).map(|number| log.visit(number, in_line(&mutex))).collect();
-    guard.release().await.unwrap();
-    let mut nodes: Vec<String> = join_all(tasks).await.into_iter().map(|node| node.unwrap()).collect();
-    nodes.dedup();
-    // The answer may have arrived, and not have been heard yet.
-    assert!(nodes.len() <= 3, "{nodes:?}");
-    assert_eq!(log.visits(), names("", 0..64));
-}
-
 /// Each that has its turn again stands at the end of the line.
 #[tokio::test]
 async fn those_who_come_again_are_last() {

@@ -1,5 +1,6 @@
 //! Cohorts in time, and in outages.
 
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -390,4 +391,32 @@ fn a_machine_that_stands_still_when_a_node_is_handed_on_stops_no_one() {
     play(|world| stands_still_while_handing_on(world, SuspectPolicy::GiveUp, SESSION / 2));
     play(|world| stands_still_while_handing_on(world, SuspectPolicy::Keep, SESSION * 5 / 6));
     play(|world| stands_still_while_handing_on(world, SuspectPolicy::Keep, SESSION * 2));
+}
+
+#[test]
+fn there_is_no_limit_while_no_one_else_comes() {
+    play(async |world| {
+        let client = world.machines()[0].client().await;
+        let hold = Duration::from_millis(1);
+        let options = LockOptions::new().cohort(1).cohort_time(hold);
+        let mutex = plain(&client).with_options(options).unwrap();
+        let guard = alone(&mutex).await;
+        let line: Vec<_> = (0..64).map(|_| in_line(&mutex)).collect();
+        guard.release().await.unwrap();
+        let served = RefCell::new(Vec::new());
+        let visits = line.into_iter().enumerate().map(async |(number, acquire)| {
+            let guard = acquire.await.unwrap();
+            served.borrow_mut().push(number);
+            sleep(hold).await;
+            let node = guard.node_path().to_owned();
+            guard.release().await.unwrap();
+            node
+        });
+        let mut nodes = within(join_all(visits)).await;
+        nodes.dedup();
+        // The answer may have arrived, and not have been heard yet.
+        assert!(nodes.len() <= 3, "{nodes:?}");
+        assert_eq!(served.into_inner(), Vec::from_iter(0..64));
+        ends(&world, [client]).await;
+    });
 }

@@ -12,7 +12,7 @@ use zk_recipes_simulation::world::World;
 /// It cuts connections, and loses and holds back what is on its way.
 pub(crate) struct Proxy {
     proxy: Rc<FaultProxy>,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Proxy {
