@@ -137,8 +137,9 @@ impl Cache {
         self.shared.state()
     }
 
-    /// Returns a receiver of the state. It always has the latest one; the first
-    /// [`changed`](watch::Receiver::changed) returns immediately. The channel closes when the cache has ended.
+    /// Returns a receiver of the latest state, which it may show a moment later than [`state`](Self::state): it is told in
+    /// the background. The first [`changed`](watch::Receiver::changed) returns immediately. The channel closes when the
+    /// cache has ended.
     pub fn watch_state(&self) -> watch::Receiver<CacheState> {
         self.shared.watch_state()
     }

@@ -150,8 +150,9 @@ impl LeaderLatch {
     }
 
     /// Returns a receiver that always shows the latest state of the candidate. The first
-    /// [`changed`](watch::Receiver::changed) yields the present state. The channel closes when the
-    /// candidate is closed. A leadership obtained from this receiver, rather than from
+    /// [`changed`](watch::Receiver::changed) yields the present state. It is told in the background: for a moment,
+    /// [`has_leadership`](Self::has_leadership) may know better. The channel closes when the candidate is closed. A
+    /// leadership obtained from this receiver, rather than from
     /// [`leadership`](Self::leadership), does not keep the client open.
     ///
     /// ```no_run
