@@ -10,17 +10,16 @@ mod ending;
 mod every_kind;
 mod lane;
 mod operation;
+#[path = "../timely/poll_times.rs"]
+mod poll_times;
 #[path = "../timely/proxy.rs"]
 #[allow(dead_code, reason = "others use the rest")]
 mod proxy;
 mod subject;
 
-use std::future::poll_fn;
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::mpsc;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -35,6 +34,7 @@ use zk_recipes_simulation::world::{self, World};
 use self::ending::Stage;
 use self::lane::Lane;
 use self::operation::Operation;
+use self::poll_times::poll_times;
 use self::subject::Kind;
 
 /// Longer than some requests and events take.
@@ -163,18 +163,4 @@ fn tasks_now() -> usize {
 fn ephemerals_of(servers: &MemoryEnsemble, session: i64) -> Vec<String> {
     let nodes = servers.nodes_below("/").into_iter();
     nodes.filter(|(_, node)| node.ephemeral_owner == session).map(|(path, _)| path).collect()
-}
-
-/// Polls a future until it is done or was pending this often; then drops it.
-async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
-    let (mut future, mut left) = (pin!(future), times);
-    let polling = poll_fn(|cx| {
-        let polled = future.as_mut().poll(cx);
-        left -= 1;
-        if polled.is_pending() && left > 0 { Poll::Pending } else { Poll::Ready(polled) }
-    });
-    match polling.await {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
 }

@@ -32,6 +32,7 @@ mod new_paths;
 mod permits;
 mod pitfalls;
 mod policies;
+mod poll_times;
 mod proxy;
 mod queue;
 mod quorum;
@@ -46,8 +47,7 @@ mod tries;
 mod unanswered;
 mod values;
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -57,6 +57,7 @@ use zk_recipes::{Client, ClientBuilder};
 use zk_recipes_simulation::plan::{Conditions, Fault, Plan};
 use zk_recipes_simulation::world::{self, World};
 
+use self::poll_times::poll_times;
 use self::proxy::Proxy;
 
 /// Longer than some requests and events take.
@@ -125,20 +126,6 @@ fn queue(world: &World, path: &str) -> usize {
 /// Polls once, without ever being woken.
 fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
-/// Polls a future until it is done or was pending this often; then drops it.
-async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
-    let (mut future, mut left) = (pin!(future), times);
-    let polling = poll_fn(|cx| {
-        let polled = future.as_mut().poll(cx);
-        left -= 1;
-        if polled.is_pending() && left > 0 { Poll::Pending } else { Poll::Ready(polled) }
-    });
-    match polling.await {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
 }
 
 /// Waits until there are so many nodes.

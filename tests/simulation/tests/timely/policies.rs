@@ -11,8 +11,8 @@ use zk_recipes::barriers::DoubleBarrier;
 use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{
-    Client, ClientBuilder, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason,
-    MultiLock, Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, operate,
+    Client, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason, MultiLock,
+    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, operate,
 };
 use zk_recipes_simulation::world::World;
 
@@ -296,8 +296,10 @@ fn all_calls_try_for_as_long_as_the_policy_says() {
 /// A client that tries three times, with pauses between, which takes no longer than [`THRICE`].
 async fn tries_thrice(world: &World, proxy: &Proxy) -> Client {
     let policy = RetryPolicy::n_times(2, ms(50));
-    let settings = |builder: ClientBuilder| builder.session_timeout(SESSION).connection_timeout(CONNECTION);
-    proxy.client(world, |builder| settings(builder).retry_policy(policy)).await
+    let client = proxy.client(world, |builder| {
+        builder.session_timeout(SESSION).connection_timeout(CONNECTION).retry_policy(policy)
+    });
+    client.await
 }
 
 const THRICE: Duration = Duration::from_millis(3 * 200 + 2 * 50);
