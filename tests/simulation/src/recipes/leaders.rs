@@ -120,7 +120,7 @@ async fn process(world: World, machine: Machine) -> Client {
 
 /// One who has a latch of Curator.
 async fn peer_stands(world: World, machine: Machine, who: String) {
-    let leads = async |peer: &Peer, patience| peer.leads(LATCHES, patience).await;
+    let leads = async |peer: &Peer, until| peer.leads(LATCHES, until).await;
     let name = who.clone();
     let holds = async |held: &Held| {
         count("terms of peers", 1);

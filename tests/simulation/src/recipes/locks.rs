@@ -505,9 +505,9 @@ async fn peer_contends(
     who: String,
     holds_long: bool,
 ) {
-    let acquires = async |peer: &Peer, patience| match path {
-        "/s" | "/sm" => peer.takes(path, limit as usize, patience).await,
-        _ => peer.acquires(path, patience).await,
+    let acquires = async |peer: &Peer, until| match path {
+        "/s" | "/sm" => peer.takes(path, limit as usize, until).await,
+        _ => peer.acquires(path, until).await,
     };
     let name = who.clone();
     let holds = async |held: &Held| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::select;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 use zk_recipes::testing::MemoryEnsemble;
 use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{Client, Error};
@@ -92,24 +92,30 @@ pub(super) async fn competes(
     machine: Machine,
     library: Library,
     who: String,
-    acquires: impl AsyncFn(&Peer, Duration) -> Option<Held>,
+    acquires: impl AsyncFn(&Peer, Instant) -> Option<Held>,
     holds: impl AsyncFn(&Held),
 ) {
-    let peer = Peer::connects(library, &machine, &world).await;
+    let connects = || Peer::connects(library, &machine, &world);
+    let mut peer = connects().await;
     while world.is_stormy() {
-        match acquires(&peer, Duration::from_secs(fastrand::u64(1..40))).await {
+        // Shorter than those of the library wait in calm weather before they mind what is left.
+        match acquires(&peer, Instant::now() + Duration::from_secs(fastrand::u64(1..25))).await {
             Some(held) => {
                 holds(&held).await;
                 held.gives_back().await;
             }
-            None => sleep(Duration::from_millis(10)).await,
+            None => {
+                // It may wait for what it has left itself.
+                peer.closes().await;
+                peer = connects().await;
+            }
         }
     }
     world.calm().await;
     peer.closes().await;
-    let peer = Peer::connects(library, &machine, &world).await;
+    peer = connects().await;
     sleep(Duration::from_secs(30)).await;
-    match acquires(&peer, Duration::from_secs(60)).await {
+    match acquires(&peer, Instant::now() + Duration::from_secs(60)).await {
         Some(held) => held.gives_back().await,
         None => violation(format!("{who}: in calm weather, waits for ever")),
     }
@@ -128,33 +134,33 @@ impl Peer {
     }
 
     /// Acquires a mutex.
-    pub(super) async fn acquires(&self, folder: &str, patience: Duration) -> Option<Held> {
+    pub(super) async fn acquires(&self, folder: &str, until: Instant) -> Option<Held> {
         let marker = if self.library == Library::Kazoo { "__lock__" } else { "lock-" };
-        self.stands(folder, marker, patience).await
+        self.stands(folder, marker, until).await
     }
 
     /// Leads, as a latch of Curator does: it minds nothing of the candidate before it but its end.
-    pub(super) async fn leads(&self, folder: &str, patience: Duration) -> Option<Held> {
-        self.stands(folder, "latch-", patience).await
+    pub(super) async fn leads(&self, folder: &str, until: Instant) -> Option<Held> {
+        self.stands(folder, "latch-", until).await
     }
 
-    async fn stands(&self, folder: &str, marker: &str, patience: Duration) -> Option<Held> {
+    async fn stands(&self, folder: &str, marker: &str, until: Instant) -> Option<Held> {
         let id = self.client.zookeeper().await.ok()?.session_id();
         let session = Session { client: self.client.clone(), id };
         let held = self.creates(session, folder, marker).await?;
         let waits = self.waits_in_line(&held, folder, marker);
-        self.keeps_if(timeout(patience, waits).await, held).await
+        self.keeps_if(timeout_at(until, waits).await, held).await
     }
 
     /// Takes a permit of a semaphore.
-    pub(super) async fn takes(&self, path: &str, permits: usize, patience: Duration) -> Option<Held> {
-        let gate = self.acquires(&format!("{path}/locks"), patience).await?;
+    pub(super) async fn takes(&self, path: &str, permits: usize, until: Instant) -> Option<Held> {
+        let gate = self.acquires(&format!("{path}/locks"), until).await?;
         let folder = format!("{path}/leases");
         let lease = self.creates(gate.session.clone(), &folder, "lease-").await;
         let taken = match lease {
             Some(lease) => {
                 let waits = waits_for_permit(&lease, &folder, permits);
-                self.keeps_if(timeout(patience, waits).await, lease).await
+                self.keeps_if(timeout_at(until, waits).await, lease).await
             }
             None => None,
         };
