@@ -15,9 +15,9 @@ use crate::error::{Error, Result, report};
 /// A call that sends requests makes one attempt, and as many retries as the policy allows. An attempt waits for a
 /// connection for up to the [connection timeout](crate::ClientBuilder::connection_timeout). Once it has one, it
 /// waits for the reply for as long as that connection lasts; a connection on which nothing arrives is given up
-/// after two fifths of the session timeout, and one on which only pings are answered after a session timeout. So with `r` retries a call fails after `r + 1` connection timeouts plus
-/// the delays between them. If the servers have only just stopped answering, the first attempt takes as long as it
-/// takes to notice that.
+/// after two fifths of the session timeout, and one on which only pings are answered after a session timeout. So
+/// with `r` retries a call fails after `r + 1` connection timeouts plus the delays between them. If the servers have
+/// only just stopped answering, the first attempt takes as long as it takes to notice that.
 ///
 /// The error is [`Error::NotConnected`](crate::Error::NotConnected) if the last attempt had no connection, and
 /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) with the error of the connection if it had one. Both are
@@ -30,6 +30,7 @@ use crate::error::{Error, Result, report};
 /// | an acquire that waits in its queue | no outage ends it while its session lives; once the session has ended, the policy applies |
 /// | `try_acquire_for` | its own timeout ends it as well: with `NotConnected` if it waited for the servers only, else with `None` |
 /// | `release`, `resign` | ends when the lock can no longer be known to be held, with [`Error::LockLost`](crate::Error::LockLost), whatever the policy allows; the node is removed in the background in any case |
+/// | a downgrade | belongs to the session of the writer, and gives `ZooKeeper` also if the last attempt had no connection |
 /// | [`commit`](crate::Transaction::commit) | one attempt: [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown) |
 /// | [`Client::connect`](crate::Client::connect) | one attempt, and no client if it fails; [`connect_lazily`](crate::Client::connect_lazily) returns a client in any case |
 /// | [`Client::close`](crate::Client::close) | one connection timeout, and no error |

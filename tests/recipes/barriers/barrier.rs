@@ -81,6 +81,8 @@ async fn watches_of_two_kinds_on_one_node_are_removed_one_after_the_other() {
     all_watches(&server, 1).await;
     let waiting = wait_in_task(&client);
     all_watches(&server, 2).await;
+    // Its reply comes behind that to the watch: what the client has not heard of, it does not remove.
+    assert!(within(barrier(&client).is_set()).await.unwrap());
     proxy.set_traffic(Traffic::black_hole_to_client());
     waiting.abort();
     all_watches(&server, 1).await;
