@@ -13,8 +13,8 @@ use zk_recipes::{
 use crate::installed::{Generation, Peers};
 use crate::peer::Peer;
 use crate::support::{
-    Server, acquire_in_task, bystander, connect, connect_many, empty_server, is_thorough, queue_of, repeats,
-    session_id, within,
+    Server, acquire_in_task, bystander, connect, connect_many, empty_server, is_thorough, mutex, queue_of,
+    repeats, session_id, within,
 };
 use crate::zklock::{Running, UNTIL_TERM, done};
 
@@ -335,6 +335,8 @@ async fn independent_tasks_that_take_turns_are_no_deadlock() {
 async fn convoys_are_no_deadlock() {
     let server = empty_server().await;
     let clients: [_; 6] = connect_many(&server).await;
+    // So that the path is there.
+    within(mutex(&clients[0]).acquire()).await.unwrap().release().await.unwrap();
     let tasks: Vec<_> =
         clients.iter().enumerate().map(|(i, client)| tokio::spawn(convoy(i, client.clone()))).collect();
     let mut found_waiters = 0;
