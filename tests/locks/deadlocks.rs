@@ -51,6 +51,8 @@ async fn park(server: &Server, lock: &dyn InterProcessLock, owner: &Owner) -> Jo
         (!now.is_subset(&before) || wanted > permits).then_some(())
     })
     .await;
+    // In the session's order, the client hears of that before this answer.
+    within(lock.participants()).await.unwrap();
     acquiring
 }
 
