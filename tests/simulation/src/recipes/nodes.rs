@@ -114,26 +114,35 @@ struct Task {
 }
 
 impl Task {
-    fn starts(&self, index: usize) -> (PersistentNode, Keeps) {
+    fn starts(&self, index: usize, turn: u32) -> (PersistentNode, Keeps) {
         let options = PersistentNodeOptions::new().mode(MODES[index]).on_stranger(OnStranger::Wait);
-        let path = format!("{NODES}/{}-{index}", self.machine.number());
+        let path = format!("{NODES}/{}-{index}-{turn}-", self.machine.number());
         let node = PersistentNode::start(&self.client, &path, new_data(), options).expect("it is not kept");
         let keeps = Keeps::judged(&self.world, &self.machine, &self.who, node.watch_state());
         (node, keeps)
     }
 
     async fn keeps_node(self, index: usize) -> (PersistentNode, Keeps) {
-        let (mut node, mut keeps) = self.starts(index);
-        let world = &self.world;
+        let (mut turn, world) = (0, &self.world);
+        let (mut node, mut keeps) = self.starts(index, turn);
+        // To other paths, where all that it has left is removed in the end.
+        let moves =
+            ![Fault::Crash, Fault::DeleteNode, Fault::Wipe].iter().any(|fault| world.plan().has(*fault));
         while world.is_stormy() {
             match fastrand::u8(0..8) {
                 0 => drop(world.chancy(node.wait_present(), Duration::from_secs(5)).await),
                 1 => self.sets(&node).await,
-                2 if chance(80) => {
+                2 if chance(80) => loop {
                     drop(keeps);
                     self.closes(node).await;
-                    (node, keeps) = self.starts(index);
-                }
+                    turn += u32::from(moves && fastrand::bool());
+                    (node, keeps) = self.starts(index, turn);
+                    if fastrand::bool() {
+                        break;
+                    }
+                    // Perhaps before it has heard of its create.
+                    sleep(Duration::from_millis(fastrand::u64(0..50))).await;
+                },
                 3 if world.plan().has(Fault::DeleteNode) => {
                     world.servers().set_data(node.path(), b"foreign");
                 }

@@ -1,7 +1,7 @@
 //! A lock over three independent ensembles, and several tasks in each process that want it.
 //!
-//! Promised are: no two valid guards; each is valid when it is handed out; tokens that grow on each ensemble; no node of
-//! a valid guard is deleted; no caller waits without need; nothing is left.
+//! Promised are: no two valid guards; each is valid when it is handed out, and for as long as it says; tokens that grow
+//! on each ensemble; no node of a valid guard is deleted; no caller waits without need; nothing is left.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_recipes::{Client, Ensembles, Error, QuorumGuard, QuorumLock, Result};
 
 use super::{Recipe, all_done, failed};
@@ -17,6 +17,7 @@ use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
 use crate::machine::Machine;
+use crate::plan::Fault::{Forget, Suspension, Wipe};
 use crate::world::World;
 
 pub(super) const RECIPE: Recipe = Recipe {
@@ -143,10 +144,22 @@ async fn hold(world: &World, who: &str, guard: QuorumGuard) {
     let guard = Rc::new(guard);
     granted(world, who, &guard);
     let longest = if chance(10) { 8_000_000 } else { 5_000 };
-    sleep(Duration::from_micros(fastrand::u64(0..longest))).await;
+    let end = Instant::now() + Duration::from_micros(fastrand::u64(0..longest));
+    let mut until = guard.valid_until();
+    while guard.is_valid() && Instant::now() < end {
+        sleep_until(end.min(Instant::now() + Duration::from_millis(100))).await;
+        until = until.max(guard.valid_until());
+    }
     let is_lost = !guard.is_valid();
     if is_lost {
         count("lost", 1);
+        let plan = world.plan();
+        let ends_early =
+            plan.is_operated() || [Wipe, Forget, Suspension].iter().any(|fault| plan.has(*fault));
+        let left = until.saturating_duration_since(Instant::now());
+        if !ends_early && left > Duration::ZERO {
+            violation(format!("{who} has lost it {left:?} before it might end"));
+        }
     }
     // The others have weak ones.
     let guard = Rc::into_inner(guard).expect("not shared");

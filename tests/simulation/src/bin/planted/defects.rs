@@ -146,10 +146,40 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: LOCKS_OF_THREE,
     },
     Defect {
+        name: "writer-ahead-does-not-become-a-reader",
+        file: CONTENDER,
+        place: "[[!may_be_followed]] && foreign == 0",
+        broken: "true",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "local-wake-up-is-not-kept",
+        file: "src/queue/shared_local_queue.rs",
+        place: "let woken = self.state.lock().local.leave(rank);\n        for wake in woken {\n            [[wake.notify_one();]]",
+        broken: "wake.notify_waiters();",
+        arguments: LOCKS,
+    },
+    Defect {
         name: "stands-though-not-eligible",
         file: "src/leader/candidate.rs",
         place: "if [[!self.eligibility.get() && !self.is_closing()]] {",
         broken: "false",
+        arguments: "--recipe leaders",
+    },
+    Defect {
+        name: "ineligible-candidate-waits-on",
+        file: "src/leader/candidate.rs",
+        place: "[[tokio::select! {
+            biased;
+            () = self.closing.cancelled() => None,
+            () = self.eligibility.becomes(false) => None,
+            guard = granted(&mut turn, None) => Some(guard?),
+        }]]",
+        broken: "tokio::select! {
+            biased;
+            () = self.closing.cancelled() => None,
+            guard = granted(&mut turn, None) => Some(guard?),
+        }",
         arguments: "--recipe leaders",
     },
     Defect {
@@ -188,10 +218,24 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: "--recipe caches",
     },
     Defect {
+        name: "cache-forgets-a-child-of-what-is-read",
+        file: CACHE,
+        place: "[[parent.has_children = true;]]\n                    parent.may_be_readable();",
+        broken: "",
+        arguments: "--recipe caches",
+    },
+    Defect {
         name: "write-in-doubt-is-a-new-one",
         file: VALUES,
         place: "let doubted = expected.filter(|_| [[is_in_doubt]]);",
         broken: "is_in_doubt && false",
+        arguments: "--recipe numbers",
+    },
+    Defect {
+        name: "write-in-doubt-is-not-done-once-others-wrote",
+        file: "src/shared/version.rs",
+        place: "[[self.number == before.number.wrapping_add(1)]]",
+        broken: "self.written > before.written",
         arguments: "--recipe numbers",
     },
     Defect {
@@ -209,6 +253,13 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: "--recipe barriers",
     },
     Defect {
+        name: "barrier-opens-for-those-who-left",
+        file: "src/barriers/opening.rs",
+        place: "let checks = [[counted.iter()]].map(",
+        broken: "counted[..counted.len().min(1)].iter()",
+        arguments: "--recipe barriers",
+    },
+    Defect {
         name: "kept-node-stays-after-its-end",
         file: KEPT,
         place: "Lifetime::Session => [[seen.owner == session]],",
@@ -223,6 +274,13 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: "--recipe nodes",
     },
     Defect {
+        name: "kept-node-in-doubt-stays",
+        file: "src/nodes/keeping/removal.rs",
+        place: "self.known.is_some() || [[self.doubt.lasts(Instant::now())]]",
+        broken: "false",
+        arguments: "--recipe nodes",
+    },
+    Defect {
         name: "instance-of-no-session-stays-after-its-end",
         file: KEPT,
         place: "Lifetime::Value => [[seen.owner == 0 && known.is_some_and(|known| known.czxid == seen.czxid)]],",
@@ -234,6 +292,13 @@ pub(crate) const DEFECTS: &[Defect] = &[
         file: "src/queue/pure/quorum.rs",
         place: "valid >= [[self.majority()]]",
         broken: "self.majority() - 1",
+        arguments: "--recipe quorum",
+    },
+    Defect {
+        name: "majority-is-valid-as-long-as-any",
+        file: "src/queue/pure/quorum.rs",
+        place: "[[members.into_iter().nth(self.majority() - 1)]]",
+        broken: "members.into_iter().rev().nth(self.members - self.majority())",
         arguments: "--recipe quorum",
     },
 ];
