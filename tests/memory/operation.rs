@@ -268,7 +268,7 @@ impl Generator<'_> {
             CREATE | CREATE_2 | CREATE_CONTAINER | CREATE_TTL | DELETE | SET_DATA => self.write(code),
             EXISTS | GET_DATA | GET_CHILDREN | GET_CHILDREN_2 => body.bool(self.watch()),
             SET_ACL => {
-                // Else the rest of this history might be a row of refusals, and of those after it.
+                // Else the rest of this history, and those after it, might be rows of refusals.
                 let is_shared = path == "/" || path.starts_with("/zookeeper");
                 let path = if is_shared { "/nowhere" } else { &path };
                 let body = self.acl(Body::default().text(path));

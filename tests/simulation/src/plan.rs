@@ -289,16 +289,20 @@ impl Plan {
         }
     }
 
+    /// Whether something of one of these kinds goes wrong.
+    pub fn has_any(&self, faults: &[Fault]) -> bool {
+        faults.iter().any(|fault| self.has(*fault))
+    }
+
     /// Whether nothing delays anyone.
     pub fn is_punctual(&self) -> bool {
-        ![Fault::Late, Fault::Standstill, Fault::WakesAlone].iter().any(|fault| self.has(*fault))
+        !self.has_any(&[Fault::Late, Fault::Standstill, Fault::WakesAlone])
     }
 
     /// Whether servers answer soon, if they answer.
     pub fn is_prompt(&self) -> bool {
         use Fault::{Lag, Partition, Pause, Silence, Slow, Suspension};
-        let slow = [Lag, Partition, Pause, Silence, Slow, Suspension];
-        self.is_punctual() && !slow.iter().any(|fault| self.has(*fault))
+        self.is_punctual() && !self.has_any(&[Lag, Partition, Pause, Silence, Slow, Suspension])
     }
 
     /// The same without one kind of faults.

@@ -125,9 +125,8 @@ impl Task {
     async fn keeps_node(self, index: usize) -> (PersistentNode, Keeps) {
         let (mut turn, world) = (0, &self.world);
         let (mut node, mut keeps) = self.starts(index, turn);
-        // To other paths, where all that it has left is removed in the end.
-        let moves =
-            ![Fault::Crash, Fault::DeleteNode, Fault::Wipe].iter().any(|fault| world.plan().has(*fault));
+        // Whether the next one may be at another path: nothing that is left at this one may stay.
+        let moves = world.is_faithful() && !world.plan().has_any(&[Fault::Crash, Fault::DeleteNode]);
         while world.is_stormy() {
             match fastrand::u8(0..8) {
                 0 => drop(world.chancy(node.wait_present(), Duration::from_secs(5)).await),

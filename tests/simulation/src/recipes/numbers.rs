@@ -217,7 +217,7 @@ impl Task {
         // A leader that is cut off, or wakes after others have elected another one, answers by itself.
         let plan = self.world.plan();
         let alone = [Fault::Partition, Fault::WakesAlone, Fault::Pause];
-        let may_be_late = plan.servers > 1 && alone.iter().any(|fault| plan.has(*fault));
+        let may_be_late = plan.servers > 1 && plan.has_any(&alone);
         if !may_be_late && !judge::was(path, since, is_read) {
             self.broken(format!("{path} is read as {read:?}, which it was not at that time"));
         }

@@ -98,7 +98,7 @@ pub(super) async fn competes(
     let connects = || Peer::connects(library, &machine, &world);
     let mut peer = connects().await;
     while world.is_stormy() {
-        // Shorter than those of the library wait in calm weather before they mind what is left.
+        // Ends before callers of the library are expected to acquire without delay.
         match acquires(&peer, Instant::now() + Duration::from_secs(fastrand::u64(1..25))).await {
             Some(held) => {
                 holds(&held).await;

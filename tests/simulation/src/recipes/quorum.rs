@@ -17,7 +17,7 @@ use crate::chance;
 use crate::judge;
 use crate::log::{count, note, violation};
 use crate::machine::Machine;
-use crate::plan::Fault::{Forget, Suspension, Wipe};
+use crate::plan::Fault;
 use crate::world::World;
 
 pub(super) const RECIPE: Recipe = Recipe {
@@ -155,7 +155,7 @@ async fn hold(world: &World, who: &str, guard: QuorumGuard) {
         count("lost", 1);
         let plan = world.plan();
         let ends_early =
-            plan.is_operated() || [Wipe, Forget, Suspension].iter().any(|fault| plan.has(*fault));
+            !world.is_faithful() || plan.is_operated() || plan.has_any(&[Fault::Forget, Fault::Suspension]);
         let left = until.saturating_duration_since(Instant::now());
         if !ends_early && left > Duration::ZERO {
             violation(format!("{who} has lost it {left:?} before it might end"));
