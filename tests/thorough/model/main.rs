@@ -1,8 +1,8 @@
 //! The queue's logic against every order of events: a small model of ZooKeeper, of what drives the contenders, and of
 //! what goes wrong, checked with `stateright`. What is checked are the library's own files.
 //!
-//! Without the usual harness, since its figures are to be seen, and since it builds itself twice more to run: optimised,
-//! and with the conditions of the library [broken](mutants) one at a time.
+//! Without the usual harness, since its figures are to be seen, and since it builds itself once more, with the
+//! conditions of the library [broken](mutants) one at a time.
 
 mod answers;
 mod checked;
@@ -44,9 +44,6 @@ fn main() -> ExitCode {
     match *arguments {
         // Of a runner that wants to know what tests there are.
         _ if arguments.contains(&"--list") => ExitCode::SUCCESS,
-        ["play"] => play::all_games(""),
-        // Those whose description has this in it.
-        ["play", which] => play::all_games(which),
         ["play-broken", mutant] => {
             let mutant = mutant.parse().expect("mutants have numbers");
             MUTANT.get_or_init(|| mutant);

@@ -1,4 +1,4 @@
-//! Builds this program once more, optimised and in two forms, and runs both: as it is, and with mutants.
+//! Plays this program as it is, and then one that it builds: with mutants.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,14 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use super::mutants::{self, with_mutants};
+use super::play;
 
+/// With the profile of this program, so that it shares what is built of `stateright`.
 const MANIFEST: &str = r#"[package]
-name = "model"
+name = "mutants"
 version = "0.0.0"
 edition = "2024"
 autobins = false
-
-[[bin]]
-name = "model"
-path = "MAIN"
 
 [[bin]]
 name = "mutants"
@@ -24,9 +22,18 @@ path = "tests/thorough/model/main.rs"
 [dependencies]
 stateright = "*"
 
-[profile.release]
-debug-assertions = true
-overflow-checks = true
+[profile.dev]
+debug = "line-tables-only"
+
+[profile.dev.package.mutants]
+opt-level = 3
+codegen-units = 16
+
+[profile.dev.package.stateright]
+opt-level = 3
+
+[profile.dev.package."*"]
+debug = false
 
 [lints.rust]
 unused = "allow"
@@ -35,45 +42,48 @@ unused = "allow"
 "#;
 
 pub(crate) fn run(which: &str) -> ExitCode {
-    let package = prepare();
+    let played = play::all_games(which);
     let start = Instant::now();
-    let manifest = package.join("Cargo.toml");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--release", "--offline", "--manifest-path"]).arg(manifest);
-    build.arg("--target-dir").arg(package.join("target"));
-    let built = build.status().expect("cargo starts");
-    assert!(built.success(), "the model is built");
-    println!("built in {:.0} s", start.elapsed().as_secs_f64());
-    let bin = |name: &str| Command::new(package.join("target/release").join(name));
-    let played = bin("model").args(["play", which]).status().expect("it starts");
+    let mutants = build();
+    println!("built with mutants in {:.0} s", start.elapsed().as_secs_f64());
     let mut survivors = 0;
     for (index, mutant) in mutants::all().enumerate().filter(|(_, mutant)| mutant.is_about(which)) {
         let start = Instant::now();
-        let played = bin("mutants").args(["play-broken", &index.to_string()]).output().expect("it starts");
+        let played =
+            Command::new(&mutants).args(["play-broken", &index.to_string()]).output().expect("it starts");
         let noticed = String::from_utf8_lossy(&played.stdout);
         let noticed = if played.status.success() { noticed.trim() } else { "NOT NOTICED" };
         survivors += usize::from(!played.status.success());
         println!("{:>5.1} s: {}: {noticed}", start.elapsed().as_secs_f64(), mutant.name);
     }
-    if played.success() && survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if survivors == 0 { played } else { ExitCode::FAILURE }
 }
 
-/// Writes the package. Answers where.
-fn prepare() -> PathBuf {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
+/// Builds the program with mutants. Answers where it is.
+fn build() -> PathBuf {
     let Some(folder) = option_env!("CARGO_TARGET_TMPDIR") else {
         panic!("this is for the test, not for what it has built");
     };
-    let package = Path::new(folder).join("model");
+    let folder = Path::new(folder);
+    let package = folder.join("model");
+    prepare(&package);
+    let target = folder.parent().expect("cargo's folder is in that of the target");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--offline", "--manifest-path"]).arg(package.join("Cargo.toml"));
+    let built = build.arg("--target-dir").arg(target).status().expect("cargo starts");
+    assert!(built.success(), "it is built");
+    target.join("debug/mutants")
+}
+
+/// Writes the package.
+fn prepare(package: &Path) {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
     for folder in ["src/client", "src/queue", "tests/thorough/model"] {
-        copy(root, &package, folder);
+        copy(root, package, folder);
     }
-    let main = root.join("tests/thorough/model/main.rs");
-    let main = main.to_str().expect("the path is plain text").escape_default().to_string();
-    write_if_new(&package.join("Cargo.toml"), &MANIFEST.replace("MAIN", &main));
+    write_if_new(&package.join("Cargo.toml"), MANIFEST);
     // The same dependencies as the library's.
     fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).expect("there is a lock file");
-    package
 }
 
 /// Copies the sources in a folder and in those below it, with the mutants of each.
