@@ -41,10 +41,6 @@ impl Leaving {
     /// Deletes the node of this member, and finds out which members are of the same round. Returns false if it was gone.
     pub(super) async fn leave(&mut self) -> Result<bool> {
         let Some(member) = self.member.take() else { return Ok(false) };
-        if !self.round.is_known() {
-            // After the delete, `ready` could be that of the next round.
-            self.round = self.look_for_ready().await?.as_ref().map_or(self.round, Round::of);
-        }
         let Site { client, path, ready, .. } = &self.site;
         let session = member.node.session().clone();
         let mut failures = Failures::default();
@@ -52,8 +48,16 @@ impl Leaving {
             let error = client.not_connected(client.connection_timeout());
             failures.pause_after(error, client.retry_policy()).await?;
         }
+        if !self.round.is_known() {
+            // After the delete, `ready` could be that of the next round.
+            tokio::select! {
+                seen = self.look_for_ready() => self.round = seen?.as_ref().map_or(self.round, Round::of),
+                () = session.ended() => return Ok(false),
+            }
+        }
         // Looked at before the delete, while this member is part of the round.
-        let (seen, children, left) = join3(session.stat(ready), session.list(path), member.remove()).await;
+        let (seen, children, left) =
+            join3(session.stat(ready), session.list(path), member.remove(failures)).await;
         if !left? {
             return Ok(false);
         }

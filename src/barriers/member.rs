@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use zookeeper_client as zk;
 
-use crate::client::{Client, CreateOutcome, EphemeralNode, LONGEST_PAUSE, NodeForm, Session};
+use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, LONGEST_PAUSE, NodeForm, Session};
 use crate::error::Result;
 
 /// What the names of members say; Curator takes any name.
@@ -56,10 +56,10 @@ impl Member {
         self.node.forget();
     }
 
-    /// Deletes the node. See [`EphemeralNode::remove`].
-    pub(super) async fn remove(mut self) -> Result<bool> {
+    /// Deletes the node. See [`EphemeralNode::remove_with`].
+    pub(super) async fn remove(mut self, failures: Failures) -> Result<bool> {
         let session = self.node.session().clone();
-        let removed = self.node.remove(()).await;
+        let removed = self.node.remove_with(None, (), failures).await;
         // A session that is over for this client may still be alive at the servers.
         self.trace.is_gone = removed.is_ok() && !session.is_over();
         removed

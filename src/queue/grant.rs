@@ -2,7 +2,7 @@
 
 use super::pure::passing::PassOn;
 use super::shared_local_queue::{LeaseSlot, LocalSlot};
-use crate::client::{DeleteTogether, EphemeralNode};
+use crate::client::{DeleteTogether, EphemeralNode, Failures};
 use crate::error::Result;
 
 /// The node of a holder. Dropping it removes the node and lets the local waiters behind it go on.
@@ -48,7 +48,7 @@ impl Grant {
     /// # Cancel safety
     /// Same as [`EphemeralNode::remove`].
     pub(crate) async fn remove(self, transaction: Option<DeleteTogether>) -> Result<bool> {
-        self.node.remove_with(transaction, self.slot).await
+        self.node.remove_with(transaction, self.slot, Failures::default()).await
     }
 
     /// Drops grants, whose nodes are removed in the background: those of one session in one transaction.

@@ -352,21 +352,24 @@ impl EphemeralNode {
     /// # Cancel safety
     /// The delete is sent at the first poll, and the janitor ensures that it completes.
     pub(crate) async fn remove<T>(self, until_sent: T) -> Result<bool> {
-        self.remove_with(None, until_sent).await
+        self.remove_with(None, until_sent, Failures::default()).await
     }
 
     /// [Removes](Self::remove) the node. The first attempt is the transaction, which has been sent, if it deletes this
-    /// node.
+    /// node. The failures are those of attempts that were made before.
     pub(crate) async fn remove_with<T>(
         mut self,
         mut transaction: Option<DeleteTogether>,
         until_sent: T,
+        mut failures: Failures,
     ) -> Result<bool> {
-        let mut failures = Failures::default();
         // The name of a node that may exist is not known yet.
         while matches!(self.state, State::Unknown) {
             let (client, session) = (self.client.clone(), self.session.clone());
-            let Err(source) = client.attempt_one(&session, self.settle()).await else { break };
+            let Err(source) = client.attempt_one(&session, self.settle()).await else {
+                failures.reset();
+                break;
+            };
             if Failure::of(&source) == Failure::SessionOver {
                 self.state = State::Gone;
                 break;
@@ -377,7 +380,6 @@ impl EphemeralNode {
         if self.name().is_none() {
             return Ok(false);
         }
-        failures.reset();
         let path = self.path();
         let mut in_doubt = false;
         let mut until_sent = Some(until_sent);

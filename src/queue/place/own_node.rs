@@ -30,10 +30,12 @@ impl Place {
         let seen = match node.watch().await {
             Ok(()) => Ok(self.own_watch_state()),
             // A client that may not read a node gets no event at its end.
-            Err(zk::Error::NoAuth) => match node.session().stat(&node.path()).await {
-                Ok(stat) => Ok(stat.map_or(WatchState::Gone, |_| WatchState::Unwatched)),
-                Err(source) => Err(source),
-            },
+            Err(zk::Error::NoAuth) => {
+                // An earlier watch that has fired would be no event to wait for.
+                drop(node.take_watch());
+                let seen = node.session().stat(&node.path()).await;
+                seen.map(|stat| stat.map_or(WatchState::Gone, |_| WatchState::Unwatched))
+            }
             Err(zk::Error::NoNode) => Ok(WatchState::Gone),
             Err(source) => Err(source),
         };
@@ -57,7 +59,7 @@ impl Place {
     /// Nothing is lost.
     pub(crate) async fn gone(&mut self) {
         loop {
-            if self.own_watch_state() == WatchState::Unwatched {
+            if !matches!(self.own_watch_state(), WatchState::There | WatchState::Gone) {
                 self.ready().await;
             }
             match self.watch_own().await {

@@ -113,7 +113,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         CONTENDER,
         "let is_last = [[second.is_none()]] && !may_be_followed && foreign == 0;",
         "true",
-    ),
+    )
+    .shows_in(|game| game.faults.rob > 0 && game.faults.downgrade > 0),
     mutant(
         "the nearest blocker's end is a grant though another recipe is before it",
         CONTENDER,

@@ -9,7 +9,9 @@ use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::barriers::{Barrier, DoubleBarrier, Entered};
 use zk_recipes::testing::{Fate, Request, Traffic};
 use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, Permission, Result};
+use zk_recipes::{
+    Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, Permission, Result, RetryPolicy,
+};
 use zk_recipes_simulation::world::World;
 
 use super::{A_MOMENT, Proxy, SESSION, ends, play, poll_once, usual, within};
@@ -134,6 +136,29 @@ fn who_loses_the_connection_twice_does_not_wait_for_the_next_round() {
 #[test]
 fn who_leaves_at_once_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
     play(|world| leaves_badly_connected(world, false));
+}
+
+/// What it looks for before it leaves is not worth more than its session.
+#[test]
+fn who_does_not_know_its_round_leaves_until_its_session_is_over() {
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let slow = proxy.client(&world, |builder| usual(builder).retry_policy(RetryPolicy::forever(BRIEF)));
+        let (slow, [other]) = (slow.await, near(&world).await);
+        let slow_enters = enter_in_task(&slow, 2);
+        queue_of(&world, 1).await;
+        let lost = proxy.intercept(Request::Exists, Fate::LoseRequest);
+        let last = outcome("both are there", enter_in_task(&other, 2)).await;
+        let first = outcome("both are there", slow_enters).await;
+        within(lost.happened()).await;
+        proxy.cut_off();
+        let error = timeout(2 * SESSION, first.leave()).await.expect("it ends").unwrap_err();
+        assert!(matches!(error, Error::MemberLost { .. }), "{error}");
+        proxy.refuse_connections(false);
+        connected_again(&slow).await;
+        within(last.leave()).await.unwrap();
+        ends(&world, [slow, other]).await;
+    });
 }
 
 /// Both enter and leave ten times; one of both is far away.

@@ -1,6 +1,8 @@
 //! What acquires promise where it is easily broken: by time, silence, and what one owner does twice.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
@@ -660,5 +662,39 @@ fn one_lost_packet_keeps_no_call_for_existing_locks_waiting() {
             }
         }
         ends(&world, [one, two, holder]).await;
+    });
+}
+
+/// It has a place in the first queue, whose node has been written to, and cannot watch it anew.
+#[test]
+fn a_waiter_of_a_multi_lock_rests_while_there_is_no_connection() {
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client =
+            proxy.client(&world, |builder| builder.session_timeout(6 * SESSION).connection_timeout(LONG));
+        let (client, other) = (client.await, world.machines()[1].client().await);
+        let held = mutex_at(&other, B).acquire().await.unwrap();
+        let lock = MultiLock::new(&client, [A, B]).unwrap();
+        let mut acquiring = Box::pin(async move { lock.acquire().await.map(drop) });
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = polls.clone();
+        let acquiring = tokio::spawn(poll_fn(move |cx| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            acquiring.as_mut().poll(cx)
+        }));
+        let [place] = queue_of(world.servers(), A, 1).await.try_into().unwrap();
+        sleep(A_MOMENT).await;
+        let lost = proxy.intercept(Request::GetData, Fate::LoseRequest);
+        assert!(world.servers().set_data(&format!("{A}/{place}"), b"changed"));
+        within(lost.happened()).await;
+        proxy.cut_off();
+        sleep(A_MOMENT).await;
+        let before = polls.load(Ordering::Relaxed);
+        sleep(SECOND).await;
+        assert_eq!(polls.load(Ordering::Relaxed) - before, 0);
+        proxy.refuse_connections(false);
+        held.release().await.unwrap();
+        within(acquiring).await.unwrap().unwrap();
+        ends(&world, [client, other]).await;
     });
 }

@@ -342,6 +342,38 @@ fn leaving_a_double_barrier_tries_for_as_long_as_the_policy_says() {
     });
 }
 
+/// Two attempts find no connection, and the delete of the third is lost.
+#[test]
+fn leaving_a_double_barrier_makes_as_many_attempts_as_the_policy_says() {
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| {
+            builder
+                .session_timeout(10 * SESSION)
+                .connection_timeout(SILENCE)
+                .retry_policy(RetryPolicy::n_times(2, ms(50)))
+        });
+        let client = client.await;
+        let entered = DoubleBarrier::new(&client, "/barrier", 1).unwrap().enter().await.unwrap();
+        // It looks around.
+        sleep(A_MOMENT).await;
+        proxy.cut_off();
+        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+        let start = Instant::now();
+        let leaving = tokio::spawn(entered.leave());
+        sleep(2 * (SILENCE + ms(50)) + ms(50)).await;
+        let lost = proxy.intercept(Request::Delete, Fate::LoseRequest);
+        proxy.refuse_connections(false);
+        within(lost.happened()).await;
+        proxy.refuse_connections(true);
+        assert!(within(leaving).await.unwrap().unwrap_err().is_retryable());
+        assert!(start.elapsed() < 3 * SILENCE + 2 * ms(50) + A_MOMENT, "{:?}", start.elapsed());
+        proxy.refuse_connections(false);
+        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+        ends(&world, [client]).await;
+    });
+}
+
 /// It has not waited yet, so that the policy applies.
 #[test]
 fn an_acquire_whose_first_count_is_lost_tries_for_as_long_as_the_policy_says() {
