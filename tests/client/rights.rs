@@ -279,3 +279,33 @@ async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_co
     within(waiting).await.unwrap().unwrap().release().await.unwrap();
     assert_nothing_left(&server, &zookeeper, "/locks/a").await;
 }
+
+/// Somebody takes the right to read it away from a waiter that has watched it.
+#[tokio::test]
+async fn a_waiter_that_may_not_read_its_node_any_more_does_not_ask_all_the_time() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let client = Client::connect(&proxy.connect_string()).await.unwrap();
+    let held = Kind::Multi.rival(&connect(&server).await).acquire().await.unwrap();
+    let lock = Kind::Multi.unlimited(&client);
+    let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
+    queue_of(&zookeeper, &Kind::Multi.queue(), 2).await;
+    let first = format!("/locks/multi-a/{}", queue_of(&zookeeper, "/locks/multi-a", 1).await[0]);
+    watches_on(&server, &first).await;
+    let hidden = [Acl::new(all_but(Permission::READ) | Permission::ADMIN, AuthId::anyone())];
+    zookeeper.set_acl(&first, &hidden, None).await.unwrap();
+    let mut states = client.watch_connection();
+    states.borrow_and_update();
+    proxy.cut();
+    within(states.changed()).await.unwrap();
+    within(states.wait_for(|state| state.is_connected())).await.unwrap();
+    proxy.take_requests();
+    for _ in 0..100 {
+        client.zookeeper().await.unwrap().sync("/").await.unwrap();
+    }
+    let asked = proxy.take_requests().into_iter().filter(|request| *request == Request::GetData);
+    assert!(asked.count() < 10);
+    held.release().await.unwrap();
+    within(waiting).await.unwrap().unwrap();
+}
