@@ -207,7 +207,8 @@ impl Candidate {
     /// In calm weather, one that is not eligible is not in the queue. It is eligible then.
     async fn stands_aside(&self, eligible: &watch::Sender<bool>) {
         eligible.send_replace(false);
-        sleep(Duration::from_secs(10)).await;
+        // The longest session timeout and tick, after which the nodes of a machine that crashed are gone.
+        sleep(Duration::from_secs(15)).await;
         for _ in 0..20 {
             let nodes = self.servers.nodes_below(self.path);
             let of_own = |node: &NodeInfo| String::from_utf8_lossy(&node.data).contains(&self.who);
