@@ -207,7 +207,7 @@ impl Candidate {
     /// In calm weather, one that is not eligible is not in the queue. It is eligible then.
     async fn stands_aside(&self, eligible: &watch::Sender<bool>) {
         eligible.send_replace(false);
-        // The longest session timeout and tick, after which the nodes of a machine that crashed are gone.
+        // Longer than any session timeout with its tick: the nodes of a crashed machine are gone by then.
         sleep(Duration::from_secs(15)).await;
         for _ in 0..20 {
             let nodes = self.servers.nodes_below(self.path);

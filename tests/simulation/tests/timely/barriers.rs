@@ -138,7 +138,7 @@ fn who_leaves_at_once_as_the_connection_is_lost_does_not_wait_for_the_next_round
     play(|world| leaves_badly_connected(world, false));
 }
 
-/// What it looks for before it leaves is not worth more than its session.
+/// A leave first looks up the round. It gives that up when the session ends.
 #[test]
 fn who_does_not_know_its_round_leaves_until_its_session_is_over() {
     play(async |world| {
