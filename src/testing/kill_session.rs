@@ -8,8 +8,10 @@ use tokio::net::TcpStream;
 
 use crate::client::Client;
 
-/// How long a server may take to answer.
+/// How long the servers together may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// After this long without an answer, the next server is asked.
+const ANSWER: Duration = Duration::from_secs(2);
 /// After this long without a sign of the end, the server is asked again.
 const HANG_UP: Duration = Duration::from_millis(500);
 
@@ -52,13 +54,14 @@ pub async fn kill_session(client: &Client) -> io::Result<()> {
 pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
     let hosts = servers.join(",");
     let killing = async {
-        if !end(servers, session).await? {
+        let mut servers = servers.to_vec();
+        if !end(&mut servers, session).await? {
             let reason =
                 format!("{hosts} knows no session {session:#x} with the password that it should have");
             return Err(io::Error::new(io::ErrorKind::NotFound, reason));
         }
         // The client may resume its session before the end is carried out; so repeat.
-        while end(servers, session).await? {}
+        while end(&mut servers, session).await? {}
         Ok(())
     };
     let too_late =
@@ -66,19 +69,20 @@ pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
     tokio::time::timeout(PATIENCE, killing).await.unwrap_or_else(|_| Err(too_late()))
 }
 
-/// Attaches to a session and ends it. Returns whether the server knew the session.
-async fn end(servers: &[String], session: i64) -> io::Result<bool> {
+/// Attaches to a session and ends it. Returns whether a server may still know the session.
+async fn end(servers: &mut [String], session: i64) -> io::Result<bool> {
     let mut server = connect_to_any(servers).await?;
     // Both requests in one packet: the session is ended before the client can resume it.
     let mut requests = Vec::new();
     put_frame(&mut requests, &connect_request(session));
     put_frame(&mut requests, &close_session_request());
     server.write_all(&requests).await?;
-    let response = match read_frame(&mut server).await {
-        Ok(response) => response,
-        // The server closed our connection because a client attached to the same session after us.
-        Err(error) if error.kind() != io::ErrorKind::TimedOut => return Ok(true),
-        Err(error) => return Err(error),
+    // If a client attaches to the same session at this server at the same time, the server closes the earlier
+    // connection, or never answers it: a follower asks its leader for one connection per session (ZooKeeper's
+    // `Learner.pendingRevalidations`).
+    let Ok(Ok(response)) = tokio::time::timeout(ANSWER, read_frame(&mut server)).await else {
+        servers.rotate_left(1);
+        return Ok(true);
     };
     // Protocol version and timeout come first; zero means that the session is over. A server that forgets sessions
     // gives another one.

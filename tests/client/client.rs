@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{FaultProxy, Request, kill_session};
+use zk_recipes::testing::{FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{
     Acl, AuthId, Client, ClientBuilder, ConnectFailure, ConnectionState, CreateMode, Error,
     InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LockOptions, Locks,
@@ -93,6 +93,17 @@ async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
     assert_ne!(session_id(&client).await, first);
     client.close().await;
     seen(ConnectionState::Closed).await;
+}
+
+#[tokio::test]
+async fn a_session_is_killed_though_a_server_does_not_answer() {
+    let server = empty_server().await;
+    let silent = FaultProxy::start(server.connect_string()).await.unwrap();
+    let other = FaultProxy::start(server.connect_string()).await.unwrap();
+    let both = format!("{},{}", silent.connect_string(), other.connect_string());
+    let client = Client::connect(&both).await.unwrap();
+    silent.set_traffic(Traffic::black_hole());
+    kill_session(&client).await.unwrap();
 }
 
 #[tokio::test]
