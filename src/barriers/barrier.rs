@@ -170,7 +170,7 @@ impl Barrier {
         let mut waiting = Waiting::default();
         let mut failures = Failures::default();
         loop {
-            let session = self.client.session_under_policy().await?;
+            let session = self.client.session_after(&mut failures).await?;
             let looking = session.synced(&self.path, self.look(&session));
             let (czxid, watcher) = match self.client.attempt_one(&session, looking).await {
                 Ok(looked) => looked,

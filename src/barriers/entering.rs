@@ -43,7 +43,7 @@ impl Site {
         let mut gives_up = GivesUp::new(self);
         let mut own: Option<Member> = None;
         loop {
-            let session = self.client.session_under_policy().await?;
+            let session = self.client.session_after(&mut failures).await?;
             // That of an ended session is deleted by name.
             let mut member = match own.take().filter(|own| own.node.session().epoch() == session.epoch()) {
                 Some(own) => own,

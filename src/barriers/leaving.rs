@@ -89,7 +89,7 @@ impl Leaving {
         // Watches are dropped after the next ones have been set, so that none has to be set anew.
         let mut next = None;
         loop {
-            let session = client.session_under_policy().await?;
+            let session = client.session_after(&mut failures).await?;
             match client.attempt_one(&session, self.watch_next(&session)).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(watches)) => {

@@ -54,7 +54,11 @@ impl Client {
 
     /// Returns a connected session that accepts writes, waiting under the retry policy.
     pub(crate) async fn session_under_policy(&self) -> Result<Arc<Session>> {
-        let mut failures = Failures::default();
+        self.session_after(&mut Failures::default()).await
+    }
+
+    /// The same for an operation that has failed so far as given, and tries for as long as the policy says in all.
+    pub(crate) async fn session_after(&self, failures: &mut Failures) -> Result<Arc<Session>> {
         loop {
             match self.session().await {
                 Ok(session) => return Ok(session),

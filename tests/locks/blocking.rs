@@ -6,6 +6,7 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 use zk_recipes::blocking::shared::SharedCount;
@@ -42,13 +43,7 @@ fn workers() -> Runtime {
 /// Whether a try for a short time finds that another holds. A slow server may not let it into the queue in
 /// that time: it is tried again.
 fn is_in_vain<T>(attempt: impl Fn() -> Result<Option<T>>) -> bool {
-    let start = Instant::now();
-    loop {
-        match attempt() {
-            Err(Error::NotConnected { .. }) if start.elapsed() < BOUND => {}
-            outcome => return outcome.unwrap().is_none(),
-        }
-    }
+    answered(async || attempt()).now_or_never().unwrap().is_none()
 }
 
 fn nothing_left(sandbox: &Sandbox) {

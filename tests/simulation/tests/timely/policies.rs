@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::barriers::DoubleBarrier;
+use zk_recipes::barriers::{Barrier, DoubleBarrier};
 use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{
@@ -342,9 +342,30 @@ fn leaving_a_double_barrier_tries_for_as_long_as_the_policy_says() {
     });
 }
 
-/// Two attempts find no connection, and the delete of the third is lost.
+/// Two attempts find no connection, and the request of the third is lost.
+async fn gives_up_after_the_third(
+    proxy: &Proxy,
+    client: &Client,
+    request: Request,
+    call: impl Future<Output = Result<()>> + Send + 'static,
+) {
+    proxy.cut_off();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    let start = Instant::now();
+    let call = tokio::spawn(call);
+    sleep(2 * (SILENCE + ms(50)) + ms(50)).await;
+    let lost = proxy.intercept(request, Fate::LoseRequest);
+    proxy.refuse_connections(false);
+    within(lost.happened()).await;
+    proxy.refuse_connections(true);
+    assert!(within(call).await.unwrap().unwrap_err().is_retryable());
+    assert!(start.elapsed() < 3 * SILENCE + 2 * ms(50) + A_MOMENT, "{:?}", start.elapsed());
+    proxy.refuse_connections(false);
+    within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+}
+
 #[test]
-fn leaving_a_double_barrier_makes_as_many_attempts_as_the_policy_says() {
+fn calls_that_wait_make_as_many_attempts_as_the_policy_says() {
     play(async |world| {
         let proxy = Proxy::before(&world, 0).await;
         let client = proxy.client(&world, |builder| {
@@ -354,23 +375,38 @@ fn leaving_a_double_barrier_makes_as_many_attempts_as_the_policy_says() {
                 .retry_policy(RetryPolicy::n_times(2, ms(50)))
         });
         let client = client.await;
-        let entered = DoubleBarrier::new(&client, "/barrier", 1).unwrap().enter().await.unwrap();
+        let other = world.machines()[1].client().await;
+        let barrier = Barrier::new(&client, "/closed").unwrap();
+        barrier.set().await.unwrap();
+        gives_up_after_the_third(&proxy, &client, Request::GetData, async move { barrier.wait().await })
+            .await;
+
+        let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap();
+        within(mutex.acquire()).await.unwrap().release().await.unwrap();
+        let acquires = async move { mutex.acquire().await.map(drop) };
+        gives_up_after_the_third(&proxy, &client, Request::Create, acquires).await;
+
+        let alone = DoubleBarrier::new(&client, "/alone", 1).unwrap();
+        let enters = alone.clone();
+        let enters = async move { enters.enter().await.map(drop) };
+        gives_up_after_the_third(&proxy, &client, Request::Create, enters).await;
+
+        let entered = within(alone.enter()).await.unwrap();
         // It looks around.
         sleep(A_MOMENT).await;
-        proxy.cut_off();
-        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-        let start = Instant::now();
-        let leaving = tokio::spawn(entered.leave());
-        sleep(2 * (SILENCE + ms(50)) + ms(50)).await;
-        let lost = proxy.intercept(Request::Delete, Fate::LoseRequest);
-        proxy.refuse_connections(false);
-        within(lost.happened()).await;
-        proxy.refuse_connections(true);
-        assert!(within(leaving).await.unwrap().unwrap_err().is_retryable());
-        assert!(start.elapsed() < 3 * SILENCE + 2 * ms(50) + A_MOMENT, "{:?}", start.elapsed());
-        proxy.refuse_connections(false);
-        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
-        ends(&world, [client]).await;
+        gives_up_after_the_third(&proxy, &client, Request::Delete, entered.leave()).await;
+
+        let both = |client: &Client| DoubleBarrier::new(client, "/both", 2).unwrap();
+        let (ours, others) = (both(&client), both(&other));
+        let (entered, of_other) = tokio::join!(ours.enter(), others.enter());
+        let of_other = of_other.unwrap();
+        let leaving = tokio::spawn(entered.unwrap().leave());
+        // It waits for the other one.
+        sleep(A_MOMENT).await;
+        let leaving = async move { leaving.await.unwrap() };
+        gives_up_after_the_third(&proxy, &client, Request::GetChildren, leaving).await;
+        of_other.leave().await.unwrap();
+        ends(&world, [client, other]).await;
     });
 }
 
