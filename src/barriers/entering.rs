@@ -60,6 +60,7 @@ impl Site {
                 }
                 Ok(Progress::Lost) => {
                     member.forget();
+                    failures.reset();
                     losses += 1;
                     if losses == MOST_LOSSES {
                         return Err(Error::PlaceLost { path: self.path.to_string() });

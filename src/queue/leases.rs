@@ -14,6 +14,7 @@ use super::pure::connection::Connection;
 use super::pure::name::{GATE_CHILD, Kind, LEASES, LEASES_CHILD, MUTEX};
 use super::pure::permits::{self, Count};
 use super::seat::Seat;
+use super::shared_local_queue::Guess;
 use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Guard, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -120,28 +121,28 @@ impl Leases {
         caller: Caller,
         on_the_way: OnTheWay,
     ) -> Result<Entered> {
-        let mut failures = Failures::default();
-        let session = self.client().session_after(&mut failures).await?;
-        let at_once = self.enter_with_leases(session, &mut failures, &form, lease, wanted, &caller);
-        if let Some(entered) = at_once.await? {
+        let session = self.client().session_under_policy().await?;
+        if let Some(guess) = self.gate.local_queue(&session).guess(wanted)
+            && let Some(entered) =
+                self.enter_with_leases(session, guess, &form, lease, wanted, &caller).await?
+        {
             return Ok(entered);
         }
-        let (seat, count) = self.enter_gate(failures, form, caller, on_the_way).await?;
+        let (seat, count) = self.enter_gate(form, caller, on_the_way).await?;
         Ok(Entered { leases: Vec::new(), seat, count })
     }
 
     /// Enters the queue at the gate, and creates the leases, in one transaction that fails if the gate is not as
-    /// guessed. Returns `None` if there is no guess, nothing was created, or nothing of it is left.
+    /// guessed. Returns `None` if nothing was created, or nothing of it is left.
     async fn enter_with_leases(
         &self,
         session: Arc<Session>,
-        failures: &mut Failures,
+        guess: Guess,
         form: &NodeForm,
         lease: NodeForm,
         wanted: u32,
         caller: &Caller,
     ) -> Result<Option<Entered>> {
-        let Some(guess) = self.gate.local_queue(&session).guess(wanted) else { return Ok(None) };
         let client = self.client();
         let asked_on = Connection(session.connection());
         let node = |queue: &LockInternals, form: &NodeForm| {
@@ -159,13 +160,11 @@ impl Leases {
                 Ok(CreateOutcome::Created) => nodes.pop(),
                 Ok(CreateOutcome::Unknown(source)) => {
                     let mut error = self.leases.error("create leases in", source);
+                    let mut failures = Failures::default();
                     loop {
                         failures.pause_or(error, client.retry_policy()).await?;
                         match undo(&self.leases, &session, &mut nodes).await {
-                            Ok(()) => {
-                                failures.reset();
-                                return Ok(None);
-                            }
+                            Ok(()) => return Ok(None),
                             Err(failed) if failed.is_retryable() => error = failed,
                             Err(refused) => return Err(refused),
                         }
@@ -198,18 +197,16 @@ impl Leases {
     /// Enters the queue at the gate. Returns the place, and the leases as counted right behind the create.
     async fn enter_gate(
         &self,
-        mut failures: Failures,
         form: NodeForm,
         caller: Caller,
         on_the_way: OnTheWay,
     ) -> Result<(Seat, Option<Count>)> {
-        let session = self.client().session_after(&mut failures).await?;
+        let session = self.client().session_under_policy().await?;
         let asked_on = Connection(session.connection());
         let is_new = !self.leases.is_used();
         // Sent in this order or not at all, so that the leases are counted when we are already in the queue.
         let enter = async {
-            let seat =
-                Seat::enter(&self.gate, session.clone(), failures, form, caller.clone(), on_the_way).await?;
+            let seat = Seat::enter(&self.gate, session.clone(), form, caller.clone(), on_the_way).await?;
             if seat.is_granted() {
                 // The gate is its own, so it waits for the servers only.
                 caller.takes();

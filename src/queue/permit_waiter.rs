@@ -9,14 +9,13 @@ use super::admission::Pass;
 use super::caller::Caller;
 use super::grant::{Grant, Slot};
 use super::leases::{Entered, Leases, undo};
-use super::losses::Losses;
 use super::place::Place;
 use super::pure::connection::Connection;
 use super::pure::contender::WatchState;
 use super::pure::name::Kind;
 use super::pure::permits::{Action, Count, Event, PermitContender};
 use super::seat::Seat;
-use crate::client::{CreateOutcome, EphemeralNode, Guard, Session, Watcher};
+use crate::client::{CreateOutcome, EphemeralNode, Failures, Guard, Session, Watcher};
 use crate::error::{Error, Result};
 
 /// A contender for leases. Dropping it leaves the queue, and gives back what it has taken.
@@ -38,8 +37,8 @@ pub(crate) struct PermitWaiter {
     watchers: Vec<Watcher>,
     /// Whether it has found the parent of the leases missing.
     has_made_parents: bool,
-    /// How often in a row its leases or their parent have been deleted.
-    losses: Losses,
+    /// Consecutive failures to reach the servers.
+    failures: Failures,
 }
 
 impl PermitWaiter {
@@ -90,7 +89,7 @@ impl PermitWaiter {
             seat,
             watchers: Vec::new(),
             has_made_parents: false,
-            losses: Losses::default(),
+            failures: Failures::default(),
         };
         let action = waiter.machine.on(event, waiter.connection());
         waiter.drive(action).await?;
@@ -158,7 +157,10 @@ impl PermitWaiter {
                     Event::SessionOver
                 }
                 Err(error) => {
-                    self.pause_after(error).await?;
+                    match self.seat.place_mut() {
+                        Some(place) => place.pause_after(error).await?,
+                        None => return Err(error),
+                    }
                     // It must not count its own leases as those of others.
                     if self.in_doubt.is_empty() { Event::Failed } else { Event::TakeUnknown }
                 }
@@ -219,7 +221,7 @@ impl PermitWaiter {
 
     /// Waits for the watches of the last count.
     async fn changed(&mut self) -> Event {
-        self.losses.reset();
+        self.failures.reset();
         if let Some(place) = self.seat.place_mut() {
             place.waits();
         }
@@ -285,23 +287,14 @@ impl PermitWaiter {
         let mut slots = slots.into_iter().flatten().map(Slot::Lease);
         let grant = |node: EphemeralNode| Some(Grant { czxid: node.czxid()?, slot: slots.next(), node });
         self.taken = nodes.into_iter().map(grant).collect();
+        self.failures.reset();
         Ok(Event::Taken)
     }
 
     async fn is_in_doubt(&mut self, source: zk::Error) -> Result<Event> {
-        match source {
-            zk::Error::NoNode => self.losses.pause(self.leases.leases().path()).await?,
-            source => self.pause_after(self.leases.leases().error("create leases in", source)).await?,
-        }
+        let error = self.leases.leases().error("create leases in", source);
+        self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
         Ok(Event::TakeUnknown)
-    }
-
-    /// Waits before the next attempt. See [`Place::pause_after`].
-    async fn pause_after(&mut self, error: Error) -> Result<()> {
-        match self.seat.place_mut() {
-            Some(place) => place.pause_after(error).await,
-            None => Err(error),
-        }
     }
 
     async fn make_parents(&mut self) -> Result<Event> {
@@ -309,7 +302,8 @@ impl PermitWaiter {
         let leases = self.leases.leases();
         if std::mem::replace(&mut self.has_made_parents, true) {
             // Something removes them as often as they are created.
-            self.losses.pause(leases.path()).await?;
+            let missing = leases.error("create leases in", zk::Error::NoNode);
+            self.failures.pause_or(missing, leases.client().retry_policy()).await?;
         }
         self.ready().await;
         let made = leases.client().make_parents(&session, leases.path()).await;

@@ -14,7 +14,7 @@ use super::internals::LockInternals;
 use super::place::Place;
 use super::pure::permits::Passage;
 use super::shared_local_queue::Guess;
-use crate::client::{EphemeralNode, Failures, NodeForm, Session};
+use crate::client::{EphemeralNode, NodeForm, Session};
 use crate::error::Result;
 
 /// The contender of one caller. Dropping it leaves the queue or hands the place over to another caller of the
@@ -70,9 +70,8 @@ impl Seat {
         match Self::pass(queue, &form, &caller).await? {
             Pass::TakeOver(seat) => Ok(seat),
             Pass::Enter(on_the_way) => {
-                let mut failures = Failures::default();
-                let session = queue.client().session_after(&mut failures).await?;
-                Self::enter(queue, session, failures, form, caller, on_the_way).await
+                let session = queue.client().session_under_policy().await?;
+                Self::enter(queue, session, form, caller, on_the_way).await
             }
         }
     }
@@ -112,14 +111,13 @@ impl Seat {
     }
 
     /// Enters a queue. Returns when the place knows where it stands. The requests are sent at the first poll, on
-    /// the given session. The failures are those of attempts that were made before.
+    /// the given session.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub(crate) async fn enter(
         queue: &Arc<LockInternals>,
         session: Arc<Session>,
-        failures: Failures,
         form: NodeForm,
         caller: Caller,
         on_the_way: OnTheWay,
@@ -127,7 +125,7 @@ impl Seat {
         let entering = {
             let (queue, form, caller) = (queue.clone(), form.clone(), caller.clone());
             async move {
-                let place = Place::enter(&queue, session, failures, form, caller).await;
+                let place = Place::enter(&queue, session, form, caller).await;
                 drop(on_the_way);
                 place
             }

@@ -71,14 +71,13 @@ pub(crate) struct Place {
 
 impl Place {
     /// Enters a queue. Returns when the place knows where it stands. The requests are sent at the first poll, on
-    /// the given session. The failures are those of attempts that were made before.
+    /// the given session.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub(crate) async fn enter(
         internals: &Arc<LockInternals>,
         session: Arc<Session>,
-        failures: Failures,
         form: NodeForm,
         caller: Caller,
     ) -> Result<Self> {
@@ -86,7 +85,6 @@ impl Place {
         let node = EphemeralNode::new(internals.client(), session, internals.path(), form.clone());
         let mut place = Self::new(internals, form, true, node);
         place.caller = caller;
-        place.failures = failures;
         place.drive(Action::Create).await?;
         Ok(place)
     }

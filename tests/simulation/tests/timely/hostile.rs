@@ -336,7 +336,7 @@ fn paths_that_vanish_as_often_as_they_are_made_are_not_made_for_ever() {
         // But what is above it can.
         assert!(matches!(gate, Ok(_) | Err(Error::PlaceLost { .. })), "{gate:?}");
         assert!(matches!(both, Error::PlaceLost { .. }), "{both}");
-        assert!(matches!(leases, Error::PlaceLost { .. }), "{leases}");
+        assert!(matches!(leases, Error::ZooKeeper { source: zk::Error::NoNode, .. }), "{leases}");
         removing.abort();
         drop(gate);
         proxy.set_traffic(Traffic::pass());

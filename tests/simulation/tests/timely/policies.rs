@@ -365,7 +365,7 @@ async fn gives_up_after_the_third(
 }
 
 #[test]
-fn calls_that_wait_make_as_many_attempts_as_the_policy_says() {
+fn calls_at_barriers_make_as_many_attempts_as_the_policy_says() {
     play(async |world| {
         let proxy = Proxy::before(&world, 0).await;
         let client = proxy.client(&world, |builder| {
@@ -380,11 +380,6 @@ fn calls_that_wait_make_as_many_attempts_as_the_policy_says() {
         barrier.set().await.unwrap();
         gives_up_after_the_third(&proxy, &client, Request::GetData, async move { barrier.wait().await })
             .await;
-
-        let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap();
-        within(mutex.acquire()).await.unwrap().release().await.unwrap();
-        let acquires = async move { mutex.acquire().await.map(drop) };
-        gives_up_after_the_third(&proxy, &client, Request::Create, acquires).await;
 
         let alone = DoubleBarrier::new(&client, "/alone", 1).unwrap();
         let enters = alone.clone();
