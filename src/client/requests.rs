@@ -57,7 +57,7 @@ impl Client {
         self.session_after(&mut Failures::default()).await
     }
 
-    /// The same for an operation that has failed so far as given, and tries for as long as the policy says in all.
+    /// The same in the middle of an operation: its failures so far count as well.
     pub(crate) async fn session_after(&self, failures: &mut Failures) -> Result<Arc<Session>> {
         loop {
             match self.session().await {

@@ -42,7 +42,7 @@ fn workers() -> Runtime {
 
 /// Whether a try for a short time finds that another holds. A slow server may not let it into the queue in
 /// that time: it is tried again.
-fn is_in_vain<T>(attempt: impl Fn() -> Result<Option<T>>) -> bool {
+pub(crate) fn is_in_vain<T>(attempt: impl Fn() -> Result<Option<T>>) -> bool {
     answered(async || attempt()).now_or_never().unwrap().is_none()
 }
 
