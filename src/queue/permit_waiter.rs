@@ -29,6 +29,8 @@ pub(crate) struct PermitWaiter {
     /// Leases that may have been created. Dropped before the seat, so that the next contender at the gate does not
     /// count them.
     in_doubt: Vec<EphemeralNode>,
+    /// Why it is not known whether they have been, until that counts as a failure.
+    unknown: Option<Error>,
     /// Dropped before the seat as well.
     taken: Option<Vec<Grant>>,
     /// The place at the gate.
@@ -85,6 +87,7 @@ impl PermitWaiter {
             data,
             caller,
             in_doubt,
+            unknown: None,
             taken: None,
             seat,
             watchers: Vec::new(),
@@ -150,6 +153,10 @@ impl PermitWaiter {
                     return Err(Error::PermitsDiffer { path, permits, leases });
                 }
             };
+            if let Some(error) = self.unknown.take() {
+                // Also after a wait: it keeps others from taking what it does not get.
+                self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
+            }
             let event = match outcome {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => {
@@ -260,7 +267,7 @@ impl PermitWaiter {
             Ok(CreateOutcome::TooLarge) => Err(leases.too_large("create leases in")),
             Ok(CreateOutcome::Unknown(source)) => {
                 self.in_doubt = nodes;
-                self.is_in_doubt(source).await
+                Ok(self.is_in_doubt(source))
             }
             Err(source) => Err(leases.error("create leases in", source)),
         }
@@ -270,7 +277,7 @@ impl PermitWaiter {
     async fn keep(&mut self, count: Count) -> Result<Event> {
         if let Err(source) = try_join_all(self.in_doubt.iter_mut().map(EphemeralNode::date)).await {
             // One has been deleted meanwhile, so none is kept.
-            return self.is_in_doubt(source).await;
+            return Ok(self.is_in_doubt(source));
         }
         let session = self.session()?;
         if !session.is_worth_granting() {
@@ -291,10 +298,9 @@ impl PermitWaiter {
         Ok(Event::Taken)
     }
 
-    async fn is_in_doubt(&mut self, source: zk::Error) -> Result<Event> {
-        let error = self.leases.leases().error("create leases in", source);
-        self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
-        Ok(Event::TakeUnknown)
+    fn is_in_doubt(&mut self, source: zk::Error) -> Event {
+        self.unknown = Some(self.leases.leases().error("create leases in", source));
+        Event::TakeUnknown
     }
 
     async fn make_parents(&mut self) -> Result<Event> {
