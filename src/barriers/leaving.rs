@@ -1,6 +1,7 @@
 //! The steps by which a member leaves a double barrier.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use futures_util::future::{join, join3};
 use zookeeper_client::{self as zk, EventType};
@@ -51,9 +52,10 @@ impl Leaving {
         if !self.round.is_known() {
             // After the delete, `ready` could be that of the next round.
             tokio::select! {
-                seen = self.look_for_ready() => self.round = seen?.as_ref().map_or(self.round, Round::of),
+                seen = self.look_for_ready(&mut failures) => self.round = seen?.as_ref().map_or(self.round, Round::of),
                 () = session.ended() => return Ok(false),
             }
+            failures.reset();
         }
         // Looked at before the delete, while this member is part of the round.
         let (seen, children, left) =
@@ -68,7 +70,7 @@ impl Leaving {
             Ok(None) => {}
             Err(_) => {
                 // All members may have left by now, and those of the next round have come.
-                let seen = self.look_for_ready().await?;
+                let seen = self.look_for_ready(&mut Failures::default()).await?;
                 if let Some(ready) = seen.filter(|ready| self.round.may_go_on_with(ready)) {
                     self.round = Round::of(&ready);
                 }
@@ -77,9 +79,10 @@ impl Leaving {
         Ok(true)
     }
 
-    async fn look_for_ready(&self) -> Result<Option<zk::Stat>> {
+    async fn look_for_ready(&self, failures: &mut Failures) -> Result<Option<zk::Stat>> {
         let Site { client, ready, .. } = &self.site;
-        client.request("look for", ready, |session| async move { session.stat(ready).await }).await
+        let look = |session: Arc<Session>| async move { session.stat(ready).await };
+        client.request_after(failures, "look for", ready, look).await
     }
 
     /// Waits until no member of this round is left.

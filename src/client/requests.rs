@@ -151,7 +151,20 @@ impl Client {
     where
         F: Future<Output = Result<T, zk::Error>>,
     {
-        let mut failures = Failures::default();
+        self.request_after(&mut Failures::default(), operation, path, attempt).await
+    }
+
+    /// The same after failures that count together with those of the request.
+    pub(crate) async fn request_after<T, F>(
+        &self,
+        failures: &mut Failures,
+        operation: &'static str,
+        path: &str,
+        attempt: impl Fn(Arc<Session>) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T, zk::Error>>,
+    {
         loop {
             let outcome = match self.session().await {
                 Ok(session) => {

@@ -391,6 +391,10 @@ fn calls_at_barriers_make_as_many_attempts_as_the_policy_says() {
         sleep(A_MOMENT).await;
         gives_up_after_the_third(&proxy, &client, Request::Delete, entered.leave()).await;
 
+        let entered = within(alone.enter()).await.unwrap();
+        // It does not know its round.
+        gives_up_after_the_third(&proxy, &client, Request::Exists, entered.leave()).await;
+
         let both = |client: &Client| DoubleBarrier::new(client, "/both", 2).unwrap();
         let (ours, others) = (both(&client), both(&other));
         let (entered, of_other) = tokio::join!(ours.enter(), others.enter());
