@@ -4,6 +4,7 @@ mod acl;
 mod adopted;
 mod board;
 mod builder;
+mod by_path;
 mod causes;
 mod clock;
 mod compression;
@@ -48,6 +49,7 @@ mod write;
 pub(crate) use self::acl::opened;
 pub(crate) use self::board::Board;
 pub use self::builder::ClientBuilder;
+pub(crate) use self::by_path::ByPath;
 pub(crate) use self::clock::Moment;
 #[cfg(feature = "discovery")]
 pub(crate) use self::compression::decompressed_to;

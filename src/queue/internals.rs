@@ -1,7 +1,7 @@
 //! One queue: the children of its path, and their order. Together with `place`, it is Curator's `LockInternals`.
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -16,7 +16,7 @@ use super::pure::name::{Kind, LEASES, LEASES_CHILD, Names, may_be_semaphore};
 use super::pure::order::{Contenders, Queued, in_order_of_creation};
 use super::pure::rule::position_of;
 use super::shared_local_queue::SharedLocalQueue;
-use crate::client::{Client, NodeForm, Session, opened};
+use crate::client::{ByPath, Client, NodeForm, Session, opened};
 use crate::error::{Error, Result};
 
 /// One queue: the contenders under one path.
@@ -38,9 +38,8 @@ pub(crate) struct LockInternals {
     registry: Arc<Registry>,
 }
 
-/// The queues that a client uses, by path. All lock objects of one path share one queue.
-#[derive(Debug, Default)]
-struct Registry(Mutex<HashMap<Arc<str>, Vec<Entry>>>);
+/// The queues that a client uses. All lock objects of one path and recipe share one queue.
+type Registry = ByPath<&'static Names, LockInternals>;
 
 /// The paths whose ACL was looked at.
 #[derive(Debug, Default)]
@@ -60,24 +59,16 @@ impl LookedAt {
     }
 }
 
-type Entry = (&'static Names, Weak<LockInternals>);
-
 impl LockInternals {
     /// # Errors
     /// [`Error::InvalidPath`].
     pub(crate) fn of(client: &Client, path: &str, names: &'static Names) -> Result<Arc<Self>> {
         let path = client.full_path(path)?;
         let registry: Arc<Registry> = client.extension();
-        let mut queues = registry.0.lock();
-        let here = queues.entry(path.clone()).or_default();
-        let known = here.iter().find(|(known, _)| *known == names);
-        if let Some(known) = known.and_then(|(_, queue)| queue.upgrade()) {
-            return Ok(known);
-        }
-        let internals = Arc::new(Self {
+        Ok(registry.share(&path, names, || Self {
             // Detached: background work may keep this handle.
             client: client.detached(),
-            path,
+            path: path.clone(),
             names,
             unrecognized_seen: AtomicBool::new(false),
             foreign_seen: AtomicBool::new(false),
@@ -87,10 +78,7 @@ impl LockInternals {
             companion: Mutex::new(Weak::<()>::new()),
             new_paths: client.extension(),
             registry: registry.clone(),
-        });
-        here.retain(|(known, _)| *known != names);
-        here.push((names, Arc::downgrade(&internals)));
-        Ok(internals)
+        }))
     }
 
     /// Checks the recipe before a contender enters.
@@ -155,15 +143,13 @@ impl LockInternals {
     /// Returns this client's queues of other recipes on the same path. The leases of a semaphore meet at the path
     /// of the semaphore, which is their parent.
     fn meeting_here(&self) -> Vec<Arc<Self>> {
-        let queues = self.registry.0.lock();
-        let at = |path: &str| queues.get(path).into_iter().flatten();
+        let at = |path: &str| self.registry.at(path).into_iter();
         let leases = format!("{}/{LEASES_CHILD}", self.path);
         let parent = self.path.strip_suffix(LEASES_CHILD).and_then(|path| path.strip_suffix('/'));
-        let semaphores = at(&leases).filter(|(names, _)| *names == &LEASES);
+        let semaphores = at(&leases).filter(|queue| queue.names == &LEASES);
         let others = at(parent.filter(|_| self.names == &LEASES).unwrap_or_default());
-        let here = at(&self.path).filter(|(names, _)| *names != self.names);
-        // The upgraded queues must not be dropped under this lock, which their drop takes as well.
-        here.chain(semaphores).chain(others).filter_map(|(_, queue)| queue.upgrade()).collect()
+        let here = at(&self.path).filter(|queue| queue.names != self.names);
+        here.chain(semaphores).chain(others).collect()
     }
 
     /// Returns the name of the recipe, as in messages.
@@ -409,13 +395,7 @@ impl LockInternals {
 
 impl Drop for LockInternals {
     fn drop(&mut self) {
-        let mut queues = self.registry.0.lock();
-        if let Some(here) = queues.get_mut(&self.path) {
-            here.retain(|(_, queue)| queue.strong_count() > 0);
-            if here.is_empty() {
-                queues.remove(&self.path);
-            }
-        }
+        self.registry.forget(&self.path);
     }
 }
 
@@ -425,6 +405,6 @@ pub(crate) mod tests {
 
     /// Returns how many paths the client has queues for.
     pub(crate) fn known_paths(client: &Client) -> usize {
-        client.extension::<Registry>().0.lock().len()
+        client.extension::<Registry>().paths()
     }
 }

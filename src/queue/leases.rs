@@ -23,7 +23,7 @@ use crate::shared::SharedCount;
 /// The number of permits.
 #[derive(Debug)]
 pub(crate) enum Limit {
-    Fixed(FixedLimit),
+    Fixed(Arc<FixedLimit>),
     Shared(SharedCount),
 }
 

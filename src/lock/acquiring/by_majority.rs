@@ -28,7 +28,6 @@ use crate::client::{Client, Failures, RetryPolicy, sleep_until};
 use crate::error::{Error, LossReason, Result};
 use crate::lock::deadline::{from_now, until};
 use crate::lock::holding::guard::{LockGuard, release_all};
-use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::quorum_guard::QuorumGuard;
 use crate::lock::owner::Owner;
 use crate::meters::{LockMeters, Outcome};
@@ -368,7 +367,7 @@ impl ByMajority {
             if held.since.elapsed() <= BRIEF_WAIT && is_confirmed(held) {
                 return true;
             }
-            let looks = self.within_response_timeout(join_all(held.guard.nodes().map(HeldNode::look)));
+            let looks = self.within_response_timeout(join_all(held.guard.nodes().map(|node| node.look())));
             let answers = wait.finish(Box::pin(looks)).await.flatten();
             answers.is_some_and(|answers| !answers.contains(&false)) || is_confirmed(held)
         };

@@ -117,7 +117,7 @@ impl OneByOne {
         }
         let guard = LockGuard::of_all(taken);
         loop {
-            let look = async |node| wait.finish(pin!(HeldNode::look(node))).await.unwrap_or(false);
+            let look = async |node: &Arc<HeldNode>| wait.finish(pin!(node.look())).await.unwrap_or(false);
             let answered = join_all(guard.nodes().map(look)).await;
             let silent = guard.nodes().zip(answered).find(|(_, has_answered)| !has_answered);
             match (guard.ensure_held(), silent, wait) {

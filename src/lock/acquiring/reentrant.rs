@@ -313,7 +313,7 @@ impl Reentrant {
         let path = node.path().clone();
         let lingering = lingering.as_deref().map(|lingering| (lingering, node.clone()));
         let share = self.owners.enter(owner, self.kind, token, node, self.detects_deadlocks());
-        if let Some((lingering, node)) = lingering.filter(|(_, node)| std::ptr::eq(share.node(), &**node)) {
+        if let Some((lingering, node)) = lingering.filter(|(_, node)| Arc::ptr_eq(share.node(), node)) {
             lingering.begin(node, token, turn_in_line);
         }
         tracing::debug!(node = &*path, token, "acquired");
@@ -323,7 +323,7 @@ impl Reentrant {
     /// Holds by a node that has stayed.
     fn hold_again(&self, node: &Arc<HeldNode>, token: i64, owner: &Owner) -> LockGuard {
         let share = self.owners.enter(owner, self.kind, token, node.clone(), self.detects_deadlocks());
-        if !std::ptr::eq(share.node(), &**node) && !node.stays() {
+        if !Arc::ptr_eq(share.node(), node) && !node.stays() {
             // The owner holds already, by a grant that came at the same time.
             drop(node.take());
         }

@@ -139,12 +139,12 @@ impl LockGuard {
     /// tokio's clock stands still while the machine is suspended; the session's clock does not. Ask again after a
     /// suspension: an earlier result is too late by the length of the suspension.
     pub fn valid_until(&self) -> Instant {
-        self.nodes().map(HeldNode::valid_until).min().unwrap_or_else(Instant::now)
+        self.nodes().map(|node| node.valid_until()).min().unwrap_or_else(Instant::now)
     }
 
     /// Returns why the lock was lost, or `None` if it was not. A lost lock stays lost. Makes no request.
     pub fn loss(&self) -> Option<LossReason> {
-        self.nodes().find_map(HeldNode::loss)
+        self.nodes().find_map(|node| node.loss())
     }
 
     /// Waits until the lock is lost: the client's session has ended or may have ended, someone deleted the lock's
@@ -266,11 +266,11 @@ impl LockGuard {
     /// - [`Error::LockLost`]: the lock is known to be lost.
     /// - [`Error::Closed`]: the client is closed.
     pub(in crate::lock) fn ensure_held(&self) -> Result<()> {
-        self.nodes().try_for_each(HeldNode::ensure_held)
+        self.nodes().try_for_each(|node| node.ensure_held())
     }
 
-    /// Returns the nodes by which the lock is held; at least one.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = &HeldNode> {
+    /// Returns the nodes by which the lock is held; at least one. A clone keeps none from being released.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Arc<HeldNode>> {
         self.shares().map(Share::node)
     }
 
@@ -283,18 +283,13 @@ impl LockGuard {
         own.into_iter().chain(self.members().iter().flat_map(Self::boxed_shares))
     }
 
-    /// Returns handles to the nodes, which keep no lock from being released.
-    pub(super) fn shared_nodes(&self) -> Vec<Arc<HeldNode>> {
-        self.nodes().filter_map(HeldNode::shared).collect()
-    }
-
     // Boxed because a member may itself be a multi-lock.
     fn boxed_shares(&self) -> Box<dyn Iterator<Item = &Share> + '_> {
         Box::new(self.shares())
     }
 
     /// Returns the node by which the lock is held. For a multi-lock, this is the node of its first member.
-    pub(crate) fn first_node(&self) -> &HeldNode {
+    pub(crate) fn first_node(&self) -> &Arc<HeldNode> {
         self.first().node()
     }
 
@@ -308,7 +303,7 @@ impl LockGuard {
     /// Returns how much longer the lock can be held, or `None` if it was acquired without
     /// [`max_hold`](crate::LockOptions::max_hold). Zero once that time has elapsed.
     pub fn remaining_hold(&self) -> Option<Duration> {
-        self.nodes().filter_map(HeldNode::remaining).min()
+        self.nodes().filter_map(|node| node.remaining()).min()
     }
 
     /// Sets the remaining hold time to `max_hold`, counted from now, in place of what is left of

@@ -49,7 +49,6 @@ pub(crate) struct HeldNode {
     is_kept: AtomicBool,
     /// `None` for a lock that does not linger.
     lingers: Option<Box<Lingers>>,
-    this: Weak<Self>,
 }
 
 /// What a node has that may stay when no one holds by it.
@@ -99,7 +98,7 @@ impl HeldNode {
             span: Span::none(),
             _dependant,
         };
-        let held = Arc::new_cyclic(|this| Self {
+        let held = Arc::new(Self {
             // Detached, because the monitor upgrades its reference for a moment now and then.
             client: client.detached(),
             path,
@@ -115,7 +114,6 @@ impl HeldNode {
             lingers: lingers_at
                 .map(|at| Lingers { at: Arc::downgrade(at), meters: meters.clone(), turn: AtomicU64::new(0) })
                 .map(Box::new),
-            this: this.clone(),
             session,
         });
         if held.until.is_some() || held.suspect_policy == SuspectPolicy::GiveUp {
@@ -127,21 +125,14 @@ impl HeldNode {
     }
 
     /// Starts the monitor of this hold, unless it runs already.
-    fn keep(&self) {
-        if !self.is_kept.swap(true, Ordering::Relaxed)
-            && let Some(held) = self.this.upgrade()
-        {
-            self.client.spawn(monitor::monitor(&held));
+    fn keep(self: &Arc<Self>) {
+        if !self.is_kept.swap(true, Ordering::Relaxed) {
+            self.client.spawn(monitor::monitor(self));
         }
     }
 
-    /// Returns a reference for a task that accompanies the hold.
-    pub(super) fn shared(&self) -> Option<Arc<Self>> {
-        self.this.upgrade()
-    }
-
     /// Has the node watched from now on.
-    pub(crate) fn watch_node(&self) {
+    pub(crate) fn watch_node(self: &Arc<Self>) {
         self.node_watch.want();
         self.keep();
     }
@@ -202,17 +193,16 @@ impl HeldNode {
     }
 
     /// Publishes the present state to watchers. May wait for a borrow, so only the monitor calls it.
-    pub(super) fn publish(&self) {
-        let this = self.this.clone();
-        let show = move || {
-            if let Some(held) = this.upgrade() {
-                held.state.publish();
-            }
-        };
+    pub(super) fn publish(self: &Arc<Self>) {
         if !self.state.is_watched() {
-            show();
+            self.state.publish();
         } else if self.state.sets_out() {
-            self.client.tell(show);
+            let this = Arc::downgrade(self);
+            self.client.tell(move || {
+                if let Some(held) = this.upgrade() {
+                    held.state.publish();
+                }
+            });
         }
     }
 
@@ -240,7 +230,7 @@ impl HeldNode {
     }
 
     /// Subscribes to changes of the state.
-    pub(crate) fn watch_state(&self) -> watch::Receiver<LockState> {
+    pub(crate) fn watch_state(self: &Arc<Self>) -> watch::Receiver<LockState> {
         let state = self.state.subscribe();
         self.watch_node();
         self.news.notify_one();
@@ -256,7 +246,7 @@ impl HeldNode {
     }
 
     /// Waits until it is lost.
-    pub(crate) async fn lost(&self) -> LossReason {
+    pub(crate) async fn lost(self: &Arc<Self>) -> LossReason {
         let mut state = self.watch_state();
         let closing = self.client.closing();
         loop {
@@ -397,7 +387,7 @@ impl HeldNode {
     }
 
     /// Waits until the lock is asked for by a write to the node.
-    pub(crate) async fn revoke_requested(&self) -> Result<()> {
+    pub(crate) async fn revoke_requested(self: &Arc<Self>) -> Result<()> {
         self.ensure_held()?;
         self.watch_node();
         let asked = async {
@@ -469,13 +459,13 @@ impl HeldNode {
 
     /// Ends a hold whose last guard is gone without releasing the node, if the node may stay for the next hold.
     /// Returns whether it does.
-    pub(crate) fn stays(&self) -> bool {
+    pub(crate) fn stays(self: &Arc<Self>) -> bool {
         let at = self.lingers.as_ref().and_then(|lingers| lingers.at.upgrade());
         at.is_some_and(|at| at.take_back(self))
     }
 
     /// Begins another hold by a node that has stayed.
-    pub(super) fn begin_turn(&self, max_hold: Option<Duration>, turn_in_line: Option<Turn>) {
+    pub(super) fn begin_turn(self: &Arc<Self>, max_hold: Option<Duration>, turn_in_line: Option<Turn>) {
         self.set_turn_in_line(turn_in_line);
         if let Some(lingers) = &self.lingers {
             lingers.turn.fetch_add(1, Ordering::Relaxed);
@@ -543,9 +533,9 @@ impl HeldNode {
     }
 
     /// Warns when a hold has lasted longer than its patience, unless the hold has ended by then.
-    fn warn_if_long(&self) {
+    fn warn_if_long(self: &Arc<Self>) {
         let Some(patience) = self.patience else { return };
-        let (this, turn, over) = (self.this.clone(), self.turn(), CancellationToken::new());
+        let (this, turn, over) = (Arc::downgrade(self), self.turn(), CancellationToken::new());
         drop(self.replaced(Some(over.clone().drop_guard()), |held| &mut held.warning));
         self.client.spawn(async move {
             if over.run_until_cancelled(sleep(patience)).await.is_none() {

@@ -77,7 +77,7 @@ impl Hold {
         Self { registration, node, users, downgraded: Notify::new() }
     }
 
-    pub(in crate::lock) fn node(&self) -> &HeldNode {
+    pub(in crate::lock) fn node(&self) -> &Arc<HeldNode> {
         &self.node
     }
 
@@ -131,7 +131,7 @@ impl Share {
         self.hold.registration.token()
     }
 
-    pub(crate) fn node(&self) -> &HeldNode {
+    pub(crate) fn node(&self) -> &Arc<HeldNode> {
         &self.hold.node
     }
 
@@ -260,7 +260,7 @@ impl Downgrading {
         self.hold.registration.token()
     }
 
-    pub(in crate::lock) fn node(&self) -> &HeldNode {
+    pub(in crate::lock) fn node(&self) -> &Arc<HeldNode> {
         &self.hold.node
     }
 

@@ -1,7 +1,6 @@
 //! Keeps the node of a mutex that no one holds for the next holder of this client: for whoever is next in line, or for a
 //! while.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -22,7 +21,7 @@ use super::held_node::HeldNode;
 use super::line::{Line, Place, Turn};
 use super::monitor::NodeWatch;
 use super::state::LockState;
-use crate::client::{Client, Session, Watcher};
+use crate::client::{ByPath, Client, Session, Watcher};
 use crate::lock::deadline::from_now;
 use crate::lock::options::LockOptions;
 use crate::queue::{
@@ -73,10 +72,7 @@ struct Node {
 }
 
 /// What the nodes of each path linger in.
-#[derive(Debug, Default)]
-struct Registry(Mutex<HashMap<Arc<str>, Vec<Entry>>>);
-
-type Entry = (LockOptions, Weak<Lingering>);
+type Registry = ByPath<LockOptions, Lingering>;
 
 /// The outcome of an attempt to hold by the node.
 #[derive(Debug)]
@@ -107,13 +103,7 @@ impl Lingering {
             return None;
         }
         let registry: Arc<Registry> = queue.client().extension();
-        let mut known = registry.0.lock();
-        let here = known.entry(queue.path().clone()).or_default();
-        let same = here.iter().find(|(of, _)| of == options);
-        if let Some(same) = same.and_then(|(_, lingering)| lingering.upgrade()) {
-            return Some(Keeper::of(same));
-        }
-        let lingering = Arc::new(Self {
+        let lingering = registry.share(queue.path(), options.clone(), || Self {
             queue: queue.clone(),
             options: options.clone(),
             line: options.cohort_terms().map(|_| Line::new()),
@@ -122,24 +112,17 @@ impl Lingering {
             registry: registry.clone(),
             keepers: Mutex::default(),
         });
-        here.retain(|(of, _)| of != options);
-        here.push((options.clone(), Arc::downgrade(&lingering)));
         Some(Keeper::of(lingering))
     }
 
     /// Returns the full paths of the nodes of this queue that no one holds.
     pub(crate) fn idle_nodes(client: &Client, queue: &Arc<str>) -> Vec<Arc<str>> {
         let registry: Arc<Registry> = client.extension();
-        // Not to be dropped under the lock, which their drop takes as well.
-        let here: Vec<_> = {
-            let known = registry.0.lock();
-            known.get(queue).into_iter().flatten().filter_map(|(_, lingering)| lingering.upgrade()).collect()
-        };
         let idle = |lingering: &Arc<Self>| {
             let node = lingering.node.lock();
             node.as_ref().filter(|node| node.linger.is_idle()).map(|node| node.held.path().clone())
         };
-        here.iter().filter_map(idle).collect()
+        registry.at(queue).iter().filter_map(idle).collect()
     }
 
     pub(crate) fn has_line(&self) -> bool {
@@ -318,9 +301,9 @@ impl Lingering {
     }
 
     /// Takes a node back whose last guard is gone. Returns whether it stays; otherwise the caller deletes it.
-    pub(super) fn take_back(&self, held: &HeldNode) -> bool {
+    pub(super) fn take_back(&self, held: &Arc<HeldNode>) -> bool {
         let mut state = self.node.lock();
-        let Some(node) = state.as_mut().filter(|node| std::ptr::eq(&*node.held, held)) else {
+        let Some(node) = state.as_mut().filter(|node| Arc::ptr_eq(&node.held, held)) else {
             return false;
         };
         if node.has_changed() {
@@ -384,13 +367,7 @@ impl Drop for Keeper {
 
 impl Drop for Lingering {
     fn drop(&mut self) {
-        let mut known = self.registry.0.lock();
-        if let Some(here) = known.get_mut(self.queue.path()) {
-            here.retain(|(_, lingering)| lingering.strong_count() > 0);
-            if here.is_empty() {
-                known.remove(self.queue.path());
-            }
-        }
+        self.registry.forget(self.queue.path());
     }
 }
 
@@ -626,7 +603,7 @@ mod tests {
         let options = LockOptions::new().linger(Duration::from_secs(600));
         let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap().with_options(options).unwrap();
         let registry: Arc<Registry> = client.extension();
-        let reference = registry.0.lock()["/locks/a"][0].1.upgrade().unwrap();
+        let reference = registry.at("/locks/a").pop().unwrap();
         let guard = mutex.acquire().await.unwrap();
         drop(mutex);
         guard.release().await.unwrap();

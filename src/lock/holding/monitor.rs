@@ -69,7 +69,7 @@ pub(super) fn monitor(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send +
 }
 
 /// Checks a hold, and publishes its state to watchers.
-fn is_held(held: &HeldNode) -> bool {
+fn is_held(held: &Arc<HeldNode>) -> bool {
     let state = held.state();
     held.publish();
     !state.is_lost()

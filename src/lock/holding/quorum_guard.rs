@@ -51,7 +51,7 @@ impl QuorumGuard {
         response_timeout: Duration,
     ) -> Self {
         let dropped = CancellationToken::new();
-        let nodes: Vec<_> = members.iter().flat_map(|(_, guard)| guard.shared_nodes()).collect();
+        let nodes: Vec<_> = members.iter().flat_map(|(_, guard)| guard.nodes().cloned()).collect();
         // One of the runtimes may end before the majority is lost.
         Client::spawn_on_each(nodes.iter().map(|node| node.client()), |_| {
             let (dropped, nodes) = (dropped.clone(), nodes.clone());

@@ -182,7 +182,7 @@ impl<'a> Transaction<'a> {
 ///
 /// # Errors
 /// One of them is lost.
-fn note_sending(holds: &[&HeldNode]) -> Result<()> {
+fn note_sending(holds: &[&Arc<HeldNode>]) -> Result<()> {
     for (index, hold) in holds.iter().enumerate() {
         if let Err(lost) = hold.sends_transaction() {
             // The transaction is not sent after all.
