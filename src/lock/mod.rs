@@ -18,7 +18,8 @@ mod semaphore;
 mod semaphore_mutex;
 mod write_lock;
 
-pub(crate) use self::acquiring::attempt::{Acquirable, Contending, Entry, granted};
+pub(crate) use self::acquiring::acquirable::{Acquirable, Contending, Entry};
+pub(crate) use self::acquiring::attempt::granted;
 pub(crate) use self::acquiring::reentrant::Reentrant;
 pub use self::acquiring::ticket::Ticket;
 pub use self::holding::guard::LockGuard;

@@ -10,7 +10,7 @@ use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::Result;
-use crate::lock::acquiring::attempt::Acquirable;
+use crate::lock::acquiring::acquirable::Acquirable;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::acquiring::wait::Wait;
@@ -199,7 +199,7 @@ impl InterProcessMutex {
     /// # Cancel safety
     /// If cancelled, nothing is left in the queue.
     pub async fn enqueue(&self) -> Result<Ticket> {
-        self.lock.enqueue().await
+        Ticket::enter(&self.lock).await
     }
 
     /// Returns the holder and all waiters in queue order, the holder first. Empty if the path [does not

@@ -10,7 +10,7 @@ use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::Result;
-use crate::lock::acquiring::attempt::Acquirable;
+use crate::lock::acquiring::acquirable::Acquirable;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::acquiring::wait::Wait;
@@ -92,7 +92,7 @@ impl ReadLock {
     /// # Cancel safety
     /// If cancelled, nothing is left in the queue.
     pub async fn enqueue(&self) -> Result<Ticket> {
-        self.lock.enqueue().await
+        Ticket::enter(&self.lock).await
     }
 
     /// Returns the readers that hold the lock and all waiting readers, in queue order. See

@@ -21,7 +21,8 @@ use std::time::Duration;
 use futures_util::future::{join_all, pending, select_all};
 use tokio::time::Instant;
 
-use super::attempt::{Acquirable, Contending, Entry, granted};
+use super::acquirable::{Acquirable, Contending, Entry};
+use super::attempt::granted;
 use super::reentrant::Reentrant;
 use super::wait::Wait;
 use crate::client::{Client, Failures, RetryPolicy, sleep_until};

@@ -1,5 +1,6 @@
 //! How a lock is acquired.
 
+pub(super) mod acquirable;
 pub(super) mod attempt;
 pub(super) mod by_majority;
 mod look;

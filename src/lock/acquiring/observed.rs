@@ -3,7 +3,7 @@
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::attempt::Acquirable;
+use super::acquirable::Acquirable;
 use crate::error::{Error, Result, report};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::owner::Owner;

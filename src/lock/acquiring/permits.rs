@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::attempt::{Acquirable, Contending, Entry};
+use super::acquirable::{Acquirable, Contending, Entry};
 use crate::client::{Client, Room};
 use crate::error::{Error, Result};
 use crate::lock::holding::claims::{self, Awaited};

@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::attempt::{self, Acquirable, Contending, Entry};
-use super::ticket::Ticket;
+use super::acquirable::{Acquirable, Contending, Entry};
+use super::attempt;
 use super::wait::Wait;
 use crate::client::{Client, sleep_until};
 use crate::error::{Error, Result};
@@ -386,7 +386,7 @@ impl Reentrant {
         self.owners.wait_as(owner)
     }
 
-    fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> Owner {
         Owner::or_current(&self.owner)
     }
 
@@ -397,10 +397,6 @@ impl Reentrant {
     /// Returns `None` if the lock was not available for that long.
     pub(crate) async fn try_acquire(&self, wait: Wait) -> Result<Option<LockGuard>> {
         attempt::try_acquire(self, &self.owner(), wait).await
-    }
-
-    pub(crate) async fn enqueue(&self) -> Result<Ticket> {
-        Ticket::enter(self, &self.owner()).await
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {

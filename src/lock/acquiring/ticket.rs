@@ -3,13 +3,13 @@
 use tokio::sync::watch;
 use tracing::{Instrument, Span};
 
-use super::attempt::{self, Acquirable, Entry};
+use super::acquirable::{Acquirable, Entry};
+use super::attempt;
 use super::observed::Observed;
 use super::reentrant::{Reentrant, Turn};
 use crate::error::Result;
 use crate::lock::holding::claims::Claim;
 use crate::lock::holding::guard::LockGuard;
-use crate::lock::owner::Owner;
 use crate::queue::Caller;
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
@@ -44,7 +44,8 @@ pub struct Ticket {
 debug_by!(Ticket, |it| path: it.lock.path());
 
 impl Ticket {
-    pub(crate) async fn enter(lock: &Reentrant, owner: &Owner) -> Result<Self> {
+    pub(crate) async fn enter(lock: &Reentrant) -> Result<Self> {
+        let owner = &lock.owner();
         let (entry, mut observed) = match lock.enter_again(owner)? {
             Some(again) => (Entry::Granted(again), None),
             None => {

@@ -5,7 +5,7 @@ use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::attempt::{Acquirable, Contending, Entry};
+use super::acquirable::{Acquirable, Contending, Entry};
 use super::reentrant::Reentrant;
 use crate::client::Client;
 use crate::error::{Error, Result};

@@ -257,7 +257,7 @@ impl LockGuard {
     /// Starts a transaction of writes to ZooKeeper that are applied only while the lock is held, whatever this
     /// process believes. See [`Transaction`].
     pub fn transaction(&self) -> Transaction<'_> {
-        Transaction::new(self)
+        Transaction::new(self.nodes().collect())
     }
 
     /// Checks that the lock is not known to be lost.

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use zookeeper_client::{self as zk, CreateMode, MultiWriteError, MultiWriteResult};
 
-use super::guard::LockGuard;
 use super::held_node::HeldNode;
 use crate::client::{Write, of_write};
 use crate::error::{Error, LossReason, Result};
 use crate::failure::Failure;
 
 /// A set of writes to ZooKeeper that are applied together, and only if the lock is still held at that moment: the
-/// servers check that the nodes by which it is held exist. Created by [`LockGuard::transaction`].
+/// servers check that the nodes by which it is held exist. Created by [`LockGuard::transaction`](crate::LockGuard::transaction).
 ///
 /// Even a holder that was paused or lost its connection cannot use it to change what the next holder relies on.
 ///
@@ -44,12 +43,13 @@ use crate::failure::Failure;
 /// See also ZooKeeper's `multi`, and CURATOR-689, which asks Curator for this.
 #[must_use = "a transaction does nothing before `commit`"]
 pub struct Transaction<'a> {
-    guard: &'a LockGuard,
+    /// Those by which the lock is held; at least one.
+    holds: Vec<&'a Arc<HeldNode>>,
     /// With the paths as they were given.
     operations: Vec<(String, Operation)>,
 }
 
-debug_by!(Transaction<'_>, |it| node_path: it.guard.node_path(), operations: it.operations.len());
+debug_by!(Transaction<'_>, |it| node_path: it.holds[0].path(), operations: it.operations.len());
 
 #[derive(Debug)]
 enum Operation {
@@ -60,8 +60,8 @@ enum Operation {
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(guard: &'a LockGuard) -> Self {
-        Self { guard, operations: Vec::new() }
+    pub(super) fn new(holds: Vec<&'a Arc<HeldNode>>) -> Self {
+        Self { holds, operations: Vec::new() }
     }
 
     /// Requires the data of a node to have this version.
@@ -115,8 +115,8 @@ impl<'a> Transaction<'a> {
     /// # Cancel safety
     /// The transaction is sent at the first poll. If cancelled after that, it may or may not be applied.
     pub async fn commit(self) -> Result<Vec<MultiWriteResult>> {
-        let holds: Vec<_> = self.guard.nodes().collect();
-        for hold in &holds {
+        let holds = &self.holds;
+        for hold in holds {
             hold.ensure_held()?;
         }
         let (client, session) = (holds[0].client(), holds[0].session());
@@ -139,7 +139,7 @@ impl<'a> Transaction<'a> {
             );
         let writes: Vec<Write<'_>> = checks.chain(writes).collect();
         client.ensure_fits("transaction", writes.iter().map(of_write))?;
-        note_sending(&holds)?;
+        note_sending(holds)?;
         let attempted = client.attempt(session, session.commit(&writes)).map(|committed| {
             Ok(committed.unwrap_or(Err(MultiWriteError::RequestFailed { source: zk::Error::ConnectionLoss })))
         });
