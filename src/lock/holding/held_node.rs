@@ -23,7 +23,7 @@ use super::state::{LockState, SuspectPolicy};
 use crate::client::{Client, DeleteTogether, Dependant, Health, OwnWatch, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
 use crate::lock::deadline::from_now;
-use crate::lock::operating::revoke::election_of_latch;
+use crate::lock::latch::election_of_latch;
 use crate::lock::options::LockOptions;
 use crate::meters::{HoldMeter, LockMeters};
 use crate::queue::{Grant, PassOn, Transactions};

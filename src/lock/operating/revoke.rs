@@ -8,7 +8,8 @@ use zookeeper_client as zk;
 use super::participant::{self, Participant};
 use crate::client::{Client, REVOKE_REQUEST, Write, compressed};
 use crate::error::{Error, Result};
-use crate::queue::{ANY_LOCK, LATCH, LEASES, LockInternals};
+use crate::lock::latch::{election_of_latch, request_to_latch};
+use crate::queue::{ANY_LOCK, LEASES, LockInternals};
 
 /// Asks the holder of the lock at `path`, below the client's namespace, to give it back. The lock can be of any kind;
 /// if there are several holders, all readers or all holders of permits are asked. Returns those that were asked;
@@ -161,17 +162,6 @@ async fn take_from(client: &Client, participant: &Participant) -> Result<bool> {
         }
     });
     client.unless_closed(delete).await
-}
-
-/// Returns the path of the election, if the node is that of a latch.
-pub(crate) fn election_of_latch(node_path: &str) -> Option<&str> {
-    let (election, name) = node_path.rsplit_once('/')?;
-    LATCH.read(name).map(|_| election)
-}
-
-/// Returns the data of the election's path that asks the latch with this token to resign.
-pub(crate) fn request_to_latch(token: i64) -> Vec<u8> {
-    [REVOKE_REQUEST, format!(" {token}").as_bytes()].concat()
 }
 
 /// The outcome of a request that may be sent several times.
