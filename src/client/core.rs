@@ -1,9 +1,12 @@
 //! What all handles of a client share, from its start on.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::builder::ClientBuilder;
 use super::config::{Config, Origin};
 use super::extensions::Extensions;
 use super::home::Home;
@@ -12,7 +15,6 @@ use super::leaving::Leaving;
 use super::link::Link;
 use super::process::Process;
 use super::supervisor::Source;
-use super::watching::Watching;
 use super::{causes, supervisor};
 
 /// What all handles of a client share.
@@ -32,6 +34,21 @@ pub(super) struct Core {
     pub(super) closed: CancellationToken,
     /// Cancelled when the session has been let go.
     pub(super) ended: CancellationToken,
+}
+
+/// The [second session](super::watching) of a client. Has the persistent watches of a client, apart from its one-shot watches: before ZooKeeper 3.9, watches of both kinds
+/// on one path of one session may end each other (ZOOKEEPER-4466, ZOOKEEPER-4472), and no event tells of it. Made when
+/// it is first needed.
+pub(super) struct Watching {
+    /// The settings of the client; `None` if its session is adopted.
+    pub(super) settings: Option<ClientBuilder>,
+    pub(super) core: Mutex<Option<Arc<Core>>>,
+}
+
+impl Watching {
+    pub(super) fn new(settings: Option<ClientBuilder>) -> Self {
+        Self { settings, core: Mutex::default() }
+    }
 }
 
 impl Core {
@@ -88,7 +105,8 @@ impl Core {
     /// Waits until all sessions have been let go.
     pub(super) async fn let_go(&self) {
         self.ended.cancelled().await;
-        if let Some(watching) = self.watching.get() {
+        let watching = self.watching.core.lock().clone();
+        if let Some(watching) = watching {
             watching.ended.cancelled().await;
         }
     }
@@ -105,5 +123,12 @@ impl Core {
             leaving.wait(patience).await;
             closed.cancel();
         });
+    }
+}
+
+/// Without the settings, which have credentials.
+impl fmt::Debug for Watching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watching")
     }
 }

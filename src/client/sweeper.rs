@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use zookeeper_client as zk;
 
-use super::janitor::{Pauses, needs_another_attempt};
-use super::node::id_of;
+use super::attempts::{Pauses, needs_another_attempt};
+use super::path::id_of;
 use super::session::Session;
 
 /// The delay of the second search, in session timeouts: twice as long as a server keeps a connection on which it

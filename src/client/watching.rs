@@ -1,34 +1,9 @@
 //! The second session of a client, for persistent watches.
 
-use std::fmt;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-
-use super::builder::ClientBuilder;
 use super::config::Origin;
-use super::core::Core;
+use super::core::Watching;
 use super::handle::Client;
 use crate::error::{Error, Result};
-
-/// Has the persistent watches of a client, apart from its one-shot watches: before ZooKeeper 3.9, watches of both kinds
-/// on one path of one session may end each other (ZOOKEEPER-4466, ZOOKEEPER-4472), and no event tells of it. Made when
-/// it is first needed.
-pub(super) struct Watching {
-    /// The settings of the client; `None` if its session is adopted.
-    settings: Option<ClientBuilder>,
-    core: Mutex<Option<Arc<Core>>>,
-}
-
-impl Watching {
-    pub(super) fn new(settings: Option<ClientBuilder>) -> Self {
-        Self { settings, core: Mutex::default() }
-    }
-
-    pub(super) fn get(&self) -> Option<Arc<Core>> {
-        self.core.lock().clone()
-    }
-}
 
 impl Client {
     /// Returns a handle on a session for persistent watches, which all callers share. It has the settings of this client,
@@ -60,12 +35,5 @@ impl Client {
             }
         };
         Ok(Self::of(core.clone()))
-    }
-}
-
-/// Without the settings, which have credentials.
-impl fmt::Debug for Watching {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Watching")
     }
 }

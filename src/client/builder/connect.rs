@@ -7,11 +7,11 @@ use zookeeper_client as zk;
 
 use super::super::config::{Config, Origin};
 use super::super::core::Core;
+use super::super::core::Watching;
 use super::super::dialer::Dialer;
 use super::super::handle::Client;
 use super::super::home::Home;
 use super::super::supervisor::Source;
-use super::super::watching::Watching;
 use super::super::{hosts, node_data, path, validity};
 use super::ClientBuilder;
 use crate::error::{Error, Result};

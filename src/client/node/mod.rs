@@ -1,5 +1,6 @@
 //! An ephemeral node in a queue, from before its create is sent until it is known to be gone.
 
+pub(super) mod deletes;
 mod together;
 
 use std::any::Any;
@@ -11,7 +12,7 @@ use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
 pub(crate) use self::together::Guard;
-use super::deletes::{DeleteTogether, DeletedTogether};
+use super::delete_together::{DeleteTogether, DeletedTogether};
 use super::handle::Client;
 use super::retry::Failures;
 use super::session::{NewNode, Session, Watcher};
@@ -106,12 +107,6 @@ pub(crate) enum WithParent {
     Refused,
     /// The reply was lost, and the node may exist. [`EphemeralNode::settle`] finds out.
     Unknown(zk::Error),
-}
-
-/// Returns the id with which the name of a protected node begins.
-pub(super) fn id_of(name: &str) -> Option<&str> {
-    const LENGTH: usize = "_c_".len() + uuid::fmt::Hyphenated::LENGTH + "-".len();
-    name.get(..LENGTH)
 }
 
 impl EphemeralNode {
@@ -457,8 +452,8 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::super::clock::Moment;
-    use super::super::deletes::Deletes;
     use super::super::validity::{Terms, Validity};
+    use super::deletes::Deletes;
     use super::*;
 
     fn session() -> Arc<Session> {

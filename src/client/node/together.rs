@@ -6,12 +6,14 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use zookeeper_client as zk;
 
-use super::super::deletes::{DeletedTogether, Deletes};
+use super::super::delete_together::DeletedTogether;
 use super::super::handle::Client;
+use super::super::path::id_of;
 use super::super::session::{NewNode, Session};
 use super::super::size;
 use super::super::write::Write;
-use super::{CreateOutcome, EphemeralNode, State, id_of};
+use super::deletes::Deletes;
+use super::{CreateOutcome, EphemeralNode, State};
 
 /// What nodes that are created together depend on.
 #[derive(Debug)]
