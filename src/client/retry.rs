@@ -27,7 +27,7 @@ use crate::error::{Error, Result, report};
 ///
 /// | call | difference |
 /// |---|---|
-/// | an acquire that waits in its queue | no outage ends it while its session lives; once the session has ended, the policy applies, as it does to requests that take permits |
+/// | an acquire that waits in its queue | no outage ends it while its session lives; once the session has ended, the policy applies. A request that takes permits, and whose connection is lost with it eleven times in a row, ends it: a server may refuse the request |
 /// | `try_acquire_for` | its own timeout ends it as well: with `NotConnected` if it waited for the servers only, else with `None` |
 /// | `release`, `resign` | ends when the lock can no longer be known to be held, with [`Error::LockLost`](crate::Error::LockLost), whatever the policy allows; the node is removed in the background in any case |
 /// | a downgrade | belongs to the session of the writer, and gives `ZooKeeper` also if the last attempt had no connection |

@@ -181,6 +181,7 @@ impl Semaphore {
     /// - [`Error::ZooKeeper`]: the server refuses the request, for example because permission is missing, which is
     ///   reported immediately; or it cannot be reached, and the client's [retry policy](crate::RetryPolicy) is
     ///   exhausted.
+    ///   Also if the connection was lost with the request that takes the permits, eleven times in a row.
     /// - [`Error::NotConnected`]: the server cannot be reached, the retry policy is exhausted, and nothing could
     ///   be sent.
     /// - [`Error::PermitsDiffer`]: other processes use the path with more permits.

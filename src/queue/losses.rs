@@ -1,4 +1,4 @@
-//! The limit on how often in a row a contender may lose its node.
+//! The limit on how often in a row a contender may lose what it needs, though it reaches the servers.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const MOST: u32 = 10;
 
-/// The consecutive losses of one contender's node. After each, the contender re-enters at the end of the queue.
+/// The consecutive losses of one contender's node, after each of which it re-enters at the end of the queue; or of the
+/// connection by which a waiter for permits takes them.
 ///
 /// They are not failures to reach the servers, so the client's retry policy does not apply: a waiter whose node an
 /// operator deletes goes on waiting, even under a policy without retries.
@@ -22,8 +23,16 @@ impl Losses {
     /// # Errors
     /// [`Error::PlaceLost`] after too many losses.
     pub(crate) async fn pause(&mut self, path: &str) -> Result<()> {
+        self.pause_after(Error::PlaceLost { path: path.to_owned() }).await
+    }
+
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// `error` after too many losses.
+    pub(super) async fn pause_after(&mut self, error: Error) -> Result<()> {
         let policy = RetryPolicy::bounded_exponential_backoff(FIRST_PAUSE, LONGEST_PAUSE, MOST);
-        self.0.pause_or(Error::PlaceLost { path: path.to_owned() }, &policy).await
+        self.0.pause_or(error, &policy).await
     }
 
     /// Resets the count: the contender has waited in the queue.

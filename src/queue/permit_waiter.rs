@@ -9,6 +9,7 @@ use super::admission::Pass;
 use super::caller::Caller;
 use super::grant::{Grant, Slot};
 use super::leases::{Entered, Leases, undo};
+use super::losses::Losses;
 use super::place::Place;
 use super::pure::connection::Connection;
 use super::pure::contender::WatchState;
@@ -29,7 +30,7 @@ pub(crate) struct PermitWaiter {
     /// Leases that may have been created. Dropped before the seat, so that the next contender at the gate does not
     /// count them.
     in_doubt: Vec<EphemeralNode>,
-    /// Why it is not known whether they have been, until that counts as a failure.
+    /// Why it is not known whether they have been.
     unknown: Option<Error>,
     /// Dropped before the seat as well.
     taken: Option<Vec<Grant>>,
@@ -37,10 +38,12 @@ pub(crate) struct PermitWaiter {
     seat: Seat,
     /// The watches that fire when the last count is out of date.
     watchers: Vec<Watcher>,
-    /// Whether it has found the parent of the leases missing.
-    has_made_parents: bool,
-    /// Consecutive failures to reach the servers.
+    /// How often the parent of the leases was missing again, since it has made it.
+    missing: Option<Failures>,
+    /// Consecutive takes in doubt, of one that has not waited.
     failures: Failures,
+    /// The same of one that has waited.
+    losses: Losses,
 }
 
 impl PermitWaiter {
@@ -56,7 +59,7 @@ impl PermitWaiter {
     ) -> Result<Self> {
         leases.leases().ensure_recipe()?;
         let form = leases.gate().form(Kind::Exclusive, None);
-        let Entered { leases: in_doubt, seat, count } =
+        let Entered { leases: in_doubt, seat, count, failures } =
             match Seat::pass(leases.gate(), &form, &caller).await? {
                 // It may be waiting at the gate. To await that is the caller's business, who can be told of a deadlock.
                 Pass::TakeOver(seat) => {
@@ -66,7 +69,7 @@ impl PermitWaiter {
                     {
                         leases.ensure_no_other_recipe(session).await?;
                     }
-                    Entered { leases: Vec::new(), seat, count: None }
+                    Entered { leases: Vec::new(), seat, count: None, failures: Failures::default() }
                 }
                 Pass::Enter(on_the_way) => {
                     let lease = leases.leases().form(Kind::Shared, data.clone());
@@ -91,8 +94,9 @@ impl PermitWaiter {
             taken: None,
             seat,
             watchers: Vec::new(),
-            has_made_parents: false,
-            failures: Failures::default(),
+            missing: None,
+            failures,
+            losses: Losses::default(),
         };
         let action = waiter.machine.on(event, waiter.connection());
         waiter.drive(action).await?;
@@ -136,6 +140,7 @@ impl PermitWaiter {
                 Action::Report => return Ok(()),
                 Action::AwaitGate => {
                     self.seat.wait().await?;
+                    self.waits();
                     Ok(Event::Gate(self.seat.passage()))
                 }
                 Action::LookAtGate => {
@@ -153,14 +158,16 @@ impl PermitWaiter {
                     return Err(Error::PermitsDiffer { path, permits, leases });
                 }
             };
-            if let Some(error) = self.unknown.take() {
-                // Also after a wait: it keeps others from taking what it does not get.
-                self.failures.pause_or(error, self.leases.client().retry_policy()).await?;
+            if matches!(outcome, Ok(Event::Undone))
+                && let Some(error) = self.unknown.take()
+            {
+                self.pause_after_take(error).await?;
             }
             let event = match outcome {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => {
                     self.in_doubt.clear();
+                    self.unknown = None;
                     Event::SessionOver
                 }
                 Err(error) => {
@@ -226,9 +233,16 @@ impl PermitWaiter {
         Ok(Event::Counted(Count { leases, limit, asked_on, synced: sync }))
     }
 
+    /// Records that it waits for others: what it did before went through, as far as it went.
+    fn waits(&mut self) {
+        self.failures.reset();
+        self.losses.reset();
+        self.missing = None;
+    }
+
     /// Waits for the watches of the last count.
     async fn changed(&mut self) -> Event {
-        self.failures.reset();
+        self.waits();
         if let Some(place) = self.seat.place_mut() {
             place.waits();
         }
@@ -267,7 +281,7 @@ impl PermitWaiter {
             Ok(CreateOutcome::TooLarge) => Err(leases.too_large("create leases in")),
             Ok(CreateOutcome::Unknown(source)) => {
                 self.in_doubt = nodes;
-                Ok(self.is_in_doubt(source))
+                self.is_in_doubt(source)
             }
             Err(source) => Err(leases.error("create leases in", source)),
         }
@@ -277,13 +291,14 @@ impl PermitWaiter {
     async fn keep(&mut self, count: Count) -> Result<Event> {
         if let Err(source) = try_join_all(self.in_doubt.iter_mut().map(EphemeralNode::date)).await {
             // One has been deleted meanwhile, so none is kept.
-            return Ok(self.is_in_doubt(source));
+            return self.is_in_doubt(source);
         }
         let session = self.session()?;
         if !session.is_worth_granting() {
             self.ready().await;
-            let confirmed = session.become_worth_granting().await;
-            confirmed.map_err(|source| self.leases.leases().error("create leases in", source))?;
+            if let Err(source) = session.become_worth_granting().await {
+                return self.is_in_doubt(source);
+            }
         }
         let nodes = std::mem::take(&mut self.in_doubt);
         if session.is_over() {
@@ -298,22 +313,40 @@ impl PermitWaiter {
         Ok(Event::Taken)
     }
 
-    fn is_in_doubt(&mut self, source: zk::Error) -> Event {
-        self.unknown = Some(self.leases.leases().error("create leases in", source));
-        Event::TakeUnknown
+    fn is_in_doubt(&mut self, source: zk::Error) -> Result<Event> {
+        let error = self.leases.leases().error("create leases in", source);
+        if error.ends_session() {
+            return Err(error);
+        }
+        self.unknown = Some(error);
+        Ok(Event::TakeUnknown)
+    }
+
+    /// Waits before the next take, after one in doubt of which nothing is left.
+    ///
+    /// # Errors
+    /// There were too many in a row. No outage ends the wait in a queue, but one whose takes no server answers keeps others
+    /// from the permits.
+    async fn pause_after_take(&mut self, error: Error) -> Result<()> {
+        if self.seat.place().is_some_and(Place::has_waited) {
+            self.losses.pause_after(error).await
+        } else {
+            self.failures.pause_or(error, self.leases.client().retry_policy()).await
+        }
     }
 
     async fn make_parents(&mut self) -> Result<Event> {
         let session = self.session()?;
         let leases = self.leases.leases();
-        if std::mem::replace(&mut self.has_made_parents, true) {
+        if let Some(missing) = &mut self.missing {
             // Something removes them as often as they are created.
-            let missing = leases.error("create leases in", zk::Error::NoNode);
-            self.failures.pause_or(missing, leases.client().retry_policy()).await?;
+            let error = leases.error("create leases in", zk::Error::NoNode);
+            missing.pause_or(error, leases.client().retry_policy()).await?;
         }
         self.ready().await;
         let made = leases.client().make_parents(&session, leases.path()).await;
         made.map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
+        self.missing.get_or_insert_default();
         Ok(Event::ParentsMade)
     }
 
@@ -321,6 +354,10 @@ impl PermitWaiter {
     async fn undo(&mut self) -> Result<Event> {
         if let Some(session) = self.in_doubt.first().map(|node| node.session().clone()) {
             undo(self.leases.leases(), &session, &mut self.in_doubt).await?;
+            if session.is_over() {
+                // What it took, if anything, ended with that.
+                self.unknown = None;
+            }
         }
         self.in_doubt.clear();
         Ok(Event::Undone)

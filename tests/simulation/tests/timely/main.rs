@@ -42,6 +42,7 @@ mod restarts;
 #[path = "../../../support/room.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod room;
+mod takes;
 mod tickets;
 mod tries;
 mod unanswered;

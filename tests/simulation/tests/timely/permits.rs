@@ -11,7 +11,7 @@ use zk_recipes::{
 };
 use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, queue_of, within};
+use super::{A_MOMENT, Proxy, ends, play, queue_of, through, within};
 
 const PATH: &str = "/semaphores/a";
 const GATE: &str = "/semaphores/a/locks";
@@ -322,16 +322,11 @@ fn a_thousand_callers_give_up() {
 
 /// Whoever waits for more permits than the server takes in one request is told so, and those behind it go on.
 #[test]
-fn a_take_that_is_never_accepted_ends_as_the_policy_says() {
+fn a_take_that_is_never_accepted_ends_after_eleven() {
     play(async |world| {
         let servers = MemoryEnsemble::builder().servers(1).max_request_size(8 * 1024).start().unwrap();
         let proxy = Proxy::before_server(servers.clone(), "10.3.0.1:2181").await;
-        let (retries, pause) = (3, Duration::from_millis(50));
-        let client = async || {
-            let policy = RetryPolicy::n_times(retries, pause);
-            proxy.client(&world, |builder| builder.session_timeout(SESSION).retry_policy(policy)).await
-        };
-        let [one, other] = [client().await, client().await];
+        let [one, other] = [through(&proxy, &world).await, through(&proxy, &world).await];
         let semaphore = |client| Semaphore::new(client, PATH, 200).unwrap();
         let held = within(semaphore(&one).acquire()).await.unwrap();
         let all = semaphore(&other).many(200).unwrap();
@@ -346,7 +341,7 @@ fn a_take_that_is_never_accepted_ends_as_the_policy_says() {
         let error = within(all).await.unwrap().unwrap().unwrap_err();
         assert!(error.is_retryable(), "{error}");
         let takes = proxy.take_requests().iter().filter(|request| **request == Request::Multi).count();
-        assert_eq!(takes, retries as usize + 1);
+        assert_eq!(takes, 11);
         within(behind).await.unwrap().unwrap().unwrap().release().await.unwrap();
         nothing_left(&servers).await;
         world.ends([one, other]).await;

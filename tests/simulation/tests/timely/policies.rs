@@ -409,6 +409,40 @@ fn calls_at_barriers_make_as_many_attempts_as_the_policy_says() {
     });
 }
 
+/// Two attempts find no connection, the look succeeds, and then the delete fails twice: that is all allowed.
+#[test]
+fn a_leave_resets_at_a_success() {
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy
+            .client(&world, |builder| {
+                builder
+                    .session_timeout(Duration::from_secs(40))
+                    .connection_timeout(ms(1000))
+                    .retry_policy(RetryPolicy::n_times(2, ms(50)))
+            })
+            .await;
+        let alone = DoubleBarrier::new(&client, "/alone", 1).unwrap();
+        for fate in [Fate::LoseRequest, Fate::LoseReply] {
+            let entered = within(alone.enter()).await.unwrap();
+            proxy.cut_off();
+            within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+            let call = tokio::spawn(entered.leave());
+            sleep(ms(2 * 1050 + 500)).await;
+            let lost = proxy.intercept(Request::Delete, fate);
+            proxy.refuse_connections(false);
+            within(lost.happened()).await;
+            if fate == Fate::LoseRequest {
+                let lost = proxy.intercept(Request::Delete, fate);
+                within(lost.happened()).await;
+            }
+            within(call).await.unwrap().unwrap();
+            assert_eq!(world.servers().children("/alone").unwrap_or_default(), Vec::<String>::new());
+        }
+        ends(&world, [client]).await;
+    });
+}
+
 /// It has not waited yet, so that the policy applies.
 #[test]
 fn an_acquire_whose_first_count_is_lost_tries_for_as_long_as_the_policy_says() {
