@@ -47,8 +47,6 @@ pub(super) struct Entered {
     pub(super) seat: Seat,
     /// The count that was made right behind the create, if its reply came.
     pub(super) count: Option<Count>,
-    /// Whether creating leases has failed before.
-    pub(super) failures: Failures,
 }
 
 /// Makes one attempt to delete nodes of this session that may have been created.
@@ -124,16 +122,14 @@ impl Leases {
         on_the_way: OnTheWay,
     ) -> Result<Entered> {
         let session = self.client().session_under_policy().await?;
-        let mut failures = Failures::default();
-        if let Some(guess) = self.gate.local_queue(&session).guess(wanted) {
-            let entering =
-                self.enter_with_leases(session, guess, &form, lease, wanted, &caller, &mut failures);
-            if let Some((leases, seat, count)) = entering.await? {
-                return Ok(Entered { leases, seat, count, failures });
-            }
+        if let Some(guess) = self.gate.local_queue(&session).guess(wanted)
+            && let Some(entered) =
+                self.enter_with_leases(session, guess, &form, lease, wanted, &caller).await?
+        {
+            return Ok(entered);
         }
         let (seat, count) = self.enter_gate(form, caller, on_the_way).await?;
-        Ok(Entered { leases: Vec::new(), seat, count, failures })
+        Ok(Entered { leases: Vec::new(), seat, count })
     }
 
     /// Enters the queue at the gate, and creates the leases, in one transaction that fails if the gate is not as
@@ -146,8 +142,7 @@ impl Leases {
         lease: NodeForm,
         wanted: u32,
         caller: &Caller,
-        failures: &mut Failures,
-    ) -> Result<Option<(Vec<EphemeralNode>, Seat, Option<Count>)>> {
+    ) -> Result<Option<Entered>> {
         let client = self.client();
         let asked_on = Connection(session.connection());
         let node = |queue: &LockInternals, form: &NodeForm| {
@@ -165,6 +160,7 @@ impl Leases {
                 Ok(CreateOutcome::Created) => nodes.pop(),
                 Ok(CreateOutcome::Unknown(source)) => {
                     let mut error = self.leases.error("create leases in", source);
+                    let mut failures = Failures::default();
                     loop {
                         failures.pause_or(error, client.retry_policy()).await?;
                         match undo(&self.leases, &session, &mut nodes).await {
@@ -190,12 +186,12 @@ impl Leases {
                 // Nobody is waited for but the servers.
                 caller.takes();
             }
-            Ok(Some((leases, seat)))
+            Ok(Some(Entered { leases, seat, count: None }))
         };
         // `join` polls in this order, and the first poll sends: the leases are counted when ours are among them.
         let (entered, seen) = join(enter, self.look(&session, false)).await;
         let count = seen.ok().map(|(leases, limit, _)| Count { leases, limit, asked_on, synced: false });
-        Ok(entered?.map(|(leases, seat)| (leases, seat, count)))
+        Ok(entered?.map(|entered| Entered { count, ..entered }))
     }
 
     /// Enters the queue at the gate. Returns the place, and the leases as counted right behind the create.

@@ -59,7 +59,7 @@ impl PermitWaiter {
     ) -> Result<Self> {
         leases.leases().ensure_recipe()?;
         let form = leases.gate().form(Kind::Exclusive, None);
-        let Entered { leases: in_doubt, seat, count, failures } =
+        let Entered { leases: in_doubt, seat, count } =
             match Seat::pass(leases.gate(), &form, &caller).await? {
                 // It may be waiting at the gate. To await that is the caller's business, who can be told of a deadlock.
                 Pass::TakeOver(seat) => {
@@ -69,7 +69,7 @@ impl PermitWaiter {
                     {
                         leases.ensure_no_other_recipe(session).await?;
                     }
-                    Entered { leases: Vec::new(), seat, count: None, failures: Failures::default() }
+                    Entered { leases: Vec::new(), seat, count: None }
                 }
                 Pass::Enter(on_the_way) => {
                     let lease = leases.leases().form(Kind::Shared, data.clone());
@@ -95,7 +95,7 @@ impl PermitWaiter {
             seat,
             watchers: Vec::new(),
             missing: None,
-            failures,
+            failures: Failures::default(),
             losses: Losses::default(),
         };
         let action = waiter.machine.on(event, waiter.connection());
@@ -328,7 +328,8 @@ impl PermitWaiter {
     /// There were too many in a row. No outage ends the wait in a queue, but one whose takes no server answers keeps others
     /// from the permits.
     async fn pause_after_take(&mut self, error: Error) -> Result<()> {
-        if self.seat.place().is_some_and(Place::has_waited) {
+        // A place that was taken over may have waited for another caller.
+        if self.machine.is_patient() && self.seat.place().is_some_and(Place::has_waited) {
             self.losses.pause_after(error).await
         } else {
             self.failures.pause_or(error, self.leases.client().retry_policy()).await
