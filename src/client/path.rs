@@ -47,12 +47,6 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
 }
 
-/// Returns the id with which the name of a protected node begins.
-pub(super) fn id_of(name: &str) -> Option<&str> {
-    const LENGTH: usize = "_c_".len() + uuid::fmt::Hyphenated::LENGTH + "-".len();
-    name.get(..LENGTH)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

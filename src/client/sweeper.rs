@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep_until};
 use zookeeper_client as zk;
 
 use super::attempts::{Pauses, needs_another_attempt};
-use super::path::id_of;
 use super::session::Session;
 
 /// The delay of the second search, in session timeouts: twice as long as a server keeps a connection on which it
@@ -27,6 +26,12 @@ const GATHERING: u32 = 8;
 
 /// In more queues than this, one list of all nodes of the session is less work than a list for each queue.
 const MANY_PARENTS: usize = 8;
+
+/// Returns the id with which the name of a protected node begins.
+pub(super) fn id_of(name: &str) -> Option<&str> {
+    const LENGTH: usize = "_c_".len() + uuid::fmt::Hyphenated::LENGTH + "-".len();
+    name.get(..LENGTH)
+}
 
 /// A node that may exist, or may come to exist.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use zookeeper_client as zk;
 
 use super::super::delete_together::DeletedTogether;
 use super::super::handle::Client;
-use super::super::path::id_of;
 use super::super::session::{NewNode, Session};
 use super::super::size;
+use super::super::sweeper::id_of;
 use super::super::write::Write;
 use super::deletes::Deletes;
 use super::{CreateOutcome, EphemeralNode, State};
