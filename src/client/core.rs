@@ -36,9 +36,9 @@ pub(super) struct Core {
     pub(super) ended: CancellationToken,
 }
 
-/// The [second session](super::watching) of a client. Has the persistent watches of a client, apart from its one-shot watches: before ZooKeeper 3.9, watches of both kinds
-/// on one path of one session may end each other (ZOOKEEPER-4466, ZOOKEEPER-4472), and no event tells of it. Made when
-/// it is first needed.
+/// The [second session](super::watching) of a client, which has its persistent watches, apart from the one-shot ones:
+/// before ZooKeeper 3.9, watches of both kinds on one path of one session may end each other (ZOOKEEPER-4466,
+/// ZOOKEEPER-4472), and no event tells of it. Made when it is first needed.
 pub(super) struct Watching {
     /// The settings of the client; `None` if its session is adopted.
     pub(super) settings: Option<ClientBuilder>,

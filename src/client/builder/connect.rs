@@ -6,8 +6,7 @@ use tokio::runtime::Handle;
 use zookeeper_client as zk;
 
 use super::super::config::{Config, Origin};
-use super::super::core::Core;
-use super::super::core::Watching;
+use super::super::core::{Core, Watching};
 use super::super::dialer::Dialer;
 use super::super::handle::Client;
 use super::super::home::Home;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use zk_recipes::testing::{Fate, Intercepted, MemoryEnsemble, Request, Traffic};
-use zk_recipes::{Client, RetryPolicy, Semaphore};
+use zk_recipes::{Client, LockGuard, Result, RetryPolicy, Semaphore};
 use zk_recipes_simulation::world::World;
 
 use super::{A_MOMENT, Proxy, ends, play, queue_of, within};
@@ -30,6 +31,32 @@ async fn client_with(world: &World, proxy: &Proxy, session: u64, policy: RetryPo
                 .retry_policy(policy)
         })
         .await
+}
+
+fn only(client: &Client) -> Semaphore {
+    Semaphore::new(client, PATH, 1).unwrap()
+}
+
+/// One client waits for the only permit, which another one holds.
+struct Waiting {
+    client: Client,
+    other: Client,
+    held: LockGuard,
+    waits: JoinHandle<Option<Result<LockGuard>>>,
+}
+
+impl Waiting {
+    async fn behind(world: &World, proxy: &Proxy, session: u64, policy: RetryPolicy) -> Self {
+        let client = client_with(world, proxy, session, policy).await;
+        let other = world.machines()[1].client().await;
+        let held = within(only(&other).acquire()).await.unwrap();
+        queue_of(world.servers(), GATE, 0).await;
+        let waits = only(&client);
+        let waits = world.machines()[0].spawn(async move { waits.acquire().await });
+        queue_of(world.servers(), GATE, 1).await;
+        sleep(A_MOMENT).await;
+        Self { client, other, held, waits }
+    }
 }
 
 fn own(servers: &MemoryEnsemble, before: &[String]) -> String {
@@ -106,14 +133,8 @@ fn outage(policy: RetryPolicy, outages: u32, length: Duration) {
     play(async move |world| {
         let proxy = Proxy::before(&world, 0).await;
         let servers = world.servers();
-        let client = client_with(&world, &proxy, 40, policy).await;
-        let other = world.machines()[1].client().await;
-        let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
-        let held = within(semaphore(&other).acquire()).await.unwrap();
-        queue_of(servers, GATE, 0).await;
-        let waits = semaphore(&client);
-        let waits = world.machines()[0].spawn(async move { waits.acquire().await });
-        queue_of(servers, GATE, 1).await;
+        let waiting = Waiting::behind(&world, &proxy, 40, policy).await;
+        let Waiting { client, other, held, waits } = waiting;
         sleep(Duration::from_secs(60)).await;
         let mut lost = proxy.intercept(Request::Multi, Fate::LoseReply);
         held.release().await.unwrap();
@@ -221,15 +242,8 @@ fn leases_in_doubt_are_gone_before_the_gate_is_left() {
     play(async |world| {
         let proxy = Proxy::before(&world, 0).await;
         let servers = world.servers();
-        let client = client_with(&world, &proxy, 40, RetryPolicy::n_times(1, ms(50))).await;
-        let other = world.machines()[1].client().await;
-        let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
-        let held = within(semaphore(&other).acquire()).await.unwrap();
-        queue_of(servers, GATE, 0).await;
-        let waits = semaphore(&client);
-        let waits = world.machines()[0].spawn(async move { waits.acquire().await });
-        queue_of(servers, GATE, 1).await;
-        sleep(A_MOMENT).await;
+        let waiting = Waiting::behind(&world, &proxy, 40, RetryPolicy::n_times(1, ms(50))).await;
+        let Waiting { client, other, held, waits } = waiting;
         proxy.set_traffic(Traffic::pass().delay(ms(20)));
         let mut lost = proxy.intercept(Request::Multi, Fate::LoseReply);
         held.release().await.unwrap();
@@ -243,7 +257,7 @@ fn leases_in_doubt_are_gone_before_the_gate_is_left() {
         proxy.refuse_connections(false);
         queue_of(servers, GATE, 0).await;
         let left = servers.children(LEASES).unwrap();
-        let tried = within(semaphore(&other).try_acquire()).await.unwrap();
+        let tried = within(only(&other).try_acquire()).await.unwrap();
         assert!(within(waits).await.unwrap().unwrap().is_err());
         assert!(tried.is_some(), "{left:?}");
         tried.unwrap().release().await.unwrap();
@@ -258,15 +272,8 @@ fn missing_parents_do_not_count() {
     play(async |world| {
         let proxy = Proxy::before(&world, 0).await;
         let servers = world.servers();
-        let client = client_with(&world, &proxy, 40, RetryPolicy::one_time(ms(50))).await;
-        let other = world.machines()[1].client().await;
-        let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
-        let held = within(semaphore(&other).acquire()).await.unwrap();
-        queue_of(servers, GATE, 0).await;
-        let waits = semaphore(&client);
-        let waits = world.machines()[0].spawn(async move { waits.acquire().await });
-        queue_of(servers, GATE, 1).await;
-        sleep(A_MOMENT).await;
+        let waiting = Waiting::behind(&world, &proxy, 40, RetryPolicy::one_time(ms(50))).await;
+        let Waiting { client, other, held, waits } = waiting;
         proxy.set_traffic(Traffic::pass().delay(ms(10)));
         let lease = servers.children(LEASES).unwrap().pop().unwrap();
         assert!(servers.delete(&format!("{LEASES}/{lease}")));
@@ -339,16 +346,9 @@ fn a_take_that_is_never_confirmed_ends() {
     play(async |world| {
         let proxy = Proxy::before(&world, 0).await;
         let servers = world.servers();
-        let client = client_with(&world, &proxy, 10, RetryPolicy::n_times(2, ms(50))).await;
-        let other = world.machines()[1].client().await;
-        let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
-        let lease = within(semaphore(&other).acquire()).await.unwrap();
-        queue_of(servers, GATE, 0).await;
-        let waits = semaphore(&client);
-        let waits = world.machines()[0].spawn(async move { waits.acquire().await });
-        queue_of(servers, GATE, 1).await;
-        sleep(A_MOMENT).await;
-        let behind = semaphore(&other);
+        let waiting = Waiting::behind(&world, &proxy, 10, RetryPolicy::n_times(2, ms(50))).await;
+        let Waiting { client, other, held: lease, waits } = waiting;
+        let behind = only(&other);
         let behind = world.machines()[1].spawn(async move { behind.acquire().await });
         queue_of(servers, GATE, 2).await;
         let mut held = proxy.intercept(Request::Multi, Fate::HoldReply);
@@ -376,15 +376,8 @@ fn lost_parents(retries: u32) {
     play(async move |world| {
         let proxy = Proxy::before(&world, 0).await;
         let servers = world.servers();
-        let client = client_with(&world, &proxy, 40, RetryPolicy::n_times(retries, ms(50))).await;
-        let other = world.machines()[1].client().await;
-        let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
-        let held = within(semaphore(&other).acquire()).await.unwrap();
-        queue_of(servers, GATE, 0).await;
-        let waits = semaphore(&client);
-        let waits = world.machines()[0].spawn(async move { waits.acquire().await });
-        queue_of(servers, GATE, 1).await;
-        sleep(A_MOMENT).await;
+        let waiting = Waiting::behind(&world, &proxy, 40, RetryPolicy::n_times(retries, ms(50))).await;
+        let Waiting { client, other, held, waits } = waiting;
         let lost = proxy.intercept(Request::Create, Fate::LoseRequest);
         let lease = servers.children(LEASES).unwrap().pop().unwrap();
         assert!(servers.delete(&format!("{LEASES}/{lease}")));
