@@ -107,7 +107,6 @@
 //! | `tls` | encrypted connections: `ClientBuilder::tls` |
 //! | `sasl-digest-md5` | authentication by SASL with a password: `ClientBuilder::sasl` |
 //! | `sasl-gssapi` | authentication by SASL with Kerberos: `ClientBuilder::sasl`. Needs a GSSAPI library of the system, and clang to build |
-//! | `cli` | the command [`zklock`](guide::zklock): `cargo install --path . --features cli` in a clone. Nothing for the library; Unix only |
 //!
 //! # Versions
 //!

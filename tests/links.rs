@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const FOLDERS: [&str; 3] = ["", "docs", "fuzz"];
 
 /// The packages that commands name, and their folders.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 8] = [
     ("zk-recipes-benches", "benches"),
     ("zk-recipes-fencing", "examples/fencing"),
     ("zk-recipes-metrics", "examples/metrics"),
@@ -15,6 +15,7 @@ const PACKAGES: [(&str, &str); 7] = [
     ("zk-recipes-asan", "tests/asan"),
     ("zk-recipes-security", "tests/security"),
     ("zk-recipes-thorough", "tests/thorough"),
+    ("zklock", "zklock"),
 ];
 
 #[test]

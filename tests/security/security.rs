@@ -20,7 +20,6 @@ mod secrets;
 mod stage;
 mod tls;
 mod wiretap;
-mod zklock;
 
 use std::process::ExitCode;
 
@@ -33,7 +32,6 @@ fn main() -> ExitCode {
         sasl: sasl_takes_the_right_password_only;
         acls: creator_only_keeps_other_users_out, open_nodes_of_an_authenticated_client_are_warned_about_once;
         secrets: no_secret_is_printed;
-        zklock: zklock_locks_over_mutual_tls;
     };
     trials.extend(hostile::trials());
     generations::run(trials)

@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::installed::Generation;
+use crate::installed::{Generation, Peers};
 use crate::pki::Ca;
 use crate::stage::{TlsServer, server};
 use crate::support::within;
@@ -23,14 +23,17 @@ impl Files {
 }
 
 async fn run(tap: &Wiretap, tls: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zklock-tls"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zklock"));
     command.args(["--connect", &format!("localhost:{}", tap.port), "--connect-timeout", "10s"]).args(tls);
     command.args(["run", "/locks/encrypted", "--", "sh", "-c", "echo \"held: $ZKLOCK_PATH\""]);
     command.env_remove("ZK_CONNECT").env_remove("ZKLOCK_AUTH").stdin(Stdio::null()).kill_on_drop(true);
     within(command.output()).await.unwrap()
 }
 
-pub(crate) async fn zklock_locks_over_mutual_tls(generation: Generation) {
+async fn locks_over_mutual_tls(generation: Generation) {
+    if Peers::if_installed(generation).is_none() {
+        return;
+    }
     let (ca, other) = (Ca::new("ca"), Ca::new("another ca"));
     let server = TlsServer::start(server(generation), &ca.server("localhost"), &ca.pem).await;
     let files = Files(tempfile::tempdir().unwrap());
@@ -58,4 +61,14 @@ pub(crate) async fn zklock_locks_over_mutual_tls(generation: Generation) {
         assert!(String::from_utf8_lossy(&refused.stderr).contains("TLS"), "{refused:?}");
         tap.assert_encrypted();
     }
+}
+
+#[tokio::test]
+async fn locks_over_mutual_tls_on_zookeeper_3_8() {
+    locks_over_mutual_tls(Generation::Debian).await;
+}
+
+#[tokio::test]
+async fn locks_over_mutual_tls_on_zookeeper_3_9() {
+    locks_over_mutual_tls(Generation::Current).await;
 }

@@ -1,6 +1,5 @@
 //! The client, as the options of the command line have it.
 
-#[cfg(feature = "tls")]
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
@@ -95,7 +94,6 @@ impl Connection {
         self.tls_ca.is_some() || self.tls_cert.is_some()
     }
 
-    #[cfg(feature = "tls")]
     fn encrypted(&self, builder: ClientBuilder) -> Result<ClientBuilder, Failure> {
         let read = |file: &PathBuf| {
             std::fs::read_to_string(file)
@@ -117,11 +115,6 @@ impl Connection {
             })?;
         }
         Ok(builder.tls(options))
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn encrypted(&self, _: ClientBuilder) -> Result<ClientBuilder, Failure> {
-        Err(Failure::usage("this zklock cannot encrypt: build it with `--features cli,tls`"))
     }
 
     /// From a file or the environment only: everyone can read the command lines of others.
