@@ -22,14 +22,12 @@ use super::requests::{Reply, read};
 use super::shared::Shared;
 use super::snapshot::Snapshot;
 use super::state::CacheState;
-use crate::client::{Client, Session, TreeWatch};
+use crate::client::{Client, PAUSE, Session, TreeWatch};
 use crate::error::{Error, report};
 use crate::failure::Failure;
 
 /// How many requests of one cache are under way at once.
 const AT_ONCE: usize = 8;
-/// The pause between attempts while there is no connection.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How often the nodes are looked at that the client may not read.
 const UNREADABLE: Duration = Duration::from_secs(30);
 /// How many nodes are read again after a reconnect for each millisecond that the read may be delayed.

@@ -1,7 +1,6 @@
 //! Follows an adopted session, which `zookeeper-client` itself reconnects.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -9,12 +8,10 @@ use zookeeper_client::{self as zk, SessionState};
 
 use super::connection::{Connection, Server};
 use super::link::{Link, Status};
+use super::retry::PAUSE;
 use super::serving::Serving;
 use super::session::Session;
 use super::state::ConnectionState;
-
-/// The pause between attempts to bring its server up to date.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Follows the session until it is over, and returns how it ended. Must run on the runtime that serves the session.
 pub(super) async fn follow(

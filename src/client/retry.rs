@@ -129,7 +129,8 @@ impl Default for RetryPolicy {
     }
 }
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// The shortest pause of background work, and that between requests while there is no connection.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause of background work.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -169,7 +170,7 @@ impl Failures {
     /// Waits before the next attempt of background work, which never gives up: longer with each consecutive failure,
     /// whatever the error, up to [`LONGEST_PAUSE`].
     pub(crate) async fn pause_in_background(&mut self, error: Error) {
-        let policy = RetryPolicy::bounded_exponential_backoff(SHORTEST_PAUSE, LONGEST_PAUSE, u32::MAX);
+        let policy = RetryPolicy::bounded_exponential_backoff(PAUSE, LONGEST_PAUSE, u32::MAX);
         // This policy never gives up.
         let _ = self.pause_or(error, &policy).await;
     }

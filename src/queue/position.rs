@@ -1,7 +1,5 @@
 //! The position of a waiter: how many contenders are ahead of it.
 
-use std::time::Duration;
-
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
@@ -9,11 +7,8 @@ use super::internals::LockInternals;
 use super::pure::order::in_order_of_creation;
 use super::pure::rule::position_of;
 use super::shared_local_queue::SharedLocalQueue;
-use crate::client::Watcher;
+use crate::client::{PAUSE, Watcher};
 use crate::failure::Failure;
-
-/// The pause after a request that failed for lack of a connection.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Publishes the position of a contender whenever the queue changes.
 pub(crate) async fn follow(

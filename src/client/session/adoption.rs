@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join3;
@@ -12,14 +11,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, Acls, CreateMode};
 
+use super::super::retry::PAUSE;
 use super::super::serving::Serving;
 use super::super::write::Write;
 use super::Session;
 use super::reply::lost;
 use crate::failure::Failure;
-
-/// The pause between attempts to delete a node.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is known about which session a user's client has.
 ///

@@ -1,20 +1,16 @@
 //! The reads of a session, and its watches.
 
-use std::time::Duration;
-
 use futures_util::future::{join, join_all, try_join_all};
 use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 use zookeeper_client as zk;
 
+use super::super::retry::PAUSE;
 use super::reply::lost;
 use super::watches::Kind;
 use super::{Session, Watcher};
 use crate::failure::Failure;
 use crate::meters::Request;
-
-/// The pause between attempts while there is no connection.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// One of the reads of [`Session::read_many`].
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 use super::acquirable::{Acquirable, Contending, Entry};
 use super::attempt;
 use super::wait::Wait;
-use crate::client::{Client, sleep_until};
+use crate::client::{Client, PAUSE, sleep_until};
 use crate::error::{Error, Result};
 use crate::lock::holding::claims::{Awaited, Claim, Place};
 use crate::lock::holding::guard::LockGuard;
@@ -27,9 +26,6 @@ use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
 use crate::meters::{LockMeters, WaitMeter};
 use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, Slot, downgrade};
-
-/// The pause between attempts of a waiter to read beside its own writer.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// One side of a lock: the exclusive one or the shared one.
 #[derive(Clone, Debug)]

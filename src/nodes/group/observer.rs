@@ -10,13 +10,11 @@ use zookeeper_client::{self as zk, EventType};
 use super::super::keeping::OwnSessions;
 use super::members::{Member, Members};
 use super::view::View;
-use crate::client::{Board, Client, Failures, RetryPolicy, Room, Session, Watcher};
+use crate::client::{Board, Client, Failures, Room, Session, Watcher};
 use crate::error::Error;
 
 /// How many members are read at a time.
 const AT_ONCE: usize = 100;
-const MIN_PAUSE: Duration = Duration::from_millis(100);
-const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long a view may lack the list that the end of a member asks for.
 const LONGEST_OUTDATED: Duration = Duration::from_secs(2);
@@ -26,7 +24,6 @@ type Events = FuturesUnordered<BoxFuture<'static, (String, EventType)>>;
 
 /// Follows the members until it is dropped.
 pub(super) async fn observe(client: &Client, path: &str, board: &Board<Members>) {
-    let policy = RetryPolicy::bounded_exponential_backoff(MIN_PAUSE, MAX_PAUSE, u32::MAX);
     let mut failures = Failures::default();
     loop {
         let error = match client.session().await {
@@ -46,8 +43,7 @@ pub(super) async fn observe(client: &Client, path: &str, board: &Board<Members>)
             board.show(last.stale());
         }
         if let Some(error) = error {
-            // This policy never gives up.
-            let _ = failures.pause_or(error, &policy).await;
+            failures.pause_in_background(error).await;
         }
     }
 }

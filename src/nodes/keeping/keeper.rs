@@ -20,11 +20,9 @@ use super::repairs;
 use super::requests::{Found, Trouble};
 use super::sessions::OwnSessions;
 use super::touch::Touch;
-use crate::client::{Board, Client, EphemeralNode, Failures, RetryPolicy, Session, Watcher, parent};
+use crate::client::{Board, Client, EphemeralNode, Failures, PAUSE, Session, Watcher, parent};
 use crate::error::{Error, Result, report};
 
-const MIN_PAUSE: Duration = Duration::from_millis(100);
-const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// How often a node is looked at while nothing is done about it.
 const GLANCE: Duration = Duration::from_secs(1);
 /// How often a node is looked at of which the servers may tell nothing, and a random part of it more.
@@ -379,9 +377,7 @@ impl Keeper {
 
     /// Pauses, longer with each consecutive failure. New data are tried at once.
     async fn pause_after(&mut self, error: Error, failures: &mut Failures) {
-        let policy = RetryPolicy::bounded_exponential_backoff(MIN_PAUSE, MAX_PAUSE, u32::MAX);
-        // This policy never gives up.
-        self.pause(async { drop(failures.pause_or(error, &policy).await) }).await;
+        self.pause(failures.pause_in_background(error)).await;
     }
 
     /// Pauses, and looks meanwhile whether what is shown is still right. Ends early if there is something to do.
@@ -389,7 +385,7 @@ impl Keeper {
         let mut pause = pin!(pause);
         // One that is due already has failed.
         let due = self.touch.as_ref().map(Touch::due).filter(|due| *due > Instant::now());
-        let mut touch_is_due = pin!(until(due.map(|due| due.max(Instant::now() + MIN_PAUSE))));
+        let mut touch_is_due = pin!(until(due.map(|due| due.max(Instant::now() + PAUSE))));
         let closing = self.closing.clone();
         loop {
             let session = self.session.clone();

@@ -2,7 +2,8 @@
 
 use super::super::pure::contender::{Action, Event};
 use super::super::pure::permits::Passage;
-use super::{PAUSE, Place};
+use super::Place;
+use crate::client::PAUSE;
 use crate::error::{Error, Result};
 
 impl Place {

@@ -6,7 +6,6 @@ mod own_node;
 mod requests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
@@ -24,9 +23,6 @@ use super::pure::permits::{Entry, Passage};
 use super::shared_local_queue::{Guess, LocalSlot, SharedLocalQueue};
 use crate::client::{EphemeralNode, Failures, NodeForm, Session};
 use crate::error::Result;
-
-/// The pause after a request that failed for lack of a connection, where no caller waits for its outcome.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A contender in the queue. Dropping it leaves the queue.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use zookeeper_client as zk;
 use super::super::blocker::{cannot_watch, watch_state};
 use super::super::pure::contender::WatchState;
 use super::super::shared_local_queue::LocalSlot;
-use super::{PAUSE, Place};
-use crate::client::EphemeralNode;
+use super::Place;
+use crate::client::{EphemeralNode, PAUSE};
 use crate::error::Result;
 
 impl Place {
