@@ -87,7 +87,7 @@ pub use fault_proxy::{Fate, FaultProxy, Intercepted, ProxiedConnection, Request,
 pub use kill_session::kill_session;
 pub use manual_clock::ManualClock;
 pub use memory::{
-    MemoryEnsemble, MemoryEnsembleBuilder, MemoryServer, MemoryServerBuilder, NodeInfo, Observed,
-    ObservedKind,
+    MemoryEnsemble, MemoryEnsembleBuilder, MemoryServer, MemoryServerBuilder, MemoryVersion, NodeInfo,
+    Observed, ObservedKind,
 };
 pub use server::TestingServer;

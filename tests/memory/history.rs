@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::runtime::Runtime;
-use zk_recipes::testing::{TestingCluster, TestingServer};
+use zk_recipes::testing::{MemoryVersion, TestingCluster, TestingServer};
 
 use crate::operation::{self, CREATE, CREATE_2, CREATE_CONTAINER, CREATE_TTL, Generator, Operation, Scope};
 use crate::servers::{Memory, Real};
@@ -75,7 +75,12 @@ impl Pair {
             let real = Real::Cluster { cluster, follower };
             let answer = real.server().four_letter_word("srvr").await.unwrap();
             let version = version(&answer);
-            (Memory::three(version >= (3, 8, 2)).await, real, version)
+            (
+                Memory::three(if version >= (3, 8, 2) { MemoryVersion::V3_9 } else { MemoryVersion::V3_6 })
+                    .await,
+                real,
+                version,
+            )
         });
         Self { memory, real, version, runtime }
     }

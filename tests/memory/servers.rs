@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use zk_recipes::testing::{MemoryEnsemble, MemoryServer, TestingCluster, TestingServer};
+use zk_recipes::testing::{MemoryEnsemble, MemoryServer, MemoryVersion, TestingCluster, TestingServer};
 
 const NEVER: Duration = Duration::from_secs(86_400);
 
@@ -26,10 +26,10 @@ impl Memory {
     }
 
     /// Three servers, of which a follower has a port.
-    pub(crate) async fn three(has_stats_in_multi: bool) -> Self {
+    pub(crate) async fn three(version: MemoryVersion) -> Self {
         let builder = MemoryEnsemble::builder().wall_clock(SystemTime::now());
         let builder = builder.ttl_nodes(true).container_check_interval(NEVER);
-        let ensemble = builder.stats_in_transactions(has_stats_in_multi).start().unwrap();
+        let ensemble = builder.version(version).start().unwrap();
         let follower = (ensemble.leader().unwrap() + 1) % 3;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use futures_util::FutureExt;
 use futures_util::future::join3;
@@ -30,8 +30,6 @@ pub(super) struct Adoption {
     verified: AtomicU64,
     /// Ephemeral nodes that the session has created and not deleted.
     nodes: Mutex<BTreeSet<String>>,
-    /// Whether the servers cannot list the nodes of a session: they are older than 3.6.
-    cannot_tell: AtomicBool,
     replaced: CancellationToken,
 }
 
@@ -49,7 +47,6 @@ impl Session {
             serving: serving.clone(),
             verified: AtomicU64::new(0),
             nodes: Mutex::default(),
-            cannot_tell: AtomicBool::new(false),
             replaced: CancellationToken::new(),
         });
         self
@@ -62,7 +59,7 @@ impl Session {
     /// Nothing is known.
     pub(in crate::client) async fn is_continued_on(&self, zookeeper: &zk::Client) -> Result<bool, zk::Error> {
         let Some(adoption) = &self.adoption else { return Ok(true) };
-        if adoption.cannot_tell.load(SeqCst) {
+        if self.lists_no_nodes.load(Relaxed) {
             return Ok(true);
         }
         let nodes = adoption.nodes.lock().clone();
@@ -77,7 +74,7 @@ impl Session {
             synced.map_err(lost)?;
             let is_listed = match listed {
                 Err(zk::Error::Unimplemented) => {
-                    adoption.cannot_tell.store(true, SeqCst);
+                    self.lists_no_nodes.store(true, Relaxed);
                     return Ok(true);
                 }
                 listed => listed.map_err(lost)?.contains(path),

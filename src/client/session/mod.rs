@@ -55,6 +55,8 @@ pub(crate) struct Session {
     connectivity: watch::Sender<Connectivity>,
     /// Whether its servers do not tell when the nodes that a transaction creates were created.
     tells_no_dates: AtomicBool,
+    /// Whether its servers do not list the nodes of a session, and hang up on whoever asks: they are older than 3.6.
+    lists_no_nodes: AtomicBool,
     /// The turns of requests that may be very many.
     turns: Semaphore,
     watches: Arc<Watches>,
@@ -80,6 +82,7 @@ impl Session {
             validity: Arc::new(validity),
             connectivity,
             tells_no_dates: AtomicBool::new(false),
+            lists_no_nodes: AtomicBool::new(false),
             turns: Semaphore::new(AT_ONCE),
             watches: Arc::new(Watches::new(receiver)),
             tree_watches: TreeWatches::default(),

@@ -1,6 +1,8 @@
 //! The reads of a session, and its watches.
 
-use futures_util::future::{join, join_all, try_join_all};
+use std::sync::atomic::Ordering::Relaxed;
+
+use futures_util::future::{OptionFuture, join, join_all, try_join_all};
 use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 use zookeeper_client as zk;
@@ -62,7 +64,7 @@ impl Session {
     }
 
     /// Returns the paths that begin with `prefix` of all ephemeral nodes of this session. Sees everything that was
-    /// done before the call. `None` from servers before 3.6, which do not tell.
+    /// done before the call. `None` from servers before 3.6, which do not tell: the first call costs its connection.
     pub(crate) async fn own_paths(&self, prefix: &str) -> Result<Option<Vec<String>>, zk::Error> {
         let connection = self.connected()?;
         let zookeeper = connection.zookeeper();
@@ -70,12 +72,16 @@ impl Session {
         // that has been replaced. `join` polls in this order, and the first poll sends; without the async block,
         // the call itself would send.
         self.requests.count(Request::List);
-        let listing = async { zookeeper.list_ephemerals(prefix).await };
+        let is_told = !self.lists_no_nodes.load(Relaxed);
+        let listing = OptionFuture::from(is_told.then(|| async { zookeeper.list_ephemerals(prefix).await }));
         let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
         confirmed?;
-        match own {
-            Err(zk::Error::Unimplemented) => Ok(None),
-            own => own.map(Some).map_err(lost),
+        match own.transpose() {
+            Err(zk::Error::Unimplemented) => {
+                self.lists_no_nodes.store(true, Relaxed);
+                Ok(None)
+            }
+            own => own.map_err(lost),
         }
     }
 

@@ -11,6 +11,7 @@ use super::opcode;
 use super::request::{self, Connect, Request, Update};
 use super::sessions::Sessions;
 use super::tree::{Change, Event, Tree};
+use super::version::MemoryVersion;
 use super::watches::Watches;
 use crate::testing::kill_session::password;
 
@@ -37,8 +38,7 @@ pub(super) struct Limits {
     pub(super) longest_timeout: Duration,
     pub(super) tick: Duration,
     pub(super) has_ttl_nodes: bool,
-    /// Whether a transaction returns the stats of the plain and ephemeral nodes that it creates.
-    pub(super) has_stats_in_multi: bool,
+    pub(super) version: MemoryVersion,
     /// Whether no connection continues a session.
     pub(super) forgets_sessions: bool,
 }
@@ -199,7 +199,8 @@ impl Database {
         let mut reader = Reader::new(message);
         let (Ok(xid), Ok(operation)) = (reader.i32(), reader.i32()) else { return Fate::Close };
         self.sessions.touch(session, now.elapsed);
-        let request = match request::decode(operation, &message[8..]) {
+        let known = self.limits.version.knows(operation);
+        let request = match known.then(|| request::decode(operation, &message[8..])).flatten() {
             None => {
                 self.reply(id, xid, NO_ZXID, Err(Code::Unimplemented));
                 return Fate::Close;

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::database::Limits;
+use super::version::MemoryVersion;
 use crate::testing::settings::{Settings, invalid};
 
 /// As in ZooKeeper.
@@ -15,7 +16,7 @@ const LONGEST_REQUEST: usize = 0xf_ffff;
 pub(super) struct MemorySettings {
     pub(super) common: Settings,
     pub(super) has_ttl_nodes: bool,
-    pub(super) has_stats_in_multi: bool,
+    pub(super) version: MemoryVersion,
     pub(super) reap_interval: Duration,
     pub(super) longest_request: usize,
     pub(super) forgets_sessions: bool,
@@ -82,7 +83,7 @@ impl Default for MemorySettings {
         Self {
             common: Settings::default(),
             has_ttl_nodes: false,
-            has_stats_in_multi: true,
+            version: MemoryVersion::default(),
             reap_interval: REAP_INTERVAL,
             longest_request: LONGEST_REQUEST,
             forgets_sessions: false,
@@ -103,7 +104,7 @@ impl MemorySettings {
             longest_timeout,
             tick: self.common.tick_time,
             has_ttl_nodes: self.has_ttl_nodes,
-            has_stats_in_multi: self.has_stats_in_multi,
+            version: self.version,
             forgets_sessions: self.forgets_sessions,
         })
     }

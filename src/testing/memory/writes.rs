@@ -57,7 +57,7 @@ pub(super) fn write_all(
         };
         match write(&mut transaction, one, limits) {
             // Old servers take it for a create that returns none.
-            Ok(Outcome::Created { path, .. }) if is_plain && !limits.has_stats_in_multi => {
+            Ok(Outcome::Created { path, .. }) if is_plain && !limits.version.has_stats_in_multi() => {
                 outcomes.push(Outcome::Created { path, stat: None });
             }
             Ok(outcome) => outcomes.push(outcome),

@@ -114,6 +114,7 @@ const CAREFUL: Recipe = Recipe {
     paths: &[LOCK], // where operators delete nodes
     operations: "added",
     ensembles: 1,
+    needs_3_6: false,
 };
 
 const CARELESS: Recipe = Recipe { scenario: |world| Box::pin(play(world, false)), ..CAREFUL };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use fastrand::Rng;
+use zk_recipes::testing::MemoryVersion;
 
 use crate::machine::Lateness;
 
@@ -174,8 +175,7 @@ pub struct Plan {
     /// Of 256 futures, how many are dropped.
     pub dropped_of_256: u8,
     pub forgets: bool,
-    /// Whether transactions tell the stats of what they create. Those of servers before 3.8.2 do not.
-    pub tells_stats: bool,
+    pub version: MemoryVersion,
     /// In the order of their times.
     pub events: Vec<Event>,
 }
@@ -203,6 +203,16 @@ impl Default for Conditions {
 /// How often servers look for containers without children, where nothing goes wrong.
 const REAP_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Draws the version of ZooKeeper: mostly the present one.
+fn version(seed: u64) -> MemoryVersion {
+    let mut rng = Rng::with_seed(seed ^ 0x57a7);
+    match rng.u8(..4) {
+        0 if rng.bool() => MemoryVersion::V3_5,
+        0 => MemoryVersion::V3_6,
+        _ => MemoryVersion::V3_9,
+    }
+}
+
 impl Plan {
     /// Draws a run from its seed.
     pub fn of_seed(seed: u64, conditions: &Conditions) -> Self {
@@ -222,7 +232,7 @@ impl Plan {
             late: Lateness::default(),
             dropped_of_256: 0,
             forgets: false,
-            tells_stats: Rng::with_seed(seed ^ 0x57a7).u8(..4) > 0,
+            version: version(seed),
             events: Vec::new(),
         };
         for fault in Fault::ALL {
@@ -327,10 +337,10 @@ impl fmt::Display for Plan {
             f,
             "seed {seed}: {machines} machines, {servers} servers, {storm:?} of storm, session timeout "
         )?;
-        let version = if self.tells_stats { "" } else { ", of ZooKeeper 3.8.1" };
+        let version = self.version;
         write!(
             f,
-            "{session_timeout:?}, tick {tick:?}{version}, {} faults: {}",
+            "{session_timeout:?}, tick {tick:?}, {version:?}, {} faults: {}",
             self.events.len(),
             kinds.join(" ")
         )

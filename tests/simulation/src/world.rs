@@ -13,7 +13,7 @@ use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_recipes::Client;
-use zk_recipes::testing::MemoryEnsemble;
+use zk_recipes::testing::{MemoryEnsemble, MemoryVersion};
 
 use crate::judge;
 use crate::log::{self, Line, count, note, violation};
@@ -55,8 +55,11 @@ pub struct Report {
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Plays a run of a recipe.
-pub fn play(plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
-    let Recipe { scenario, paths, ensembles, .. } = recipe;
+pub fn play(mut plan: Plan, recipe: Recipe, with_lines: bool) -> Report {
+    let Recipe { scenario, paths, ensembles, needs_3_6, .. } = recipe;
+    if needs_3_6 {
+        plan.version = plan.version.max(MemoryVersion::V3_6);
+    }
     play_scenario(plan, ensembles, paths, async move |world| scenario(world).await, with_lines)
 }
 
@@ -131,7 +134,7 @@ fn start_servers(plan: &Plan, ensemble: usize) -> MemoryEnsemble {
         .tick_time(plan.tick)
         .container_check_interval(plan.reap_interval)
         .forget_sessions(plan.forgets)
-        .stats_in_transactions(plan.tells_stats)
+        .version(plan.version)
         .start()
         .expect("servers");
     for server in 0..plan.servers {

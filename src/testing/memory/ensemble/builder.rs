@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::MemoryEnsemble;
 use super::state::Behaviour;
 use crate::testing::memory::settings::{MemorySettings, setters};
+use crate::testing::memory::version::MemoryVersion;
 use crate::testing::settings::invalid;
 
 /// The date at which an ensemble starts unless it is told another: 2026-01-01.
@@ -87,10 +88,9 @@ impl MemoryEnsembleBuilder {
         self
     }
 
-    /// Sets whether a transaction can return the stats of the plain and ephemeral nodes that it creates. True by
-    /// default; servers before 3.8.2 return only the paths.
-    pub fn stats_in_transactions(mut self, enabled: bool) -> Self {
-        self.settings.has_stats_in_multi = enabled;
+    /// Sets which version of ZooKeeper the servers are, where versions differ. 3.9 by default.
+    pub fn version(mut self, version: MemoryVersion) -> Self {
+        self.settings.version = version;
         self
     }
 

@@ -27,6 +27,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &[BARRIER, GATE],
     operations: "entered",
     ensembles: 1,
+    needs_3_6: false,
 };
 
 const BARRIER: &str = "/barrier";

@@ -26,6 +26,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &[TREE],
     operations: "events",
     ensembles: 1,
+    needs_3_6: true,
 };
 
 const TREE: &str = "/tree";

@@ -26,6 +26,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &[SERVICE],
     operations: "operations",
     ensembles: 1,
+    needs_3_6: true,
 };
 
 const BASE: &str = "/services";

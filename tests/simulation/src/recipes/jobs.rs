@@ -29,6 +29,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &["/j/leader"],
     operations: "runs",
     ensembles: 1,
+    needs_3_6: false,
 };
 
 const PATH: &str = "/j";

@@ -36,6 +36,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &[LATCHES, SELECTORS],
     operations: "terms",
     ensembles: 1,
+    needs_3_6: false,
 };
 
 const LATCHES: &str = "/l1";

@@ -32,6 +32,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &["/a", "/c", "/s", "/sm", "/rw", "/x", "/s3", "/g", "/h", "/t", COUNTED],
     operations: "acquired",
     ensembles: 1,
+    needs_3_6: false,
 };
 
 /// A semaphore with as many permits as a shared count says.

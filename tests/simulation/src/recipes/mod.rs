@@ -33,6 +33,8 @@ pub struct Recipe {
     pub operations: &'static str,
     /// How many independent ensembles there are.
     pub ensembles: usize,
+    /// Whether ZooKeeper 3.5 does not have what it needs.
+    pub needs_3_6: bool,
 }
 
 /// All recipes.

@@ -31,6 +31,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &[NODES, GROUP],
     operations: "operations",
     ensembles: 1,
+    needs_3_6: false,
 };
 
 const NODES: &str = "/nodes";

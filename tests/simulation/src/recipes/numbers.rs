@@ -31,6 +31,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &[LOCK],
     operations: "changes",
     ensembles: 1,
+    needs_3_6: false,
 };
 
 const LOCK: &str = "/lock-of-a-number";

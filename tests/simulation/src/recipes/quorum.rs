@@ -26,6 +26,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     paths: &[PATH],
     operations: "acquired",
     ensembles: NAMES.len(),
+    needs_3_6: false,
 };
 
 const PATH: &str = "/q";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zk_recipes::testing::{Fate, MemoryEnsemble, Request};
+use zk_recipes::testing::{Fate, MemoryEnsemble, MemoryVersion, Request};
 use zk_recipes::{ConnectionState, InterProcessLock, Owner, ReadWriteLock, RetryPolicy, Semaphore};
 
 use super::queue::*;
@@ -56,6 +56,34 @@ fn a_lost_create_reply_is_found_again_and_not_doubled() {
         nothing_is_left(servers).await;
         assert_eq!(session_id(&client).await, session);
         ends(&world, [client, other]).await;
+    });
+}
+
+/// ZooKeeper 3.5 does not list the nodes of a session, and hangs up on whoever asks for that.
+#[test]
+fn lost_replies_are_settled_on_zookeeper_3_5() {
+    play(async |world| {
+        let servers = MemoryEnsemble::builder().servers(1).version(MemoryVersion::V3_5).start().unwrap();
+        let proxy = Proxy::before_server(servers.clone(), "10.2.0.1:2181").await;
+        let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+        let lock = mutex(&client);
+        visit(&lock).await;
+        for is_given_up in [false, true, false] {
+            let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+            let waiting = waiter(&lock).await;
+            within(lost.happened()).await;
+            if is_given_up {
+                waiting.abort();
+                drop(waiting.await);
+                sleep(SOON).await;
+            } else {
+                let guard = granted(waiting).await;
+                assert_eq!(nodes(&servers, PATH), [guard.node_path()], "one node for one acquire");
+                guard.release().await.unwrap();
+            }
+            nothing_is_left(&servers).await;
+        }
+        ends(&world, [client]).await;
     });
 }
 

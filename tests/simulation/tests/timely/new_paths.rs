@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::testing::{Fate, MemoryEnsemble, Request, Traffic};
+use zk_recipes::testing::{Fate, MemoryEnsemble, MemoryVersion, Request, Traffic};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LossReason, MultiLock, Owner, ReadWriteLock,
     RetryPolicy, Semaphore,
@@ -36,7 +36,7 @@ async fn teach(client: &Client, who: &str) {
 
 /// Servers that do not tell when the nodes that a transaction creates were created.
 async fn without_dates() -> (MemoryEnsemble, Proxy) {
-    let servers = MemoryEnsemble::builder().servers(1).stats_in_transactions(false).start().unwrap();
+    let servers = MemoryEnsemble::builder().servers(1).version(MemoryVersion::V3_6).start().unwrap();
     let proxy = Proxy::before_server(servers.clone(), "10.2.0.1:2181").await;
     (servers, proxy)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
-use zk_recipes::testing::{Fate, Intercepted, MemoryEnsemble, Request, Traffic};
+use zk_recipes::testing::{Fate, Intercepted, MemoryEnsemble, MemoryVersion, Request, Traffic};
 use zk_recipes::{Client, LockGuard, Result, RetryPolicy, Semaphore};
 use zk_recipes_simulation::world::World;
 
@@ -305,7 +305,7 @@ fn missing_parents_do_not_count() {
 #[test]
 fn the_end_of_a_session_is_no_take_in_doubt() {
     play(async |world| {
-        let servers = MemoryEnsemble::builder().servers(1).stats_in_transactions(false).start().unwrap();
+        let servers = MemoryEnsemble::builder().servers(1).version(MemoryVersion::V3_6).start().unwrap();
         let proxy = Proxy::before_server(servers.clone(), "10.3.0.2:2181").await;
         let client = client_with(&world, &proxy, 4, RetryPolicy::n_times(0, ms(50))).await;
         let other = client_with(&world, &proxy, 4, RetryPolicy::n_times(0, ms(50))).await;
