@@ -191,12 +191,14 @@ pub struct Conditions {
     pub with: Vec<Fault>,
     /// What goes wrong in none.
     pub without: Vec<Fault>,
+    /// Of all servers; drawn if it is not given.
+    pub version: Option<MemoryVersion>,
 }
 
 impl Default for Conditions {
     fn default() -> Self {
         let storm = Duration::from_secs(30);
-        Self { machines: 3, servers: 1, storm, with: Vec::new(), without: Vec::new() }
+        Self { machines: 3, servers: 1, storm, with: Vec::new(), without: Vec::new(), version: None }
     }
 }
 
@@ -204,7 +206,7 @@ impl Default for Conditions {
 const REAP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Draws the version of ZooKeeper: mostly the present one.
-fn version(seed: u64) -> MemoryVersion {
+fn draw_version(seed: u64) -> MemoryVersion {
     let mut rng = Rng::with_seed(seed ^ 0x57a7);
     match rng.u8(..4) {
         0 if rng.bool() => MemoryVersion::V3_5,
@@ -216,7 +218,7 @@ fn version(seed: u64) -> MemoryVersion {
 impl Plan {
     /// Draws a run from its seed.
     pub fn of_seed(seed: u64, conditions: &Conditions) -> Self {
-        let Conditions { machines, servers, storm, ref with, ref without } = *conditions;
+        let Conditions { machines, servers, storm, ref with, ref without, version } = *conditions;
         let mut rng = Rng::with_seed(seed ^ 0x5eed);
         let short = rng.bool();
         let session_timeout = Duration::from_secs(if short { 4 } else { rng.u64(1..10) });
@@ -232,7 +234,7 @@ impl Plan {
             late: Lateness::default(),
             dropped_of_256: 0,
             forgets: false,
-            version: version(seed),
+            version: version.unwrap_or_else(|| draw_version(seed)),
             events: Vec::new(),
         };
         for fault in Fault::ALL {

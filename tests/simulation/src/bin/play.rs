@@ -5,17 +5,22 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lexopt::prelude::*;
+use zk_recipes::testing::MemoryVersion;
 use zk_recipes_simulation::plan::{Conditions, Fault, Plan};
 use zk_recipes_simulation::recipes::{self, Recipe};
 use zk_recipes_simulation::world::{self, Report};
 
 const HELP: &str = "\
 Usage: play [--recipe NAME] [--seed FIRST] [--seeds NUMBER] [--for SECONDS] [--machines N] [--servers N]
-            [--storm SECONDS] [--with FAULT]... [--without FAULT]... [--plant DEFECT] [--trace] [--until-broken]
+            [--storm SECONDS] [--zookeeper 3.5|3.6|3.9] [--with FAULT]... [--without FAULT]... [--plant DEFECT]
+            [--trace] [--until-broken]
 
 Plays the recipes from seeds. The first run that breaks a promise is played again with less: without kinds of faults,
 for a shorter time, with fewer machines; the least that still breaks one is told with its time line. The last line says
 how much was played and how many promises were broken; the exit status is 1 if any was.";
+
+const VERSIONS: [(&str, MemoryVersion); 3] =
+    [("3.5", MemoryVersion::V3_5), ("3.6", MemoryVersion::V3_6), ("3.9", MemoryVersion::V3_9)];
 
 /// How much of a time line is told.
 const LINES: usize = 60;
@@ -63,6 +68,11 @@ fn options() -> Result<Options, lexopt::Error> {
             Long("machines") => options.conditions.machines = arguments.value()?.parse()?,
             Long("servers") => options.conditions.servers = arguments.value()?.parse()?,
             Long("storm") => options.conditions.storm = Duration::from_secs(arguments.value()?.parse()?),
+            Long("zookeeper") => {
+                let name = arguments.value()?.string()?;
+                let version = VERSIONS.iter().find(|(known, _)| *known == name).map(|(_, version)| *version);
+                options.conditions.version = Some(version.ok_or_else(|| format!("no version {name:?}"))?);
+            }
             Long("with") => options.conditions.with.push(fault(&arguments.value()?.string()?)?),
             Long("without") => options.conditions.without.push(fault(&arguments.value()?.string()?)?),
             Long("trace") => options.traces = true,
@@ -153,10 +163,12 @@ fn least(seed: u64, recipe: Recipe, conditions: &Conditions) -> Conditions {
 
 fn tell_least(seed: u64, recipe: Recipe, conditions: &Conditions) {
     let least = least(seed, recipe, conditions);
-    let Conditions { machines, servers, storm, with, without } = &least;
+    let Conditions { machines, servers, storm, with, without, version } = &least;
     println!("with less:");
     print!("    play --recipe {} --seed {seed} --machines {machines}", recipe.name);
     print!(" --servers {servers} --storm {}", storm.as_secs());
+    let names = VERSIONS.iter().filter(|(_, known)| Some(known) == version.as_ref());
+    names.for_each(|(name, _)| print!(" --zookeeper {name}"));
     with.iter().for_each(|fault| print!(" --with {}", fault.name()));
     without.iter().for_each(|fault| print!(" --without {}", fault.name()));
     println!(" --trace");
