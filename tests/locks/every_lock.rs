@@ -48,9 +48,14 @@ impl Kind {
     /// The request by which a release changes something.
     fn delete(self) -> Request {
         match self {
-            Self::Paths | Self::LastOfPaths | Self::Mixed | Self::LastOfMixed => Request::Multi,
+            _ if self.is_joint() => Request::Multi,
             _ => Request::Delete,
         }
+    }
+
+    /// Whether it has several paths.
+    fn is_joint(self) -> bool {
+        matches!(self, Self::Paths | Self::LastOfPaths | Self::Mixed | Self::LastOfMixed)
     }
 }
 
@@ -144,13 +149,16 @@ impl Scene {
         .await;
     }
 
-    /// What is called a guard must be one: its nodes exist, in the session of its client.
+    /// What is called a guard must be one: its nodes exist, in the session of its client, and are as old as its tokens.
     async fn assert_holds(&self, client: &Client, guards: &[LockGuard]) {
         let session = session_id(client).await;
         for part in guards.iter().flat_map(parts) {
             assert_eq!(part.loss(), None);
-            let stat = self.zookeeper.check_stat(part.node_path()).await.unwrap();
-            assert_eq!(stat.map(|stat| stat.ephemeral_owner), Some(session), "{part:?}");
+            let stat = self.zookeeper.check_stat(part.node_path()).await.unwrap().expect("its node");
+            assert_eq!(stat.ephemeral_owner, session, "{part:?}");
+            // A reader that was a writer goes on with the token of the writer.
+            let is_downgraded = part.node_path().starts_with(&Kind::Downgraded.root());
+            assert!(is_downgraded || stat.czxid == part.fencing_token(), "{part:?}");
         }
     }
 }
@@ -967,7 +975,11 @@ async fn bad_paths_are_refused_before_anything_is_sent() {
     for kind in Kind::ALL {
         for path in ["", "/", "locks", "/locks/", "//", "/a//b", "/a/../b", "/a/.", "/a\u{0}b", "/a\u{7f}"] {
             match kind.try_lock_at(&client, path) {
-                Err(Error::InvalidPath { path: named, .. }) => assert!(named.starts_with(path), "{kind:?}"),
+                Err(Error::InvalidPath { path: named, reason }) => {
+                    let is_member = ["-b", "-c"].iter().any(|end| named == format!("{path}{end}"));
+                    let is_named = named == path || kind.is_joint() && is_member;
+                    assert!(is_named && !reason.is_empty(), "{kind:?}: {named}: {reason}");
+                }
                 other => panic!("{kind:?} at {path:?}: {other:?}"),
             }
         }

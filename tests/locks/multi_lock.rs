@@ -271,57 +271,6 @@ async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again()
     watches_of(&server, 0).await;
 }
 
-#[tokio::test]
-async fn a_place_that_is_lost_while_waiting_in_it_is_taken_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, holder, next] = connect_many(&server).await;
-    let held = mutex_at(&holder, B).acquire().await.unwrap();
-    let waiter = acquiring(&multi(&own));
-    watches_of(&server, 1).await;
-    let place = mutex_at(&holder, B).participants().await.unwrap().remove(1);
-    zookeeper.delete(place.node_path(), None).await.unwrap();
-    let next = acquire_in_task(&mutex_at(&next, B));
-    watches_of(&server, 2).await;
-    held.release().await.unwrap();
-    // Behind the one that came since.
-    let next = within(next).await.unwrap().unwrap();
-    queues_of(&zookeeper, [1, 2, 0]).await;
-    watches_of(&server, 1).await;
-    assert!(!waiter.is_finished());
-    next.release().await.unwrap();
-    let guard = within(waiter).await.unwrap().unwrap();
-    assert_holds(&zookeeper, &guard).await;
-    guard.release().await.unwrap();
-    watches_of(&server, 0).await;
-}
-
-#[tokio::test]
-async fn a_release_frees_what_is_left_and_tells_of_all_that_was_lost() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let zookeeper = client.zookeeper().await.unwrap();
-    let lock = multi(&client);
-    for lost in [vec![1], vec![0, 2], vec![0, 1, 2]] {
-        let guard = lock.acquire().await.unwrap();
-        let mut expected = Vec::new();
-        for member in lost {
-            let path = guard.members()[member].node_path().to_owned();
-            zookeeper.delete(&path, None).await.unwrap();
-            expected.push(Error::LockLost { path, reason: LossReason::Deleted });
-        }
-        let mut told = match guard.release().await.unwrap_err() {
-            Error::Several { first, others } => [vec![*first], others].concat(),
-            error => vec![error],
-        };
-        told.sort_by_key(Error::to_string);
-        assert_eq!(told, expected);
-        // It knows nothing of what was lost before.
-        assert!(lock.try_acquire().await.unwrap().is_some());
-    }
-    sandbox.assert_nothing_left().await;
-}
-
 /// Locks of three kinds, each seen through a client of its own: at A a mutex, at B a write lock, at C a semaphore
 /// mutex.
 fn mixed(clients: &[Client; 3]) -> [Arc<dyn InterProcessLock>; 3] {
@@ -529,7 +478,7 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     invalid(MultiLock::new(&client, [""; 0]), "at least one");
     invalid(MultiLock::new(&client, [B, A, B]), B);
     invalid(MultiLock::of([]), "at least one");
-    let [at_a, at_b, at_c] = mixed(&[client.clone(), client.clone(), client.clone()]);
+    let [at_a, at_b, _] = mixed(&[client.clone(), client.clone(), client.clone()]);
     invalid(MultiLock::of([at_b, Arc::new(mutex_at(&client, B)), at_a.clone()]), B);
     for path in ["", "/", "multi", "/multi/", "/a//b", "/a/../b"] {
         let refused = MultiLock::new(&client, [A, path]);
@@ -539,34 +488,10 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
         );
     }
     // One multi-lock in another counts with all of its paths.
-    invalid(MultiLock::of([Arc::new(multi(&client)), at_a.clone()]), A);
+    invalid(MultiLock::of([Arc::new(multi(&client)), at_a]), A);
     let around: Arc<dyn InterProcessLock> = Arc::new(MultiLock::new(&client, [A, C]).unwrap());
     invalid(MultiLock::of([around.clone(), Arc::new(mutex_at(&client, B))]), "the other way round");
     drop(MultiLock::of([around, Arc::new(mutex_at(&client, "/multi/d"))]).unwrap());
-    // What is given has options of its own.
-    let given = MultiLock::of([at_c, at_a]).unwrap();
-    assert!(matches!(given.with_options(LockOptions::new()), Err(Error::InvalidArgument { .. })));
-    let never = multi(&client).with_options(LockOptions::new().max_hold(Duration::ZERO));
-    assert!(matches!(never, Err(Error::InvalidArgument { .. })));
-}
-
-#[tokio::test]
-async fn options_are_those_of_every_member() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let zookeeper = client.zookeeper().await.unwrap();
-    let options = LockOptions::new().max_hold(LONG).node_data("accounting");
-    let lock = multi(&client).with_options(options).unwrap();
-    let guard = lock.acquire().await.unwrap();
-    for member in guard.members() {
-        assert_eq!(zookeeper.get_data(member.node_path()).await.unwrap().0, b"accounting");
-        assert!(member.remaining_hold().is_some_and(|remaining| remaining > LONG / 2));
-    }
-    guard.extend(Duration::from_millis(50)).unwrap();
-    assert!(guard.remaining_hold().is_some_and(|remaining| remaining <= Duration::from_millis(50)));
-    sandbox.assert_nothing_left().await;
-    assert_eq!(guard.loss(), Some(LossReason::Deadline));
-    assert!(matches!(guard.release().await, Err(Error::Several { others, .. }) if others.len() == 2));
 }
 
 #[tokio::test]
@@ -626,71 +551,6 @@ async fn requests_per_operation() {
     assert_eq!(proxy.take_requests(), expected);
     watches_of(&server, 0).await;
     drop(held);
-}
-
-#[tokio::test]
-async fn a_lost_reply_leaves_one_node_in_each_queue_or_none() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
-    let session = session_id(&client).await;
-    let lock = multi(&client);
-    lock.acquire().await.unwrap().release().await.unwrap();
-
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let guard = within(lock.acquire()).await.unwrap();
-    within(lost.happened()).await;
-    queues_of(&zookeeper, [1; 3]).await;
-    assert_holds(&zookeeper, &guard).await;
-    let numbers = |guard: &LockGuard| -> Vec<i32> {
-        guard.members().iter().map(|member| sequence(member.node_path())).collect()
-    };
-    // On a busy machine, it may meet its own nodes that are being undone, or a connection may break by itself.
-    let first = numbers(&guard);
-    assert!(first.iter().all(|number| *number >= 2), "what was in doubt was undone: {first:?}");
-    guard.release().await.unwrap();
-
-    // Given up while it is in doubt.
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let waiter = acquiring(&lock);
-    within(lost.happened()).await;
-    waiter.abort();
-    drop(waiter.await);
-    queues_of(&zookeeper, [0; 3]).await;
-    watches_of(&server, 0).await;
-    assert_eq!(session_id(&client).await, session);
-    // Its numbers are used up.
-    let guard = within(lock.acquire()).await.unwrap();
-    let next = numbers(&guard);
-    assert!(next.iter().zip(&first).all(|(next, first)| *next >= first + 2), "{next:?} after {first:?}");
-    guard.release().await.unwrap();
-
-    // While another one has a part of them.
-    let held = mutex_at(&connect(&server).await, B).acquire().await.unwrap();
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let waiter = acquiring(&lock);
-    within(lost.happened()).await;
-    queues_of(&zookeeper, [1, 2, 0]).await;
-    watches_of(&server, 1).await;
-    held.release().await.unwrap();
-    let guard = within(waiter).await.unwrap().unwrap();
-    assert_holds(&zookeeper, &guard).await;
-    guard.release().await.unwrap();
-    assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
-    assert_eq!(session_id(&client).await, session);
-}
-
-#[test]
-fn what_may_cross_threads() {
-    fn assert_send_sync<T: Send + Sync>() {}
-    fn assert_send<T: Send>(_: T) {}
-    assert_send_sync::<MultiLock>();
-    fn futures(lock: &MultiLock) {
-        assert_send((lock.acquire(), lock.try_acquire(), lock.try_acquire_for(LONG)));
-        assert_send((lock.is_locked(), lock.holder()));
-    }
-    let _ = futures;
 }
 
 /// More often than the retry policy allows in a row; but each time it has waited in the queue again.

@@ -12,67 +12,14 @@ use futures_util::future::join;
 use tokio::sync::mpsc;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{
-    Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
-    ReadWriteLock, Semaphore,
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, Participant,
+    ReadLock, ReadWriteLock, Semaphore, Ticket, WriteLock,
 };
 use zookeeper_client as zk;
 
 async fn visit(room: &Room, guard: &LockGuard) {
     let _stay = room.enter(guard);
     linger().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn excludes_clients_and_tasks() {
-    let sandbox = Sandbox::new();
-    let room = Arc::new(Room::default());
-    let mut workers = tokio::task::JoinSet::new();
-    for _ in 0..4 {
-        let client = sandbox.client().await;
-        let shared = mutex(&client);
-        for task in 0..4 {
-            // Half of the tasks share a lock object, the others have their own.
-            let mutex = if task % 2 == 0 { shared.clone() } else { mutex(&client) };
-            let room = room.clone();
-            workers.spawn(async move {
-                for round in 0..10 {
-                    let guard = mutex.acquire().await.unwrap();
-                    visit(&room, &guard).await;
-                    if round % 2 == 0 {
-                        guard.release().await.unwrap();
-                    }
-                }
-            });
-        }
-    }
-    within(workers.join_all()).await;
-    assert_eq!(room.visits(), 160);
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn excludes_threads() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let (mutex, room) = (mutex(&client), Arc::new(Room::default()));
-    let runtime = tokio::runtime::Handle::current();
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let (mutex, room, runtime) = (mutex.clone(), room.clone(), runtime.clone());
-            std::thread::spawn(move || {
-                for _ in 0..10 {
-                    // Outside of a task the thread is the owner.
-                    let guard = runtime.block_on(mutex.acquire()).unwrap();
-                    runtime.block_on(visit(&room, &guard));
-                    drop(guard);
-                }
-            })
-        })
-        .collect();
-    let done = tokio::task::spawn_blocking(|| threads.into_iter().for_each(|thread| thread.join().unwrap()));
-    within(done).await.unwrap();
-    assert_eq!(room.visits(), 40);
-    sandbox.assert_nothing_left().await;
 }
 
 #[tokio::test]
@@ -229,60 +176,6 @@ async fn waiting_for_oneself_through_another_object_is_refused() {
     queue_of(&client.zookeeper().await.unwrap(), guard.node_path().rsplit_once('/').unwrap().0, 2).await;
     drop(guard);
     within(waiter).await.unwrap().unwrap().release().await.unwrap();
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn try_acquire_leaves_the_queue_as_it_was() {
-    let sandbox = Sandbox::new();
-    let (holder, other) = (sandbox.client().await, sandbox.client().await);
-    let bystander = zk::Client::connect(&servers()).await.unwrap();
-    let path = sandbox.lock_path();
-    let guard = mutex(&holder).try_acquire().await.unwrap().unwrap();
-    for within in
-        [None, Some(Duration::ZERO), Some(Duration::from_millis(1)), Some(Duration::from_millis(50))]
-    {
-        let outcome = match within {
-            None => mutex(&other).try_acquire().await,
-            Some(within) => mutex(&other).try_acquire_for(within).await,
-        };
-        match outcome {
-            // The release waits for its reply only for so long.
-            Ok(None) if within.is_some_and(|within| !within.is_zero()) => {
-                queue_of(&bystander, &path, 1).await;
-            }
-            Ok(None) => {
-                // A caller that is told `None` is out of the queue, for all to see.
-                bystander.sync(&path).await.unwrap();
-                assert_eq!(children(&bystander, &path).await.len(), 1, "{within:?}");
-            }
-            // In a short time it may not even have got in; then the background sees to it.
-            Err(Error::NotConnected { waited, .. }) if !waited.is_zero() => {
-                queue_of(&bystander, &path, 1).await;
-            }
-            outcome => panic!("{within:?}: {outcome:?}"),
-        }
-    }
-    // A dropped guard is out of the way of whatever its client asks next.
-    drop(guard);
-    let guard = mutex(&holder).try_acquire().await.unwrap().unwrap();
-    guard.release().await.unwrap();
-    let guard = mutex(&other).try_acquire_for(Duration::MAX).await.unwrap().unwrap();
-    guard.release().await.unwrap();
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn a_timed_acquire_gets_its_turn_in_time() {
-    let sandbox = Sandbox::new();
-    let (one, other) = (sandbox.client().await, sandbox.client().await);
-    let guard = mutex(&one).acquire().await.unwrap();
-    let waiting = mutex(&other);
-    let waiter = tokio::spawn(async move { waiting.try_acquire_for(BOUND).await });
-    queue_of(&one.zookeeper().await.unwrap(), &sandbox.lock_path(), 2).await;
-    guard.release().await.unwrap();
-    let guard = within(waiter).await.unwrap().unwrap().unwrap();
-    guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
 }
 
@@ -493,55 +386,27 @@ async fn past_the_last_number_the_order_is_that_of_creation() {
     sandbox.assert_nothing_left().await;
 }
 
-#[tokio::test]
-async fn bad_paths_are_refused_before_anything_is_sent() {
-    let client = zk_recipes::Client::connect_lazily("127.0.0.1:1").unwrap();
-    for path in ["", "/", "locks", "/locks/", "//", "/a//b", "/a/../b", "/a/.", "/a\u{0}b", "/a\u{7f}"] {
-        match InterProcessMutex::new(&client, path) {
-            Err(Error::InvalidPath { path: named, reason }) => {
-                assert_eq!(named, path);
-                assert!(!reason.is_empty());
-            }
-            other => panic!("{path:?}: {other:?}"),
-        }
-    }
-    let mutex = InterProcessMutex::new(&client, "/läs/a b").unwrap();
-    assert_eq!(mutex.path(), "/läs/a b");
-}
-
-#[tokio::test]
-async fn any_lock_will_do() {
-    let sandbox = Sandbox::new();
-    let lock: Arc<dyn InterProcessLock> = Arc::new(mutex(&sandbox.client().await));
-    let guard = lock.acquire().await.unwrap();
-    assert!(lock.is_acquired_in_this_process());
-    assert_eq!(lock.try_acquire().await.unwrap().unwrap().hold_count(), 2);
-    assert!(lock.try_acquire_for(BOUND).await.unwrap().is_some());
-    assert_eq!(lock.paths(), [sandbox.lock_path()]);
-    guard.release().await.unwrap();
-    sandbox.assert_nothing_left().await;
-}
-
 #[test]
 fn what_may_cross_threads() {
     fn assert_send_sync<T: Send + Sync>() {}
     fn assert_send<T: Send>(_: T) {}
-    assert_send_sync::<InterProcessMutex>();
-    assert_send_sync::<LockGuard>();
-    assert_send_sync::<Owner>();
-    assert_send_sync::<zk_recipes::Client>();
-    assert_send_sync::<zk_recipes::Ticket>();
-    assert_send_sync::<zk_recipes::Participant>();
-    fn futures(mutex: &InterProcessMutex, guard: LockGuard, ticket: zk_recipes::Ticket) {
-        assert_send(mutex.acquire());
-        assert_send(mutex.try_acquire());
-        assert_send(mutex.try_acquire_for(Duration::ZERO));
-        assert_send(mutex.enqueue());
-        assert_send(mutex.participants());
-        assert_send(guard.release());
-        assert_send(ticket.acquired());
+    assert_send_sync::<(InterProcessMutex, ReadWriteLock, ReadLock, WriteLock, MultiLock)>();
+    assert_send_sync::<(LockGuard, Owner, Client, Ticket, Participant)>();
+    const TIME: Duration = Duration::ZERO;
+    fn of_a_mutex(mutex: &InterProcessMutex, guard: LockGuard, ticket: Ticket) {
+        assert_send((mutex.acquire(), mutex.try_acquire(), mutex.try_acquire_for(TIME), mutex.enqueue()));
+        assert_send((mutex.participants(), guard.release(), ticket.acquired()));
     }
-    let _ = futures;
+    fn of_a_side(read: &ReadLock, write: &WriteLock) {
+        assert_send((read.acquire(), read.try_acquire(), read.try_acquire_for(TIME), read.enqueue()));
+        assert_send((write.acquire(), write.try_acquire(), write.try_acquire_for(TIME), write.enqueue()));
+        assert_send((read.participants(), write.participants()));
+    }
+    fn of_many(lock: &MultiLock) {
+        assert_send((lock.acquire(), lock.try_acquire(), lock.try_acquire_for(TIME)));
+        assert_send((lock.is_locked(), lock.holder()));
+    }
+    let _ = (of_a_mutex, of_a_side, of_many);
 }
 
 /// Makes a node as another library does, or another kind of recipe.

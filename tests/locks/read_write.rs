@@ -882,21 +882,6 @@ async fn a_release_wakes_only_those_that_can_go_on() {
     assert_nothing_left(&server, &bystander(&server).await, LOCK).await;
 }
 
-#[test]
-fn what_may_cross_threads() {
-    fn assert_send_sync<T: Send + Sync>() {}
-    fn assert_send<T: Send>(_: T) {}
-    assert_send_sync::<(ReadWriteLock, ReadLock, WriteLock)>();
-    fn futures(lock: &ReadWriteLock) {
-        assert_send((lock.read().acquire(), lock.write().acquire()));
-        assert_send((lock.read().try_acquire(), lock.write().try_acquire()));
-        assert_send((lock.read().try_acquire_for(LONG), lock.write().try_acquire_for(LONG)));
-        assert_send((lock.read().enqueue(), lock.write().enqueue()));
-        assert_send((lock.read().participants(), lock.write().participants()));
-    }
-    let _ = futures;
-}
-
 #[tokio::test]
 async fn behind_a_mutex_neither_side_is_granted() {
     let server = empty_server().await;
