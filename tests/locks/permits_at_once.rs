@@ -248,22 +248,6 @@ async fn nothing_is_kept_behind_a_gate_that_was_made_again() {
     stage.nothing_left().await;
 }
 
-#[tokio::test]
-async fn a_lost_reply_leaves_nothing() {
-    for fate in [Fate::LoseRequest, Fate::LoseReply] {
-        let stage = Stage::set().await;
-        let semaphore = stage.semaphore(2);
-        stage.know(&semaphore).await;
-        let lost = stage.proxy.intercept(Request::Multi, fate);
-        let guard = within(semaphore.many(2).unwrap().acquire()).await.unwrap();
-        within(lost.happened()).await;
-        queue_of(&stage.zookeeper, GATE, 0).await;
-        assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 2);
-        guard.release().await.unwrap();
-        stage.nothing_left().await;
-    }
-}
-
 /// The count may be lost, though the transaction is answered.
 #[tokio::test]
 async fn without_the_count_nothing_is_kept() {
@@ -279,21 +263,4 @@ async fn without_the_count_nothing_is_kept() {
     assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 1);
     guard.release().await.unwrap();
     stage.nothing_left().await;
-}
-
-#[tokio::test]
-async fn whoever_gives_up_leaves_nothing() {
-    let stage = Stage::set().await;
-    let semaphore = stage.semaphore(2);
-    for request in [Request::Multi, Request::GetChildren] {
-        stage.know(&semaphore).await;
-        let held = stage.proxy.intercept(request, Fate::HoldReply);
-        let waiter = in_task(&semaphore.many(2).unwrap());
-        within(held.happened()).await;
-        queue_of(&stage.zookeeper, LEASES, 2).await;
-        waiter.abort();
-        assert!(waiter.await.unwrap_err().is_cancelled());
-        held.release();
-        stage.nothing_left().await;
-    }
 }

@@ -11,10 +11,10 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic};
 use zk_recipes::{
-    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, ReadWriteLock,
-    Result, RetryPolicy, Semaphore, SemaphoreMutex,
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, ReadWriteLock, Result,
+    RetryPolicy, Semaphore, SemaphoreMutex,
 };
 use zookeeper_client as zk;
 
@@ -359,180 +359,11 @@ async fn what_can_never_be_had_is_refused_before_anything_is_sent() {
     for (semaphore, wanted) in [(&fixed, 0), (&fixed, 4), (&fixed, u32::MAX), (&shared.unwrap(), 0)] {
         refused(semaphore.many(wanted).map(drop), "permits");
     }
-    let no_time = LockOptions::new().max_hold(Duration::ZERO);
-    refused(fixed.with_options(no_time.clone()).map(drop), "max_hold");
-    refused(
-        SemaphoreMutex::new(&client, "/semaphores/b").unwrap().with_options(no_time).map(drop),
-        "max_hold",
-    );
+    refused(fixed.with_options(LockOptions::new().max_hold(Duration::ZERO)).map(drop), "max_hold");
     for path in ["", "/", "a", "/a/", "/a//b", "/a/.."] {
-        let outcomes = [
-            Semaphore::new(&client, path, 1).map(drop),
-            SemaphoreMutex::new(&client, path).map(drop),
-            SharedCount::new(&client, path, 1).map(drop),
-        ];
-        for outcome in outcomes {
-            assert!(matches!(outcome, Err(Error::InvalidPath { path: named, .. }) if named == path));
-        }
+        let count = SharedCount::new(&client, path, 1);
+        assert!(matches!(count, Err(Error::InvalidPath { path: named, .. }) if named == path));
     }
-}
-
-// --- What stays behind ---
-
-/// A server, a client that gives up, one that holds, and a bystander.
-struct Scene {
-    server: PooledServer,
-    zookeeper: zk::Client,
-    giving_up: Client,
-    holding: Client,
-}
-
-async fn scene() -> Scene {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [giving_up, holding] = connect_many(&server).await;
-    Scene { server, zookeeper, giving_up, holding }
-}
-
-/// The ways to ask for two permits.
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Acquire,
-    Try,
-    TryFor,
-}
-
-async fn take_two(semaphore: &Semaphore, way: Way) -> Result<Option<Vec<LockGuard>>> {
-    let two = semaphore.many(2)?;
-    let taken = match way {
-        Way::Acquire => two.acquire().await.map(Some),
-        Way::Try => two.try_acquire().await,
-        Way::TryFor => two.try_acquire_for(BOUND).await,
-    };
-    Ok(taken?.map(LockGuard::into_permits))
-}
-
-/// Drops an acquire at its first await, the next one at its second, until one is done before it is dropped.
-/// Answers how many awaits there were.
-async fn drop_at_each_await(scene: &Scene, way: Way, path: impl Fn(usize) -> String) -> usize {
-    let Scene { server, zookeeper, giving_up, .. } = scene;
-    let session = session_id(giving_up).await;
-    for awaits in 1.. {
-        let path = path(awaits);
-        let semaphore = Semaphore::new(giving_up, &path, 2).unwrap();
-        let taken = poll_times(take_two(&semaphore, way), awaits).await;
-        let done = taken.is_some();
-        drop(taken);
-        queue_of(zookeeper, &format!("{path}/locks"), 0).await;
-        queue_of(zookeeper, &format!("{path}/leases"), 0).await;
-        watches_of(server, 0).await;
-        release(within(semaphore.many(2).unwrap().acquire()).await.unwrap().into_permits()).await;
-        if done {
-            assert_eq!(session_id(giving_up).await, session, "the end of the session would clean up, too");
-            return awaits;
-        }
-    }
-    unreachable!()
-}
-
-#[tokio::test]
-async fn nothing_stays_of_an_acquire_that_is_dropped_at_any_await() {
-    let scene = scene().await;
-    for way in [Way::Acquire, Way::Try, Way::TryFor] {
-        // Each time all parents are missing, too.
-        let on_new = drop_at_each_await(&scene, way, |awaits| format!("/new/{way:?}/{awaits}/a")).await;
-        let on_used = drop_at_each_await(&scene, way, |_| "/new/used".to_owned()).await;
-        assert!(on_new > 4 && on_used > 1, "{way:?}: {on_new} and {on_used} awaits");
-    }
-}
-
-#[tokio::test]
-async fn nothing_stays_of_leases_that_were_made_when_nobody_waited_for_them_any_more() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
-    let session = session_id(&client).await;
-    let semaphore = semaphore(&client, 2);
-    release(semaphore.many(2).unwrap().acquire().await.unwrap().into_permits()).await;
-    leases_out(&zookeeper, "", 0).await;
-    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
-    let acquiring = acquire_in_task(&semaphore, 2);
-    within(held.happened()).await;
-    assert_eq!(children(&zookeeper, LEASES).await.len(), 2);
-    acquiring.abort();
-    assert!(acquiring.await.unwrap_err().is_cancelled());
-    held.release();
-    nothing_left(&server, &zookeeper).await;
-    assert_eq!(session_id(&client).await, session);
-}
-
-#[tokio::test]
-async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
-    let scene = scene().await;
-    let Scene { server, zookeeper, giving_up, holding } = &scene;
-    let session = session_id(giving_up).await;
-    let count = SharedCount::new(giving_up, COUNT, 3).unwrap();
-    let shared = Semaphore::with_shared_count(giving_up, PATH, &count).unwrap();
-    // Two of three are out. Who waits at the gate watches the leases, and the count if it may change.
-    for (waiting, watches) in [(&semaphore(giving_up, 3), 1), (&shared, 2)] {
-        let held = semaphore(holding, 3).many(2).unwrap().acquire().await.unwrap().into_permits();
-        leases_out(zookeeper, "", 2).await;
-        let two = waiting.many(2).unwrap();
-        let no_trace = async || {
-            leases_out(zookeeper, "", 2).await;
-            watches_of(server, 0).await;
-        };
-        for awaits in 1.. {
-            assert!(awaits < 200, "it is never parked");
-            let is_parked = tokio::select! {
-                biased;
-                taken = poll_times(two.acquire(), awaits) => {
-                    assert!(taken.is_none(), "only one is free");
-                    false
-                }
-                () = watches_of(server, watches) => true,
-            };
-            no_trace().await;
-            if is_parked {
-                assert!(awaits > 2, "{awaits} awaits");
-                break;
-            }
-        }
-        // With its task.
-        let waiter = acquire_in_task(waiting, 2);
-        watches_of(server, watches).await;
-        waiter.abort();
-        assert!(waiter.await.unwrap_err().is_cancelled());
-        no_trace().await;
-        // By itself: at once, before it is likely to be at the gate, and there.
-        for patience in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(200)] {
-            match waiting.many(2).unwrap().try_acquire_for(patience).await {
-                Ok(permits) => assert!(permits.is_none()),
-                Err(Error::NotConnected { .. }) if !patience.is_zero() => {}
-                Err(error) => panic!("{error}"),
-            }
-            no_trace().await;
-        }
-        // Behind another, who stays.
-        let first = acquire_in_task(&semaphore(holding, 3), 2);
-        watches_of(server, 1).await;
-        let second = acquire_in_task(waiting, 1);
-        watches_of(server, 2).await;
-        second.abort();
-        watches_of(server, 1).await;
-        queue_of(zookeeper, GATE, 1).await;
-        first.abort();
-        no_trace().await;
-        // At the very moment of the grant.
-        let waiter = acquire_in_task(waiting, 2);
-        watches_of(server, watches).await;
-        drop(held);
-        waiter.abort();
-        drop(waiter.await);
-        nothing_left(server, zookeeper).await;
-    }
-    assert_eq!(session_id(giving_up).await, session);
 }
 
 // --- Bad days ---
@@ -540,37 +371,6 @@ async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
 /// Of a node that somebody else makes by hand.
 fn ephemeral() -> zk::CreateOptions<'static> {
     zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all())
-}
-
-#[tokio::test]
-async fn whoever_loses_its_place_at_the_gate_queues_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, evicted, third] = connect_many(&server).await;
-    let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
-    leases_out(&zookeeper, "", 2).await;
-    let waiter = acquire_in_task(&semaphore(&evicted, 2), 2);
-    watches_of(&server, 1).await;
-    let first = queue_of(&zookeeper, GATE, 1).await.remove(0);
-    let behind = acquire_in_task(&semaphore(&third, 2), 2);
-    watches_of(&server, 2).await;
-    // An operator thinks that it hangs.
-    zookeeper.delete(&format!("{GATE}/{first}"), None).await.unwrap();
-    eventually("it queues again, and the next one is at the gate", || async {
-        let gate = children(&zookeeper, GATE).await;
-        (gate.len() == 2 && !gate.contains(&first)).then_some(())
-    })
-    .await;
-    watches_of(&server, 2).await;
-    assert_eq!(watches_on_children(&server).await, 1, "one is first at the gate");
-    release(held).await;
-    let guards = within(behind).await.unwrap().unwrap();
-    queue_of(&zookeeper, GATE, 1).await;
-    assert_eq!(children(&zookeeper, LEASES).await.len(), 2);
-    assert!(!waiter.is_finished());
-    release(guards).await;
-    release(within(waiter).await.unwrap().unwrap()).await;
-    nothing_left(&server, &zookeeper).await;
 }
 
 /// Between its look at what is free and its leases, another has passed the gate.
@@ -668,63 +468,6 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
     watches_of(&server, 1).await;
     assert_eq!(children(&zookeeper, LEASES).await, ["_c_other-lease-0000000000"]);
     zookeeper.delete(&lease, None).await.unwrap();
-    release(within(waiter).await.unwrap().unwrap()).await;
-    nothing_left(&server, &zookeeper).await;
-}
-
-#[tokio::test]
-async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, killed, third] = connect_many(&server).await;
-    let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
-    leases_out(&zookeeper, "", 2).await;
-    let old_session = session_id(&killed).await;
-    let waiter = acquire_in_task(&semaphore(&killed, 2), 1);
-    watches_of(&server, 1).await;
-    let behind = acquire_in_task(&semaphore(&third, 2), 2);
-    watches_of(&server, 2).await;
-    kill_session(&killed).await.unwrap();
-    let last = eventually("it queues again", || async {
-        let participants = semaphore(&holding, 2).participants().await.unwrap();
-        (participants.len() == 4 && participants.iter().all(|p| p.session_id() != old_session))
-            .then(|| participants[3].clone())
-    })
-    .await;
-    assert_eq!(last.session_id(), session_id(&killed).await, "its place is behind the third");
-    release(held).await;
-    let guards = within(behind).await.unwrap().unwrap();
-    assert!(!waiter.is_finished());
-    release(guards).await;
-    let guards = within(waiter).await.unwrap().unwrap();
-    assert!(guards[0].fencing_token() > last.fencing_token(), "of the lease, not of the gate");
-    release(guards).await;
-    nothing_left(&server, &zookeeper).await;
-}
-
-#[tokio::test]
-async fn a_holder_whose_session_is_killed_has_lost_its_permits() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [killed, other] = connect_many(&server).await;
-    let lost = semaphore(&killed, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
-    leases_out(&zookeeper, "", 2).await;
-    let waiter = acquire_in_task(&semaphore(&other, 2), 2);
-    watches_of(&server, 1).await;
-    kill_session(&killed).await.unwrap();
-    let guards = within(waiter).await.unwrap().unwrap();
-    assert!(guards[0].fencing_token() > lost[0].fencing_token());
-    for lost in lost {
-        eventually("the loss is known", || async {
-            (lost.loss() == Some(LossReason::Expired)).then_some(())
-        })
-        .await;
-        let path = lost.node_path().to_owned();
-        assert_eq!(lost.release().await, Err(Error::LockLost { path, reason: LossReason::Expired }));
-    }
-    let waiter = acquire_in_task(&semaphore(&killed, 2), 1);
-    queue_of(&zookeeper, GATE, 1).await;
-    release(guards).await;
     release(within(waiter).await.unwrap().unwrap()).await;
     nothing_left(&server, &zookeeper).await;
 }
@@ -842,32 +585,6 @@ async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmat
     release(guards).await;
     release(within(waiter).await.unwrap().unwrap()).await;
     leases_out(&zookeeper, "", 0).await;
-}
-
-/// Whoever waits for leases hears nothing of its node at the gate. It must not go on waiting as if it had one: others
-/// pass it, as often as they come.
-#[tokio::test]
-async fn the_loss_of_the_place_at_the_gate_is_noticed_at_the_next_change() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let waiter = acquire_in_task(&semaphore(&connect(&server).await, 1), 1);
-    release(within(waiter).await.unwrap().unwrap()).await;
-    leases_out(&zookeeper, "", 0).await;
-    let lease = |number: usize| format!("{LEASES}/_c_other-lease-{number:010}");
-    zookeeper.create(&lease(0), b"", &ephemeral()).await.unwrap();
-    let waiter = acquire_in_task(&semaphore(&connect(&server).await, 1), 1);
-    watches_of(&server, 1).await;
-    let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
-    zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
-    // The count changes, and nothing gets free.
-    zookeeper.create(&lease(1), b"", &ephemeral()).await.unwrap();
-    let again = queue_of(&zookeeper, GATE, 1).await.remove(0);
-    assert!(sequence(&again) > sequence(&place));
-    assert!(!waiter.is_finished());
-    zookeeper.delete(&lease(1), None).await.unwrap();
-    zookeeper.delete(&lease(0), None).await.unwrap();
-    release(within(waiter).await.unwrap().unwrap()).await;
-    nothing_left(&server, &zookeeper).await;
 }
 
 /// Those behind it in the same client watch nothing but the line, and may want fewer permits than it does.
