@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
@@ -13,8 +13,7 @@ use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::kill_session;
 use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, ReadWriteLock, Result,
-    operate,
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, Owner, ReadWriteLock, Result, operate,
 };
 use zookeeper_client as zk;
 
@@ -249,56 +248,6 @@ async fn a_node_whose_line_has_left_is_deleted() {
         queue_of(&zookeeper, PATH, 0).await;
         within(mutex.acquire()).await.unwrap().release().await.unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn those_who_give_up_leave_nothing() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
-    let room = Arc::new(Room::default());
-    let until = Instant::now() + Duration::from_secs(if is_thorough() { 20 } else { 3 });
-    let visit = move |mutex: InterProcessMutex| {
-        let room = room.clone();
-        async move {
-            let mutex = mutex.owned_by(&Owner::new());
-            let guard = mutex.acquire().await.unwrap();
-            let stay = room.enter(&guard);
-            tokio::time::sleep(Duration::from_micros(fastrand::u64(..300))).await;
-            drop(stay);
-            guard.release().await.unwrap();
-        }
-    };
-    let storms = (0..16).map(|number| {
-        let visit = visit.clone();
-        let mutex = match number {
-            0 => plain(&other),
-            1..4 => cohort(&other, 3, Duration::from_millis(5)),
-            _ => cohort(&client, 5, Duration::from_millis(20)),
-        };
-        tokio::spawn(async move {
-            while Instant::now() < until {
-                match fastrand::u32(..4) {
-                    0 => drop(poll_times(visit(mutex.clone()), fastrand::usize(1..8)).await),
-                    1 => {
-                        let task = tokio::spawn(visit(mutex.clone()));
-                        tokio::time::sleep(Duration::from_micros(fastrand::u64(..3000))).await;
-                        task.abort();
-                    }
-                    2 => {
-                        let time = Duration::from_micros(fastrand::u64(..3000));
-                        let _ = tokio::time::timeout(time, visit(mutex.clone())).await;
-                    }
-                    _ => within(visit(mutex.clone())).await,
-                }
-            }
-        })
-    });
-    for storm in storms.collect::<Vec<_>>() {
-        within(storm).await.unwrap();
-    }
-    within(visit(cohort(&client, 5, Duration::from_millis(20)))).await;
-    queue_of(&zookeeper, PATH, 0).await;
 }
 
 #[tokio::test]
@@ -648,30 +597,6 @@ async fn a_ticket_that_is_granted_before_the_line_does_not_stop_it() {
     }
     assert_eq!(log.visits(), names("", 0..3));
     queue_of(&zookeeper, PATH, 0).await;
-}
-
-#[tokio::test]
-async fn members_of_a_multi_lock_may_have_a_cohort() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let lock = |path| {
-        let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG);
-        InterProcessMutex::new(&client, path).unwrap().with_options(options).unwrap()
-    };
-    let tasks = (0..8).map(|_| {
-        let members = ["/locks/a", "/locks/b"]
-            .map(|path| -> Arc<dyn zk_recipes::InterProcessLock> { Arc::new(lock(path)) });
-        tokio::spawn(async move {
-            let both = MultiLock::of(members).unwrap();
-            for _ in 0..20 {
-                both.acquire().await.unwrap().release().await.unwrap();
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        within(task).await.unwrap();
-    }
-    sandbox.assert_nothing_left().await;
 }
 
 #[tokio::test]
