@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::linger::others_with;
+use crate::stage::{sandbox_with_clients, server_with_clients};
 use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::kill_session;
@@ -87,15 +88,19 @@ pub(crate) async fn alone(server: &Server, client: &Client, mutex: &InterProcess
     guard
 }
 
+pub(crate) async fn all_end<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) {
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+}
+
 fn names(prefix: &str, numbers: std::ops::Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("{prefix}{number}")).collect()
 }
 
 #[tokio::test]
 async fn many_tasks_are_served_in_order_by_one_node() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let log = Log::default();
     let guard = mutex.acquire().await.unwrap();
@@ -114,8 +119,7 @@ async fn many_tasks_are_served_in_order_by_one_node() {
 /// Each that has its turn again stands at the end of the line.
 #[tokio::test]
 async fn those_who_come_again_are_last() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let mutex = selfish(&client);
     let served: Arc<Mutex<Vec<usize>>> = Arc::default();
     let guard = mutex.acquire().await.unwrap();
@@ -136,9 +140,7 @@ async fn those_who_come_again_are_last() {
     });
     let tasks: Vec<_> = tasks.collect();
     guard.release().await.unwrap();
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     let served = served.lock().unwrap();
     let in_turn: Vec<usize> = (0..100).flat_map(|_| 0..8).collect();
     assert_eq!(*served, in_turn);
@@ -146,9 +148,7 @@ async fn those_who_come_again_are_last() {
 
 #[tokio::test]
 async fn another_client_has_its_turn_after_so_many_holds() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (server, zookeeper, [client, other]) = server_with_clients().await;
     for hand_ons in [1, 5] {
         let mutex = cohort(&client, hand_ons, LONG);
         let log = Log::default();
@@ -159,9 +159,7 @@ async fn another_client_has_its_turn_after_so_many_holds() {
         let mut tasks: Vec<_> = (0..10).map(|number| log.visit(number, in_line(&mutex))).collect();
         guard.release().await.unwrap();
         tasks.push(stranger);
-        for task in tasks {
-            within(task).await.unwrap();
-        }
+        all_end(tasks).await;
         let mut expected = names("", 0..10);
         expected.insert(hand_ons as usize, "stranger".to_owned());
         assert_eq!(log.visits(), expected);
@@ -171,9 +169,7 @@ async fn another_client_has_its_turn_after_so_many_holds() {
 
 #[tokio::test]
 async fn another_client_has_its_turn_while_tasks_never_pause() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, friend, other] = connect_many(&server).await;
+    let (_server, zookeeper, [client, friend, other]) = server_with_clients().await;
     let room = Arc::new(Room::default());
     let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let hammer = |mutex: InterProcessMutex| {
@@ -199,9 +195,7 @@ async fn another_client_has_its_turn_while_tasks_never_pause() {
         guard.release().await.unwrap();
     }
     is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     queue_of(&zookeeper, PATH, 0).await;
 }
 
@@ -212,9 +206,7 @@ fn plain(client: &Client) -> InterProcessMutex {
 
 #[tokio::test]
 async fn one_of_the_line_is_in_the_queue() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (_server, zookeeper, [client, other]) = server_with_clients().await;
     let guard = plain(&other).acquire().await.unwrap();
     let mutex = selfish(&client);
     let mut tasks: Vec<_> = (0..10).map(|_| acquire_in_task(&mutex)).collect();
@@ -235,9 +227,7 @@ async fn one_of_the_line_is_in_the_queue() {
 
 #[tokio::test]
 async fn a_node_whose_line_has_left_is_deleted() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     for number in [1, 3] {
         let guard = mutex.acquire().await.unwrap();
@@ -252,8 +242,7 @@ async fn a_node_whose_line_has_left_is_deleted() {
 
 #[tokio::test]
 async fn an_expired_session_does_not_stop_the_line() {
-    let server = Server::start().await.unwrap();
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let log = Log::default();
     let lost = mutex.acquire().await.unwrap();
@@ -269,9 +258,7 @@ async fn an_expired_session_does_not_stop_the_line() {
 
 #[tokio::test]
 async fn a_deleted_node_does_not_stop_the_line() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     // As holders, and as the next of the line.
     for is_held in [true, false] {
@@ -298,9 +285,7 @@ async fn a_deleted_node_does_not_stop_the_line() {
 
 #[tokio::test]
 async fn a_request_to_give_it_back_ends_the_handing_on() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, operator] = connect_many(&server).await;
+    let (server, zookeeper, [client, operator]) = server_with_clients().await;
     let mutex = selfish(&client);
     for is_held in [true, false] {
         let log = Log::default();
@@ -347,8 +332,7 @@ async fn closing_the_client_ends_the_wait() {
 
 #[tokio::test]
 async fn an_owner_does_not_wait_for_itself() {
-    let server = Server::start().await.unwrap();
-    let [client, other] = connect_many(&server).await;
+    let (_server, _, [client, other]) = server_with_clients().await;
     let mutex = selfish(&client).owned_by(&Owner::new());
     // The lock is held in the same client, by a stranger, or by no one.
     for before in [Some(selfish(&client)), Some(plain(&other)), None] {
@@ -379,8 +363,7 @@ async fn an_owner_does_not_wait_for_itself() {
 
 #[tokio::test]
 async fn an_owner_that_would_wait_for_itself_is_told() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let owner = Owner::new();
     let guard = plain(&client).owned_by(&owner).acquire().await.unwrap();
     let mutex = selfish(&client).owned_by(&owner);
@@ -447,9 +430,7 @@ async fn all_in_line_learn_that_the_session_is_over_for_good() {
 
 #[tokio::test]
 async fn a_cohort_may_linger() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (server, zookeeper, [client, other]) = server_with_clients().await;
     let options = LockOptions::new().cohort(3).cohort_time(LONG).linger(LONG);
     let mutex = mutex(&client).with_options(options).unwrap();
     let guard = alone(&server, &client, &mutex).await;
@@ -485,18 +466,14 @@ async fn a_cohort_may_linger() {
 
 #[tokio::test]
 async fn the_line_goes_on_without_the_first_lock_object() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let log = Log::default();
     let guard = mutex.acquire().await.unwrap();
     let tasks: Vec<_> = (0..5).map(|number| log.visit(number, in_line(&selfish(&client)))).collect();
     drop((mutex, client));
     guard.release().await.unwrap();
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     assert_eq!(log.visits(), names("", 0..5));
     queue_of(&zookeeper, PATH, 0).await;
 }
@@ -553,9 +530,7 @@ fn threads_form_a_cohort_as_well() {
 
 #[tokio::test]
 async fn a_ticket_and_other_lock_objects_count_as_others() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let mutex = cohort(&client, 2, LONG);
     for has_ticket in [true, false] {
         let log = Log::default();
@@ -569,9 +544,7 @@ async fn a_ticket_and_other_lock_objects_count_as_others() {
         queue_of(&zookeeper, PATH, 2).await;
         let tasks: Vec<_> = (0..6).map(|number| log.visit(number, in_line(&mutex))).collect();
         guard.release().await.unwrap();
-        for task in tasks.into_iter().chain([beside]) {
-            within(task).await.unwrap();
-        }
+        all_end(tasks.into_iter().chain([beside])).await;
         let mut expected = names("", 0..6);
         expected.insert(2, "beside".to_owned());
         assert_eq!(log.visits(), expected);
@@ -581,9 +554,7 @@ async fn a_ticket_and_other_lock_objects_count_as_others() {
 
 #[tokio::test]
 async fn a_ticket_that_is_granted_before_the_line_does_not_stop_it() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
     let log = Log::default();
@@ -592,17 +563,14 @@ async fn a_ticket_that_is_granted_before_the_line_does_not_stop_it() {
     queue_of(&zookeeper, PATH, 2).await;
     let guard = within(ticket.acquired()).await.unwrap();
     guard.release().await.unwrap();
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     assert_eq!(log.visits(), names("", 0..3));
     queue_of(&zookeeper, PATH, 0).await;
 }
 
 #[tokio::test]
 async fn an_unknown_outcome_ends_the_handing_on() {
-    let server = Server::start().await.unwrap();
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let guard = alone(&server, &client, &mutex).await;
     let node = guard.node_path().to_owned();
@@ -615,8 +583,7 @@ async fn an_unknown_outcome_ends_the_handing_on() {
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let options = || LockOptions::new().cohort(3);
     let zero = mutex(&client).with_options(LockOptions::new().cohort(0)).map(drop);
     let refused = others_with(&client, &options());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::stage::server_with_clients;
 use crate::support::room::{Room, linger};
 use crate::support::*;
 use tokio::task::{JoinHandle, JoinSet};
@@ -156,9 +157,7 @@ async fn those_who_take_one_after_the_other_do_not_deadlock() {
 
 #[tokio::test]
 async fn whoever_waits_in_one_queue_has_left_the_later_ones() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, other] = connect_many(&server).await;
+    let (server, zookeeper, [own, other]) = server_with_clients().await;
     for (held, lengths) in [(A, [2, 0, 0]), (B, [1, 2, 0]), (C, [1, 1, 2])] {
         let guard = mutex_at(&other, held).acquire().await.unwrap();
         let waiter = acquiring(&multi(&own));
@@ -191,9 +190,7 @@ async fn lengths_of_queues(zookeeper: &zk::Client) -> [usize; 3] {
 
 #[tokio::test]
 async fn all_of_them_or_none() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, other] = connect_many(&server).await;
+    let (server, zookeeper, [own, other]) = server_with_clients().await;
     let lock = multi(&own);
     assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
     for (held, path) in PATHS.into_iter().enumerate() {
@@ -235,9 +232,7 @@ async fn all_of_them_or_none() {
 
 #[tokio::test]
 async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, holder, next] = connect_many(&server).await;
+    let (server, zookeeper, [own, holder, next]) = server_with_clients().await;
     let given = MultiLock::of(mutexes(&own)).unwrap();
     for (lock, is_killed) in
         [(multi(&own), false), (multi(&own), true), (given.clone(), false), (given, true)]
@@ -325,9 +320,7 @@ async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
 
 #[tokio::test]
 async fn locks_of_all_kinds_are_given_back_when_one_fails() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let other = connect(&server).await;
+    let (server, zookeeper, [other]) = server_with_clients().await;
     for closed in 0..3 {
         let own = connect_many(&server).await;
         let lock = MultiLock::of(mixed(&own)).unwrap();
@@ -416,9 +409,7 @@ async fn an_owner_enters_again_without_a_request() {
 
 #[tokio::test]
 async fn waiting_for_oneself_is_refused() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let lock = multi(&client);
     for (held, path) in PATHS.into_iter().enumerate() {
         let own = mutex_at(&client, path).acquire().await.unwrap();
@@ -556,9 +547,7 @@ async fn requests_per_operation() {
 /// More often than the retry policy allows in a row; but each time it has waited in the queue again.
 #[tokio::test]
 async fn losing_its_place_again_and_again_does_not_end_the_wait() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, holder] = connect_many(&server).await;
+    let (server, zookeeper, [own, holder]) = server_with_clients().await;
     let held = mutex_at(&holder, B).acquire().await.unwrap();
     let waiter = acquiring(&multi(&own));
     let queue = mutex_at(&holder, B);
@@ -673,8 +662,7 @@ fn lost_at_once(client: &Client) -> MultiLock {
 /// To acquire again what is lost at once would be a storm, and never end.
 #[tokio::test]
 async fn locks_that_are_lost_at_once_fail_the_acquire() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let lock = lost_at_once(&client);
     let second = Duration::from_secs(1);
     let outcomes = [
@@ -691,9 +679,7 @@ async fn locks_that_are_lost_at_once_fail_the_acquire() {
 /// Two calls of one owner wait, on a thread each: when one has the lock, the other enters it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holder, client]: [Client; 2] = connect_many(&server).await;
+    let (server, zookeeper, [holder, client]) = server_with_clients().await;
     let paths: Vec<String> = (0..400).map(|number| format!("/multi/{number:03}")).collect();
     let lock = MultiLock::new(&client, &paths).unwrap().owned_by(&Owner::new());
     for round in 0..repeats(20) {

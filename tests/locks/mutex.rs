@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::stage::{sandbox_with_clients, server_with_clients};
 use crate::support::room::{Room, linger};
 use crate::support::*;
 use futures_util::FutureExt;
@@ -24,8 +25,7 @@ async fn visit(room: &Room, guard: &LockGuard) {
 
 #[tokio::test]
 async fn first_come_first_served() {
-    let sandbox = Sandbox::new();
-    let clients = [sandbox.client().await, sandbox.client().await, sandbox.client().await];
+    let (sandbox, clients) = sandbox_with_clients::<3>().await;
     let zookeeper = clients[0].zookeeper().await.unwrap();
     let path = sandbox.lock_path();
     let holder = mutex(&clients[0]).acquire().await.unwrap();
@@ -51,8 +51,7 @@ async fn first_come_first_served() {
 
 #[tokio::test]
 async fn an_owner_enters_again() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     assert!(!mutex.is_acquired_in_this_process());
     let first = mutex.acquire().await.unwrap();
@@ -81,8 +80,7 @@ async fn an_owner_enters_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_threads_and_explicit_owners_do_not_enter_for_each_other() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     let explicit = Owner::new();
     let refused = async |mutex: InterProcessMutex| {
@@ -144,8 +142,7 @@ async fn tasks_threads_and_explicit_owners_do_not_enter_for_each_other() {
 
 #[tokio::test]
 async fn two_acquires_started_at_once_are_two_contenders() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     let hold_shortly = async || {
         let guard = mutex.acquire().await.unwrap();
@@ -160,8 +157,7 @@ async fn two_acquires_started_at_once_are_two_contenders() {
 
 #[tokio::test]
 async fn waiting_for_oneself_through_another_object_is_refused() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (one, other) = (mutex(&client), mutex(&client));
     let guard = one.acquire().await.unwrap();
     let path = sandbox.lock_path();
@@ -254,8 +250,7 @@ async fn the_first_participant_holds_however_fast_they_change() {
 
 #[tokio::test]
 async fn a_ticket_tells_its_position() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let path = sandbox.lock_path();
     let mut tickets = Vec::new();
     let mutex = mutex(&client);
@@ -288,8 +283,7 @@ async fn a_ticket_tells_its_position() {
 
 #[tokio::test]
 async fn children_of_others_are_ignored() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let zookeeper = client.zookeeper().await.unwrap();
@@ -430,9 +424,7 @@ fn found(error: &Error) -> (&'static str, Option<&str>) {
 // hold beside the other one.
 #[tokio::test]
 async fn behind_the_node_of_another_kind_of_recipe_it_fails_and_leaves_nothing() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = mutex(&client);
     drop(mutex.acquire().await.unwrap());
     queue_of(&zookeeper, "/locks/a", 0).await;
@@ -463,9 +455,7 @@ async fn behind_the_node_of_another_kind_of_recipe_it_fails_and_leaves_nothing()
 
 #[tokio::test]
 async fn who_comes_to_the_path_of_another_kind_of_recipe_does_no_harm_there() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [one, two, late] = connect_many(&server).await;
+    let (server, zookeeper, [one, two, late]) = server_with_clients().await;
     let held = mutex(&one).acquire().await.unwrap();
     let second = acquire_in_task(&mutex(&two));
     queue_of(&zookeeper, "/locks/a", 2).await;
@@ -514,9 +504,7 @@ async fn a_waiter_that_finds_another_kind_of_recipe_after_a_reconnect_fails() {
 
 #[tokio::test]
 async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = mutex(&client);
     let lock = ReadWriteLock::new(&client, "/locks/a").unwrap();
     let semaphore = Semaphore::new(&client, "/locks/a", 2).unwrap();
@@ -542,8 +530,7 @@ async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
 
 #[tokio::test]
 async fn a_mutex_below_another_may_be_called_leases() {
-    let server = empty_server().await;
-    let clients = connect_many::<2>(&server).await;
+    let (_server, _, clients) = server_with_clients::<2>().await;
     for client in &clients {
         let below = InterProcessMutex::new(client, "/app/leases").unwrap();
         let below = within(below.acquire()).await.unwrap();
@@ -554,26 +541,8 @@ async fn a_mutex_below_another_may_be_called_leases() {
 }
 
 #[tokio::test]
-async fn the_path_of_a_semaphore_is_no_mutex() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
-    let semaphore = Semaphore::new(&one, "/locks/a", 2).unwrap();
-    let permit = semaphore.acquire().await.unwrap();
-    let error = within(mutex(&one).acquire()).await.unwrap_err();
-    assert_eq!(found(&error).0, "semaphore");
-    // Its gate is one.
-    let gate = InterProcessMutex::new(&two, "/locks/a/locks").unwrap();
-    within(gate.acquire()).await.unwrap().release().await.unwrap();
-    // Among its leases there is none.
-    let leases = InterProcessMutex::new(&two, "/locks/a/leases").unwrap();
-    assert!(matches!(within(leases.acquire()).await, Err(Error::KindConflict { found: "semaphore", .. })));
-    permit.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn what_one_owner_waits_for_twice_it_gets_at_once() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     let zookeeper = client.zookeeper().await.unwrap();
     // In one task, which awaits both before it drops one of them.
@@ -601,8 +570,7 @@ async fn what_one_owner_waits_for_twice_it_gets_at_once() {
 /// Two of several owners wait twice, while they change.
 #[tokio::test]
 async fn owners_that_wait_twice_exclude_each_other() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (mutex, room) = (mutex(&client), Arc::new(Room::default()));
     let tasks = (0..4).map(|_| {
         let (mutex, room) = (mutex.clone(), room.clone());
@@ -626,8 +594,7 @@ async fn owners_that_wait_twice_exclude_each_other() {
 
 #[tokio::test]
 async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
-    let sandbox = Sandbox::new();
-    let [client, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [client, other]) = sandbox_with_clients().await;
     let (one, two) = (mutex(&client), mutex(&client));
     let brief = one.with_options(LockOptions::new().max_hold(Duration::from_millis(300))).unwrap();
     let old = brief.acquire().await.unwrap();
@@ -687,8 +654,7 @@ async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
 /// The lock objects and tickets of one recipe are gone: another may follow at once.
 #[tokio::test]
 async fn another_recipe_may_follow_a_ticket_that_is_dropped() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let lock = mutex(&client);
     let ticket = lock.enqueue().await.unwrap();
     drop((ticket, lock));

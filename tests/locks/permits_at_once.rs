@@ -1,5 +1,6 @@
 //! Permits that are taken along with the create at the gate: in one round trip, if no other client was there since.
 
+use crate::stage::server_behind_proxy;
 use crate::support::*;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -15,7 +16,7 @@ const COUNT: &str = "/counts/a";
 
 /// A client behind a proxy, and somebody who looks.
 struct Stage {
-    server: Server,
+    server: PooledServer,
     proxy: FaultProxy,
     zookeeper: zk::Client,
     client: Client,
@@ -23,9 +24,7 @@ struct Stage {
 
 impl Stage {
     async fn set() -> Self {
-        let server = Server::start().await.unwrap();
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-        let (zookeeper, client) = (bystander(&server).await, connect_through(&proxy).await);
+        let (server, proxy, zookeeper, client) = server_behind_proxy().await;
         Self { server, proxy, zookeeper, client }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;
@@ -77,25 +78,21 @@ async fn watch_over(mut workers: JoinSet<()>, zookeeper: &zk::Client, leases: &s
     within(watching).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_count_is_never_exceeded() {
-    const PERMITS: usize = 5;
-    let sandbox = Sandbox::new();
-    let room = Arc::new(Room::default());
-    let mut workers = JoinSet::new();
-    for client in 0..4 {
-        let shared = sandbox.client().await;
-        for task in 0..3 {
-            let (semaphore, room) = (semaphore(&shared, PERMITS as u32), room.clone());
-            workers.spawn(async move {
-                for round in 0..15 {
-                    let guards = match (client + task + round) % PERMITS {
+/// Lets tasks of these clients take any number of permits, stay in a room, and give them back.
+fn takers(clients: &[Client], tasks: usize, rounds: usize, permits: usize, room: &Arc<Room>) -> JoinSet<()> {
+    let mut takers = JoinSet::new();
+    for (number, client) in clients.iter().enumerate() {
+        for task in 0..tasks {
+            let (semaphore, room) = (semaphore(client, permits as u32), room.clone());
+            takers.spawn(async move {
+                for round in 0..rounds {
+                    let guards = match (number + task + round) % permits {
                         0 => vec![semaphore.acquire().await.unwrap()],
                         more => {
                             semaphore.many(more as u32 + 1).unwrap().acquire().await.unwrap().into_permits()
                         }
                     };
-                    visit(&room, PERMITS, &guards).await;
+                    visit(&room, permits, &guards).await;
                     match round % 2 {
                         0 => release(guards).await,
                         _ => drop(guards),
@@ -104,8 +101,17 @@ async fn the_count_is_never_exceeded() {
             });
         }
     }
+    takers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_count_is_never_exceeded() {
+    const PERMITS: usize = 5;
+    let (sandbox, clients) = sandbox_with_clients::<4>().await;
+    let room = Arc::new(Room::default());
+    let takers = takers(&clients, 3, 15, PERMITS, &room);
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
-    watch_over(workers, &zookeeper, &format!("/{}{LEASES}", sandbox.root), PERMITS).await;
+    watch_over(takers, &zookeeper, &format!("/{}{LEASES}", sandbox.root), PERMITS).await;
     assert!(room.most_visitors() > 1, "several must be let in at once");
     sandbox.assert_nothing_left().await;
 }
@@ -117,27 +123,12 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
     let server = empty_server().await;
     let proxy = Arc::new(FaultProxy::start(server.connect_string()).await.unwrap());
     let zookeeper = bystander(&server).await;
-    let room = Arc::new(Room::default());
-    let mut sessions = Vec::new();
-    let mut workers = JoinSet::new();
-    for number in 0..3 {
-        let client = Client::builder()
-            .session_timeout(Duration::from_secs(10))
-            .retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)))
-            .connect(&proxy.connect_string())
-            .await
-            .unwrap();
-        sessions.push((client.clone(), session_id(&client).await));
-        let (semaphore, room) = (semaphore(&client, PERMITS as u32), room.clone());
-        workers.spawn(async move {
-            for round in 0..8 {
-                let guards =
-                    semaphore.many(1 + (number + round) % 3).unwrap().acquire().await.unwrap().into_permits();
-                visit(&room, PERMITS, &guards).await;
-                release(guards).await;
-            }
-        });
-    }
+    let builder = Client::builder().session_timeout(Duration::from_secs(10));
+    let builder = builder.retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)));
+    let hosts = proxy.connect_string();
+    let clients = try_join_all((0..3).map(|_| builder.clone().connect(&hosts))).await.unwrap();
+    let sessions = join_all(clients.iter().map(session_id)).await;
+    let takers = takers(&clients, 1, 8, PERMITS, &Arc::default());
     let losses = Arc::new(AtomicUsize::new(0));
     let saboteur = tokio::spawn({
         let (proxy, losses) = (proxy.clone(), losses.clone());
@@ -153,14 +144,12 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
             }
         }
     });
-    watch_over(workers, &zookeeper, LEASES, PERMITS).await;
+    watch_over(takers, &zookeeper, LEASES, PERMITS).await;
     saboteur.abort();
     assert!(saboteur.await.unwrap_err().is_cancelled());
     let losses = losses.load(SeqCst);
     assert!(losses > 20, "only {losses} replies were lost");
-    for (client, session) in sessions {
-        assert_eq!(session_id(&client).await, session, "all in one session");
-    }
+    assert_eq!(join_all(clients.iter().map(session_id)).await, sessions, "all in one session");
     nothing_left(&server, &zookeeper).await;
 }
 
@@ -188,8 +177,7 @@ async fn two_who_want_all_permits_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn first_come_first_served_whoever_wants_how_many() {
-    let sandbox = Sandbox::new();
-    let [holding, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [holding, other]) = sandbox_with_clients().await;
     let zookeeper = holding.zookeeper().await.unwrap();
     let gate = format!("/{}{GATE}", sandbox.root);
     let held = semaphore(&holding, 3).many(2).unwrap().acquire().await.unwrap().into_permits();
@@ -235,8 +223,7 @@ async fn first_come_first_served_whoever_wants_how_many() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_are_released_each_for_itself_by_anybody() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let semaphore = semaphore(&client, 4);
     let zookeeper = client.zookeeper().await.unwrap();
     let root = format!("/{}", sandbox.root);
@@ -474,10 +461,7 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
 
 #[tokio::test]
 async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let session = session_id(&client).await;
     let (semaphore, other) = (semaphore(&client, 3), semaphore(&connect(&server).await, 3));
     release(semaphore.many(3).unwrap().acquire().await.unwrap().into_permits()).await;
@@ -551,11 +535,8 @@ async fn whoever_takes_its_turn_late_counts_again() {
 /// back than that, and would show leases of the past.
 #[tokio::test]
 async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmation() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (server, proxy, zookeeper, late) = server_behind_proxy().await;
     let [holding, next] = connect_many(&server).await;
-    let late = connect_through(&proxy).await;
     let held = semaphore(&holding, 1).acquire().await.unwrap();
     leases_out(&zookeeper, "", 1).await;
     let acquiring = acquire_in_task(&semaphore(&next, 1), 1);
@@ -590,9 +571,7 @@ async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmat
 /// Those behind it in the same client watch nothing but the line, and may want fewer permits than it does.
 #[tokio::test]
 async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, waiting] = connect_many(&server).await;
+    let (server, zookeeper, [holding, waiting]) = server_with_clients().await;
     let held = semaphore(&holding, 2).many(1).unwrap().acquire().await.unwrap().into_permits();
     leases_out(&zookeeper, "", 1).await;
     let ours = semaphore(&waiting, 2);
@@ -615,8 +594,7 @@ async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() 
 
 #[tokio::test]
 async fn another_number_of_permits_in_one_client_is_refused_while_the_first_lives() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let five = semaphore(&client, 5);
     for error in [
         Semaphore::new(&client, PATH, 1).unwrap_err(),
@@ -638,9 +616,7 @@ async fn another_number_of_permits_in_one_client_is_refused_while_the_first_live
 
 #[tokio::test]
 async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [many, few] = connect_many(&server).await;
+    let (server, zookeeper, [many, few]) = server_with_clients().await;
     let (five, one) = (semaphore(&many, 5), semaphore(&few, 1));
     let mut held = five.many(2).unwrap().acquire().await.unwrap().into_permits();
     // One more could be of a client of Curator that waits.
@@ -667,10 +643,7 @@ async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
 
 #[tokio::test]
 async fn two_round_trips_for_any_number_of_permits() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let count = SharedCount::new(&client, COUNT, 3).unwrap();
     let shared = Semaphore::with_shared_count(&client, PATH, &count).unwrap();
     let fixed = semaphore(&client, 3);
@@ -753,8 +726,7 @@ async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
 
 #[tokio::test]
 async fn a_shared_count_is_four_bytes_in_a_node() {
-    let sandbox = Sandbox::new();
-    let [one, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [one, other]) = sandbox_with_clients().await;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     let path = format!("/{}{COUNT}", sandbox.root);
     // Another server may lag behind.
@@ -805,8 +777,7 @@ async fn of_two_who_make_a_count_the_first_has_its_seed() {
 
 #[tokio::test]
 async fn something_else_in_the_node_of_a_count_is_an_error() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let zookeeper = client.zookeeper().await.unwrap();
     let count = SharedCount::new(&client, COUNT, 1).unwrap();
     let semaphore = Semaphore::with_shared_count(&client, PATH, &count).unwrap();
@@ -834,8 +805,7 @@ async fn something_else_in_the_node_of_a_count_is_an_error() {
 /// Its path may mean another node to that client, and what one session sees is not known to the other.
 #[tokio::test]
 async fn a_count_of_another_client_is_refused_before_anything_is_sent() {
-    let sandbox = Sandbox::new();
-    let [client, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [client, other]) = sandbox_with_clients().await;
     let count = SharedCount::new(&other, COUNT, 3).unwrap();
     let error = Semaphore::with_shared_count(&client, PATH, &count).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { argument: "count", .. }), "{error}");
@@ -848,9 +818,7 @@ async fn a_count_of_another_client_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn the_limit_follows_the_shared_count() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let clients: [Client; 2] = connect_many(&server).await;
+    let (server, zookeeper, clients) = server_with_clients::<2>().await;
     let counts = clients.each_ref().map(|client| SharedCount::new(client, COUNT, 2).unwrap());
     let [semaphore, other] =
         [0, 1].map(|i| Semaphore::with_shared_count(&clients[i], PATH, &counts[i]).unwrap());
@@ -967,8 +935,7 @@ async fn a_semaphore_mutex_knows_no_owner() {
 /// It is Curator's on the wire: a semaphore with one permit.
 #[tokio::test]
 async fn a_semaphore_mutex_is_a_semaphore_with_one_permit() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (mutex, semaphore) = (SemaphoreMutex::new(&client, PATH).unwrap(), semaphore(&client, 1));
     let guard = mutex.acquire().await.unwrap();
     assert!(semaphore.try_acquire().await.unwrap().is_none());
@@ -982,8 +949,7 @@ async fn a_semaphore_mutex_is_a_semaphore_with_one_permit() {
 
 #[tokio::test]
 async fn a_mutex_among_the_leases_is_an_error() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
+    let (_server, _, [one, two]) = server_with_clients().await;
     let mutex = InterProcessMutex::new(&one, "/locks/a/leases").unwrap();
     let held = mutex.acquire().await.unwrap();
     let semaphore = Semaphore::new(&two, "/locks/a", 2).unwrap();
@@ -991,9 +957,15 @@ async fn a_mutex_among_the_leases_is_an_error() {
     let Error::KindConflict { node, expected, found, .. } = &error else { panic!("{error}") };
     assert_eq!((node.as_deref(), *expected, *found), (Some(held.node_path()), "semaphore", "mutex"));
     held.release().await.unwrap();
-    // One that comes to a semaphore at work is refused, and does no harm there.
+    // One that comes to a semaphore at work is refused, and does no harm there. But the gate is one.
     let permit = within(semaphore.acquire()).await.unwrap();
-    assert!(matches!(within(mutex.acquire()).await, Err(Error::KindConflict { found: "semaphore", .. })));
+    let of_the_same_client = InterProcessMutex::new(&two, "/locks/a").unwrap();
+    for refused in [&mutex, &of_the_same_client] {
+        let error = within(refused.acquire()).await.unwrap_err();
+        assert!(matches!(error, Error::KindConflict { found: "semaphore", .. }), "{error}");
+    }
+    let gate = InterProcessMutex::new(&one, "/locks/a/locks").unwrap();
+    within(gate.acquire()).await.unwrap().release().await.unwrap();
     drop(within(semaphore.acquire()).await.unwrap());
     permit.release().await.unwrap();
 }
@@ -1046,9 +1018,7 @@ async fn beside_another_kind_of_lock_of_another_client_it_is_an_error() {
 /// All permits are free; the servers are silent while they are taken.
 #[tokio::test]
 async fn a_timed_acquire_of_free_permits_does_not_say_that_somebody_has_them() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, _, client) = server_behind_proxy().await;
     let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
     let silent = proxy.intercept(Request::Multi, Fate::HoldReply);
