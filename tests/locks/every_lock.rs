@@ -506,26 +506,6 @@ async fn a_wait_dropped_at_each_await_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_wait_aborted_at_the_moment_of_the_grant_leaves_nothing() {
-    each_kind(async |scene: &Scene, kind: Kind| {
-        for releases in [false, true] {
-            let held = kind.occupy(&scene.clients[0]).await;
-            let waiter = waiter(kind.lock(&scene.clients[1]));
-            scene.parked(1).await;
-            if releases {
-                release(held).await;
-            } else {
-                drop(held);
-            }
-            waiter.abort();
-            drop(waiter.await);
-            scene.assert_nothing_left(kind).await;
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_guard_dropped_anywhere_and_a_release_cancelled_leave_nothing() {
     each_kind(async |scene: &Scene, kind: Kind| {
         let client = &scene.clients[0];
@@ -561,37 +541,17 @@ async fn state_is(client: &Client, wanted: ConnectionState) {
 }
 
 /// Waits for those who wait in this order, and sees that they get the lock in this order.
-async fn granted_in_order(
-    scene: &Scene,
-    waiter: (&Client, JoinHandle<Result<LockGuard>>),
-    behind: (&Client, JoinHandle<Vec<LockGuard>>),
-) {
-    let guard = granted(waiter.1).await;
-    scene.assert_holds(waiter.0, std::slice::from_ref(&guard)).await;
-    assert!(!behind.1.is_finished());
-    let token = guard.fencing_token();
-    release([guard]).await;
-    let guards = within(behind.1).await.unwrap();
-    scene.assert_holds(behind.0, &guards).await;
-    assert!(guards[0].fencing_token() > token);
-    release(guards).await;
-}
-
-/// The other order.
-async fn granted_in_reverse(
-    scene: &Scene,
-    waiter: (&Client, JoinHandle<Result<LockGuard>>),
-    behind: (&Client, JoinHandle<Vec<LockGuard>>),
-) {
-    let guards = within(behind.1).await.unwrap();
-    scene.assert_holds(behind.0, &guards).await;
-    assert!(!waiter.1.is_finished());
+async fn granted_in_order(scene: &Scene, line: [(&Client, JoinHandle<Vec<LockGuard>>); 2]) {
+    let [(client, first), (other, second)] = line;
+    let guards = within(first).await.unwrap();
+    scene.assert_holds(client, &guards).await;
+    assert!(!second.is_finished());
     let token = guards[0].fencing_token();
     release(guards).await;
-    let guard = granted(waiter.1).await;
-    scene.assert_holds(waiter.0, std::slice::from_ref(&guard)).await;
-    assert!(guard.fencing_token() > token);
-    release([guard]).await;
+    let guards = within(second).await.unwrap();
+    scene.assert_holds(other, &guards).await;
+    assert!(guards[0].fencing_token() > token);
+    release(guards).await;
 }
 
 #[tokio::test]
@@ -601,7 +561,7 @@ async fn a_waiter_keeps_its_place_over_a_restart_of_the_server() {
     let [holder, second, third, ..] = &clients;
     let mut waiting = Vec::new();
     for kind in Kind::ALL {
-        waiting.push((kind, kind.occupy(holder).await, waiter(kind.lock(second))));
+        waiting.push((kind, kind.occupy(holder).await, tokio::spawn(take(kind.lock(second)))));
     }
     let in_line = Kind::ALL.len() as u64;
     scene.parked(in_line).await;
@@ -617,7 +577,7 @@ async fn a_waiter_keeps_its_place_over_a_restart_of_the_server() {
         println!("{kind:?}");
         assert_eq!(scene.nodes(kind).await, before);
         release(held).await;
-        granted_in_order(&scene, (second, waiter), (third, behind)).await;
+        granted_in_order(&scene, [(second, waiter), (third, behind)]).await;
         scene.nodes_are(kind, &[]).await;
     }
     scene.parked(0).await;
@@ -658,7 +618,7 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
     each_kind(async |scene: &Scene, kind: Kind| {
         let [holder, killed, third, ..] = &scene.clients;
         let held = kind.occupy(holder).await;
-        let waiter = waiter(kind.lock(killed));
+        let waiter = tokio::spawn(take(kind.lock(killed)));
         scene.parked(1).await;
         let behind = tokio::spawn(kind.take_all(third.clone()));
         scene.parked(2).await;
@@ -667,7 +627,7 @@ async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
         eventually("a new session", async || (session_id(killed).await != session).then_some(())).await;
         scene.nodes_of(kind, killed).await;
         release(held).await;
-        granted_in_reverse(scene, (killed, waiter), (third, behind)).await;
+        granted_in_order(scene, [(third, behind), (killed, waiter)]).await;
     })
     .await;
 }
@@ -732,23 +692,23 @@ async fn a_waiter_whose_node_is_deleted_queues_again() {
         let [holder, evicted, third, ..] = &scene.clients;
         for deleted in 0.. {
             let held = kind.occupy(holder).await;
-            let waiter = waiter(kind.lock(evicted));
+            let waiter = tokio::spawn(take(kind.lock(evicted)));
             scene.parked(1).await;
             let behind = tokio::spawn(kind.take_all(third.clone()));
             scene.parked(2).await;
             let nodes = scene.nodes_of(kind, evicted).await;
             let Some(node) = nodes.get(deleted) else {
                 release(held).await;
-                return granted_in_order(scene, (evicted, waiter), (third, behind)).await;
+                return granted_in_order(scene, [(evicted, waiter), (third, behind)]).await;
             };
             scene.evict(kind, evicted, node).await;
             release(held).await;
             let (waiter, behind) = ((evicted, waiter), (third, behind));
             // Who takes one member after the other keeps those it has, and queues again for the last.
             if kind == Kind::LastOfMixed && node.starts_with(&kind.last_path()) {
-                granted_in_order(scene, waiter, behind).await;
+                granted_in_order(scene, [waiter, behind]).await;
             } else {
-                granted_in_reverse(scene, waiter, behind).await;
+                granted_in_order(scene, [behind, waiter]).await;
             }
         }
     })
@@ -787,7 +747,7 @@ async fn a_waiter_whose_node_is_deleted_is_not_overtaken_by_those_who_come_later
             let first = first.map(|client| (client, tokio::spawn(kind.take_all(client.clone()))));
             scene.parked(u64::from(first.is_some())).await;
             let others = scene.nodes(kind).await;
-            let waiter = waiter(kind.lock(evicted));
+            let waiter = tokio::spawn(take(kind.lock(evicted)));
             scene.parked(u64::from(first.is_some()) + 1).await;
             let mut nodes = scene.nodes(kind).await.into_iter();
             let (node, _) = nodes.rfind(|node| !others.contains(node)).unwrap();
@@ -800,7 +760,7 @@ async fn a_waiter_whose_node_is_deleted_is_not_overtaken_by_those_who_come_later
                 scene.assert_holds(client, &guards).await;
                 release(guards).await;
             }
-            granted_in_order(scene, (evicted, waiter), (late, behind)).await;
+            granted_in_order(scene, [(evicted, waiter), (late, behind)]).await;
         }
     })
     .await;

@@ -816,5 +816,3 @@ async fn several_permits_are_one_guard_or_many() {
     assert_eq!(parts.iter().map(LockGuard::node_path).collect::<Vec<_>>(), [path]);
     within(parts.remove(0).release()).await.unwrap();
 }
-
-// --- Many locks ---

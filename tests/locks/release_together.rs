@@ -86,22 +86,6 @@ fn lost(guard: &LockGuard, member: usize) -> Error {
 }
 
 #[tokio::test]
-async fn all_members_are_released_in_one_request() {
-    let scene = Scene::new().await;
-    let guard = scene.acquire().await;
-    guard.release().await.unwrap();
-    // Confirmed for all of them.
-    for path in PATHS {
-        assert!(children(&scene.zookeeper, path).await.is_empty());
-    }
-    assert_eq!(scene.requests().await, [Request::Multi]);
-    drop(scene.acquire().await);
-    assert_eq!(scene.requests().await, [Request::Multi], "sent before the drop returns");
-    scene.assert_gone().await;
-    scene.assert_free().await;
-}
-
-#[tokio::test]
 async fn permits_are_released_in_one_request() {
     let scene = Scene::new().await;
     let semaphore = Semaphore::new(&scene.client, "/permits", 5).unwrap();
