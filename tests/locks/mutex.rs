@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::stage::{sandbox_with_clients, server_with_clients};
+use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::room::{Room, linger};
 use crate::support::*;
 use futures_util::FutureExt;
@@ -623,9 +623,8 @@ async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
 /// A look from another thread does not make a release return early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let mutex = mutex(&connect_through(&proxy).await);
+    let (server, proxy, _, client) = server_behind_proxy().await;
+    let mutex = mutex(&client);
     let owner = Owner::new();
     let is_over = Arc::new(AtomicBool::new(false));
     let looking = std::thread::spawn({

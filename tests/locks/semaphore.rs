@@ -306,10 +306,8 @@ async fn holders_and_then_waiters_are_listed_with_their_data() {
 
 #[tokio::test]
 async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let observer = semaphore(&connect_through(&proxy).await, 1);
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let observer = semaphore(&client, 1);
     let other = semaphore(&connect(&server).await, 1);
     let held = other.acquire().await.unwrap();
     let waiter = acquire_in_task(&other, 1);
@@ -432,10 +430,8 @@ async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
 /// There the order takes a question more. Meanwhile the leases may have changed.
 #[tokio::test]
 async fn past_the_last_number_the_count_is_not_exceeded_either() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let semaphore = semaphore(&connect_through(&proxy).await, 1);
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let semaphore = semaphore(&client, 1);
     semaphore.acquire().await.unwrap().release().await.unwrap();
     leases_out(&zookeeper, "", 0).await;
     let other = format!("{GATE}/_c_other-lock-2147483647");
@@ -694,10 +690,8 @@ async fn two_round_trips_for_any_number_of_permits() {
 
 #[tokio::test]
 async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let semaphore = semaphore(&connect_through(&proxy).await, 2);
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let semaphore = semaphore(&client, 2);
     let held = semaphore.acquire().await.unwrap();
     leases_out(&zookeeper, "", 1).await;
     let leases_ever_changed = async || zookeeper.check_stat(LEASES).await.unwrap().unwrap().cversion;
@@ -761,9 +755,8 @@ async fn a_shared_count_is_four_bytes_in_a_node() {
 
 #[tokio::test]
 async fn of_two_who_make_a_count_the_first_has_its_seed() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let late = SharedCount::new(&connect_through(&proxy).await, COUNT, 1).unwrap();
+    let (server, proxy, _, client) = server_behind_proxy().await;
+    let late = SharedCount::new(&client, COUNT, 1).unwrap();
     let early = SharedCount::new(&connect(&server).await, COUNT, 2).unwrap();
     let held = proxy.intercept(Request::GetData, Fate::HoldReply);
     let reading = tokio::spawn(async move { late.get().await });
