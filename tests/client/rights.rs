@@ -106,7 +106,16 @@ async fn whoever_may_not_enter_or_look_around_is_told_at_once() {
         }
         let lock = InterProcessMutex::new(client, &path).unwrap();
         scene.refused("ticket", operation, &path, lock.enqueue()).await;
+        // Who has the rights gets on.
+        let alice = Client::builder().auth("digest", "alice:secret");
+        let alice = alice.connect(&scene.server.connect_string()).await.unwrap();
+        let lock = InterProcessMutex::new(&alice, &path).unwrap();
+        within(lock.acquire()).await.unwrap().release().await.unwrap();
     }
+    // A parent that may not be made.
+    scene.make("/locks/closed", Permission::NONE).await;
+    let lock = InterProcessMutex::new(client, "/locks/closed/deep/down").unwrap();
+    scene.refused("a parent", "create", "/locks/closed/deep", lock.acquire()).await;
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         read_write: read_write_excludes_in_order, a_writer_becomes_a_reader, read_write_outlives_the_death_of_others;
         semaphore: semaphore_is_shared, semaphore_outlives_the_death_of_others, shared_count_is_shared;
         values: shared_values_are_shared, shared_counts_are_compared, atomic_numbers_are_shared, atomic_values_are_shared,
-            nothing_is_lost_when_all_count;
+            nothing_is_lost_when_all_count, nothing_is_lost_or_done_twice_beside_curator;
         semaphore_mutex: semaphore_mutex_excludes_in_order;
         multi: multi_lock_excludes_in_order, multi_locks_taken_at_once_do_not_deadlock;
         revocation: holders_are_asked_to_release;

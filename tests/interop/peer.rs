@@ -172,18 +172,6 @@ impl Actor {
         self.answer().await
     }
 
-    /// Has it do something, which may fail, and may take long.
-    ///
-    /// # Errors
-    /// What the peer says.
-    pub(crate) async fn try_call(&mut self, command: &str) -> Result<String, String> {
-        self.send(command);
-        match self.says.recv().await {
-            Some(Said::Reply(reply)) => reply,
-            other => panic!("{}: {other:?}", self.name),
-        }
-    }
-
     /// Has it do something, which fails; returns how.
     pub(crate) async fn fails(&mut self, command: &str) -> String {
         self.send(command);

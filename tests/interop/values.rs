@@ -1,17 +1,21 @@
 //! Values and counters.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::{join, join_all, try_join_all};
 use tokio::sync::Mutex;
+use tokio::time::sleep;
+use zk_recipes::Error;
 use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
 use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
+use zk_recipes::testing::{Fate, FaultProxy, Request};
 
 use crate::installed::Generation;
 use crate::peer::Actor;
 use crate::stage::Stage;
-use crate::support::{eventually, within};
+use crate::support::{connect_through, eventually, within};
 
 /// Waits until Curator has heard of a change.
 async fn sees(actor: Actor, value: &str) -> Actor {
@@ -155,4 +159,78 @@ pub(crate) async fn nothing_is_lost_when_all_count(generation: Generation) {
         all += count;
         assert_eq!(number.get().await, Ok(all));
     }
+}
+
+/// Each change makes a number one greater, or a text one letter longer. One in three requests or
+/// replies of ours is lost.
+pub(crate) async fn nothing_is_lost_or_done_twice_beside_curator(generation: Generation) {
+    const TIMES: usize = 30;
+    let stage = Stage::set(generation).await;
+    let java = stage.curator("java").await;
+    let proxy = FaultProxy::start(stage.server.connect_string()).await.unwrap();
+    let client = connect_through(&proxy).await;
+    for (kind, open, before) in [
+        ("value", "value /value seed=x", 1),
+        ("count", "count /count seed=0", 0),
+        ("long", "atomic_long /long", 0),
+    ] {
+        let value = SharedValue::new(&client, "/value", "x").unwrap();
+        let count = SharedCount::new(&client, "/count", 0).unwrap();
+        let long = DistributedAtomicLong::new(&client, "/long").unwrap();
+        let change = async || match kind {
+            "value" => value.update(|text| [text, b"x"].concat()).await.map(|text| text.value().len()),
+            "count" => count.update(|count| count + 1).await.map(|count| *count.value() as usize),
+            _ => long.increment().await.map(|number| number as usize),
+        };
+        let peers = [format!("{kind}-a"), format!("{kind}-b")];
+        let peers = join_all(peers.iter().map(|name| java.open(name, open))).await;
+        let is_over = Cell::new(false);
+        let theirs = join_all(peers.into_iter().map(async |mut peer| {
+            let mut made = Vec::new();
+            while !is_over.get() {
+                made.extend(change_theirs(&mut peer, kind).await);
+                // So that ours get on, too.
+                sleep(Duration::from_millis(5)).await;
+            }
+            made
+        }));
+        let ours = async {
+            let (mut made, mut unknown) = (Vec::new(), 0);
+            for number in 0..TIMES {
+                let fate = [Fate::LoseReply, Fate::LoseRequest][number % 2];
+                let _lost = (number % 3 == 0).then(|| proxy.intercept(Request::SetData, fate));
+                match change().await {
+                    Ok(now) => made.push(now),
+                    Err(Error::WriteOutcomeUnknown { .. }) => unknown += 1,
+                    Err(error) => panic!("{kind}: {error}"),
+                }
+            }
+            is_over.set(true);
+            (made, unknown)
+        };
+        let (theirs, (ours, unknown)) = within(join(theirs, ours)).await;
+        let made: Vec<usize> = [theirs.concat(), ours].concat();
+        let unique: BTreeSet<_> = made.iter().copied().collect();
+        assert_eq!(unique.len(), made.len(), "{kind}: two changes made the same of it");
+        // One more shows how many there were.
+        let last = within(change()).await.unwrap() - 1 - before;
+        assert!(
+            (made.len()..=made.len() + unknown).contains(&last),
+            "{kind}: {last}, {unknown} unknown of {made:?}"
+        );
+        assert!(unknown > 0, "{kind}: no reply was lost");
+    }
+}
+
+/// What a peer has made of it; nothing if others were first.
+async fn change_theirs(peer: &mut Actor, kind: &str) -> Option<usize> {
+    if kind == "long" {
+        return Some(peer.call("add 1").await.parse().unwrap());
+    }
+    let seen = peer.call("get").await;
+    let (next, made) = match seen.parse::<usize>() {
+        Ok(count) => ((count + 1).to_string(), count + 1),
+        Err(_) => (format!("{seen}x"), seen.len() + 1),
+    };
+    (peer.call(&format!("exchange {seen} {next}")).await == "true").then_some(made)
 }

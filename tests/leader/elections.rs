@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::support::{BOUND, Server, builder, bystander, connect, empty_server, eventually, within};
+use crate::support::*;
+use crate::{PATH, leading, server_with_clients, until_asked};
 use tokio::sync::{mpsc, oneshot, watch};
 use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zk_recipes::{
     Client, CloseMode, CreateMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
     LeaderState, Leadership, LossReason, Observation, Participant, operate,
 };
-
-const PATH: &str = "/leaders/a";
 
 fn latch(client: &Client, id: &str) -> LeaderLatch {
     LeaderLatch::start(client, PATH, LeaderOptions::new().id(id)).unwrap()
@@ -42,10 +41,8 @@ async fn standing(latch: &LeaderLatch, count: usize) -> Vec<Participant> {
 
 #[tokio::test]
 async fn the_first_leads_and_the_next_follows() {
-    let server = empty_server().await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
-    let a = latch(&one, "a");
-    let leadership = within(a.await_leadership()).await.unwrap();
+    let (_server, [one, two]) = server_with_clients().await;
+    let (a, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
     assert!(a.has_leadership() && leadership.is_valid());
     let b = latch(&two, "b");
     assert_eq!(ids(&standing(&a, 2).await), ["a", "b"]);
@@ -68,8 +65,7 @@ async fn the_first_leads_and_the_next_follows() {
 
 #[tokio::test]
 async fn a_selector_works_while_it_leads() {
-    let server = empty_server().await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (_server, [one, two]) = server_with_clients().await;
     let busy = Arc::new(AtomicUsize::new(0));
     let (told, mut tells) = mpsc::unbounded_channel();
     let selectors = [(&one, "a"), (&two, "b")].map(|(client, id)| {
@@ -101,8 +97,7 @@ async fn a_selector_works_while_it_leads() {
 
 #[tokio::test]
 async fn an_observer_sees_who_leads() {
-    let server = empty_server().await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (_server, [one, two]) = server_with_clients().await;
     let observer = LeaderObserver::new(&two, PATH).unwrap();
     let mut seen = observer.watch_leader();
     within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
@@ -131,9 +126,8 @@ async fn an_observer_sees_who_leads() {
 /// But for a latch: a latch of Curator behind it would not hear of its end.
 #[tokio::test]
 async fn a_leader_that_was_asked_still_shows_who_it_is() {
-    let server = empty_server().await;
+    let (server, [client, other]) = server_with_clients().await;
     let zookeeper = bystander(&server).await;
-    let (client, other) = (connect(&server).await, connect(&server).await);
     let observer = LeaderObserver::new(&other, PATH).unwrap();
     let mut seen = observer.watch_leader();
     let (let_go, may_go) = watch::channel(false);
@@ -181,8 +175,7 @@ async fn a_leader_that_was_asked_still_shows_who_it_is() {
 /// Wherever on its way into the queue it is.
 #[tokio::test]
 async fn who_is_closed_soon_leaves_nothing() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     for steps in 0..100 {
         let latch = latch(&client, "a");
         for _ in 0..steps {
@@ -217,11 +210,9 @@ async fn an_observer_says_when_it_cannot_see() {
 
 #[tokio::test]
 async fn work_is_waited_for_and_then_stopped() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     let options = LeaderOptions::new().grace(Duration::from_millis(200));
-    let latch = LeaderLatch::start(&client, PATH, options).unwrap();
-    let leadership = within(latch.await_leadership()).await.unwrap();
+    let (latch, leadership) = leading(&client, options).await;
     let worker = leadership.clone();
     let endless = tokio::spawn(async move { worker.run(std::future::pending::<()>()).await });
     let worker = leadership.clone();
@@ -248,8 +239,7 @@ async fn work_is_waited_for_and_then_stopped() {
 // Curator's `LeaderLatch.CloseMode`.
 #[tokio::test]
 async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
-    let server = empty_server().await;
-    let other = connect(&server).await;
+    let (server, [other]) = server_with_clients().await;
     let ways: [(&str, Way); 6] = [
         ("it resigns", |_, _, term| Box::pin(async move { term.resign().await.unwrap() })),
         ("the latch is closed", |_, latch, _| {
@@ -268,8 +258,7 @@ async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
         let client = connect(&server).await;
         // It would wait for the tick as long.
         let options = LeaderOptions::new().grace(Duration::from_secs(3_600));
-        let latch = LeaderLatch::start(&client, PATH, options).unwrap();
-        let leadership = within(latch.await_leadership()).await.unwrap();
+        let (latch, leadership) = leading(&client, options).await;
         let (began, begun) = oneshot::channel();
         let work = tokio::spawn({
             let leadership = leadership.clone();
@@ -310,8 +299,7 @@ type Way = fn(Client, LeaderLatch, Leadership) -> Pin<Box<dyn Future<Output = ()
 #[tokio::test]
 async fn nothing_that_was_waited_for_is_lost() {
     const MESSAGES: usize = 100;
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     let latch = latch(&client, "a");
     let (tell, mut told) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -357,11 +345,9 @@ async fn nothing_that_was_waited_for_is_lost() {
 
 #[tokio::test]
 async fn those_who_watch_are_told_of_the_end_or_not() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     for mode in [CloseMode::Silent, CloseMode::NotifyLeader] {
-        let latch = latch(&client, "a");
-        let leadership = within(latch.await_leadership()).await.unwrap();
+        let (latch, leadership) = leading(&client, LeaderOptions::new().id("a")).await;
         let mut watching = latch.watch_state();
         state(&mut watching, |state| state.is_leading()).await;
         watching.mark_unchanged();
@@ -398,13 +384,11 @@ async fn those_who_watch_are_told_of_the_end_or_not() {
 
 #[tokio::test]
 async fn a_resignation_that_nobody_waits_for_is_one_all_the_same() {
-    let server = empty_server().await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
-    let a = latch(&one, "a");
-    let leadership = within(a.await_leadership()).await.unwrap();
+    let (_server, [one, two]) = server_with_clients().await;
+    let (a, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
     let b = latch(&two, "b");
     standing(&a, 2).await;
-    assert_eq!(crate::support::poll_times(leadership.resign(), 1).await, None);
+    assert_eq!(poll_times(leadership.resign(), 1).await, None);
     within(b.await_leadership()).await.unwrap();
     // Who waits later hears the same.
     assert_eq!(within(leadership.resign()).await, Ok(()));
@@ -452,10 +436,7 @@ async fn a_selector_that_has_left_does_not_keep_its_work() {
         let work = move |leadership: Leadership| {
             let _ = (&dropped, &captured);
             tell.send(()).unwrap();
-            async move {
-                leadership.resign_requested().await;
-                Ok::<(), std::io::Error>(())
-            }
+            until_asked(leadership)
         };
         let selector = if start_selector {
             LeaderSelector::start(&client, PATH, LeaderOptions::new(), work)
@@ -480,10 +461,7 @@ async fn a_selector_of_a_closed_client_does_not_keep_its_work() {
     let dropped = Dropped(drops.clone());
     let selector = LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |leadership| {
         let _ = &dropped;
-        async move {
-            leadership.resign_requested().await;
-            Ok::<(), std::io::Error>(())
-        }
+        until_asked(leadership)
     });
     let selector = selector.unwrap();
     client.close().await;
@@ -521,8 +499,7 @@ async fn a_selector_of_a_closed_client_does_not_keep_its_work() {
 // Curator's selector swallows what its listener throws.
 #[tokio::test]
 async fn work_that_fails_is_seen_and_done_again() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start);
     let mut watching = selector.watch_state();
     let fails: fn() -> Outcome = || Err(std::io::Error::other("no paper"));
@@ -554,8 +531,7 @@ async fn work_that_fails_is_seen_and_done_again() {
 
 #[tokio::test]
 async fn who_leads_once_leads_again_when_told_to() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
     let mut watching = selector.watch_state();
     for end in [|| Ok(()), || Err(std::io::Error::other("no paper"))] {
@@ -579,8 +555,7 @@ async fn who_leads_once_leads_again_when_told_to() {
 // A zombie leader of Curator: work that does not end when it is interrupted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
-    let server = empty_server().await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (_server, [one, two]) = server_with_clients().await;
     let (begin, mut begun) = mpsc::unbounded_channel();
     let (finish, finished) = std::sync::mpsc::channel::<()>();
     let finished = Arc::new(std::sync::Mutex::new(finished));
@@ -627,15 +602,14 @@ async fn a_change_of_the_leader_costs_few_requests() {
     let [one, two, three] = [connect(one).await, connect(two).await, connect(three).await];
     let mut sessions = Vec::new();
     for client in [&one, &two, &three] {
-        sessions.push(crate::support::session_id(client).await);
+        sessions.push(session_id(client).await);
     }
-    let a = latch(&one, "a");
-    let leadership = within(a.await_leadership()).await.unwrap();
+    let (a, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
     let b = latch(&two, "b");
     let mut seen = LeaderObserver::new(&three, PATH).unwrap().watch_leader();
     within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
     standing(&a, 2).await;
-    crate::support::watches_with_holders(&server, 3).await;
+    watches_with_holders(&server, 3).await;
     let count =
         async || futures_util::future::join_all(sessions.iter().map(|id| server.session_packets(*id))).await;
     let before = count().await;
@@ -660,10 +634,8 @@ async fn a_change_of_the_leader_costs_few_requests() {
 // Curator's latch and selector, which count every child, wait for each other at one path; so nobody leads twice there.
 #[tokio::test]
 async fn a_latch_and_a_selector_at_one_path_do_not_both_lead() {
-    let server = empty_server().await;
-    let [one, two] = crate::support::connect_many(&server).await;
-    let latch = latch(&one, "a");
-    let leadership = within(latch.await_leadership()).await.unwrap();
+    let (_server, [one, two]) = server_with_clients().await;
+    let (latch, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
     for client in [&one, &two] {
         let (selector, mut told) = told_selector(client, LeaderSelector::start);
         let failed =
@@ -700,8 +672,7 @@ fn stuck(leadership: Leadership, begun: mpsc::UnboundedSender<()>, end: std::syn
 // Curator's `close` of a client waits for no work either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_that_closes_waits_for_the_work_of_its_leaders() {
-    let server = empty_server().await;
-    let [one, two] = crate::support::connect_many(&server).await;
+    let (_server, [one, two]) = server_with_clients().await;
     let (begin, mut begun) = mpsc::unbounded_channel();
     let (finish, mut finished) = mpsc::unbounded_channel();
     let first = LeaderSelector::start(&one, PATH, LeaderOptions::new(), move |leadership: Leadership| {
@@ -729,16 +700,14 @@ async fn a_client_that_closes_waits_for_the_work_of_its_leaders() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_that_closes_waits_for_a_step_but_not_for_ever() {
-    let server = empty_server().await;
-    let two = connect(&server).await;
+    let (server, [two]) = server_with_clients().await;
     for is_endless in [false, true] {
         let adopted = zookeeper_client::Client::connect(&server.connect_string()).await.unwrap();
         let patience = if is_endless { Duration::from_millis(500) } else { BOUND };
         let builder = Client::builder().connection_timeout(patience);
         let one = builder.from_zookeeper(adopted.clone()).unwrap();
         let options = LeaderOptions::new().grace(Duration::from_millis(20));
-        let latch = LeaderLatch::start(&one, PATH, options).unwrap();
-        let leadership = within(latch.await_leadership()).await.unwrap();
+        let (latch, leadership) = leading(&one, options).await;
         let ((begin, mut begun), (end, ended)) = (mpsc::unbounded_channel(), std::sync::mpsc::channel());
         stuck(leadership.clone(), begin, ended);
         within(begun.recv()).await.unwrap();
@@ -783,11 +752,9 @@ fn told_selector_of_latches(client: &Client) -> (LeaderLatch, mpsc::UnboundedRec
 
 #[tokio::test]
 async fn work_that_nobody_polls_does_not_keep_the_leadership() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     let options = LeaderOptions::new().grace(Duration::from_millis(20));
-    let latch = LeaderLatch::start(&client, PATH, options).unwrap();
-    let leadership = within(latch.await_leadership()).await.unwrap();
+    let (_latch, leadership) = leading(&client, options).await;
     let steps = Arc::new(AtomicUsize::new(0));
     let mut idle = Box::pin(leadership.run({
         let steps = steps.clone();
@@ -797,7 +764,7 @@ async fn work_that_nobody_polls_does_not_keep_the_leadership() {
             std::task::Poll::<()>::Pending
         })
     }));
-    assert_eq!(crate::support::poll_times(&mut idle, 1).await, None);
+    assert_eq!(poll_times(&mut idle, 1).await, None);
     assert_eq!(steps.load(SeqCst), 1);
     within(leadership.resign()).await.unwrap();
     assert_eq!(leadership.loss(), Some(LossReason::Resigned));
@@ -808,8 +775,7 @@ async fn work_that_nobody_polls_does_not_keep_the_leadership() {
 
 #[tokio::test]
 async fn work_that_was_stopped_does_not_look_done() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
     let mut watching = selector.watch_state();
     let (leadership, _end) = within(told.recv()).await.unwrap();
@@ -850,8 +816,7 @@ async fn a_candidate_can_be_looked_at_while_its_state_is_borrowed() {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let client = Client::connect(&hosts).await.unwrap();
-            let latch = latch(&client, "one");
-            let leadership = within(latch.await_leadership()).await.unwrap();
+            let (latch, leadership) = leading(&client, LeaderOptions::new().id("one")).await;
             let state = latch.watch_state();
             let node = leadership.node_path().to_owned();
             let borrowed = state.borrow();

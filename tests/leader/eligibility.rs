@@ -1,13 +1,12 @@
 //! Candidates that stand only while they are eligible, and what probes see of them.
 
 use crate::support::*;
+use crate::{PATH, server_with_clients, until_asked};
 use tokio::sync::{mpsc, watch};
 use zk_recipes::{
     Client, CloseMode, ConnectionState, Error, LeaderLatch, LeaderOptions, LeaderRole, LeaderSelector,
     LeaderState, Leadership, LossReason,
 };
-
-const PATH: &str = "/leaders/a";
 
 fn latch(client: &Client, eligible: &watch::Sender<bool>) -> LeaderLatch {
     let options = LeaderOptions::new().eligible_while(eligible.subscribe());
@@ -20,9 +19,8 @@ async fn becomes(latch: &LeaderLatch, role: LeaderRole) {
 
 #[tokio::test]
 async fn who_is_not_eligible_does_not_stand() {
-    let server = empty_server().await;
+    let (server, [client]) = server_with_clients().await;
     let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
     let eligible = watch::Sender::new(false);
     let latch = latch(&client, &eligible);
     assert_eq!(latch.health().role, LeaderRole::Ineligible);
@@ -46,9 +44,8 @@ async fn who_is_not_eligible_does_not_stand() {
 /// The work is told, ends by itself, and another one leads; the first stands again behind it.
 #[tokio::test]
 async fn a_leader_that_is_not_eligible_any_more_resigns() {
-    let server = empty_server().await;
+    let (server, [one, two]) = server_with_clients().await;
     let zookeeper = bystander(&server).await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
     let eligible = watch::Sender::new(true);
     let (told, mut tells) = mpsc::unbounded_channel();
     let options = LeaderOptions::new().id("a").grace(BOUND).eligible_while(eligible.subscribe());
@@ -65,16 +62,7 @@ async fn a_leader_that_is_not_eligible_any_more_resigns() {
     })
     .unwrap();
     assert_eq!(within(tells.recv()).await, Some("leads"));
-    let other = LeaderSelector::start(
-        &two,
-        PATH,
-        LeaderOptions::new().id("b"),
-        |leadership: Leadership| async move {
-            leadership.resign_requested().await;
-            Ok::<(), Error>(())
-        },
-    )
-    .unwrap();
+    let other = LeaderSelector::start(&two, PATH, LeaderOptions::new().id("b"), until_asked).unwrap();
     queue_of(&zookeeper, PATH, 2).await;
     let term = selector.leadership().unwrap();
 
@@ -97,9 +85,8 @@ async fn a_leader_that_is_not_eligible_any_more_resigns() {
 
 #[tokio::test]
 async fn who_waits_leaves_the_queue_and_goes_to_its_end_later() {
-    let server = empty_server().await;
+    let (server, clients) = server_with_clients::<3>().await;
     let zookeeper = bystander(&server).await;
-    let clients: [Client; 3] = connect_many(&server).await;
     let first = LeaderLatch::start(&clients[0], PATH, LeaderOptions::new()).unwrap();
     within(first.await_leadership()).await.unwrap();
     let eligible = watch::Sender::new(true);
@@ -124,9 +111,8 @@ async fn who_waits_leaves_the_queue_and_goes_to_its_end_later() {
 /// At most one of two leads at any moment, and nothing is left of either.
 #[tokio::test]
 async fn flapping_leaves_nothing_behind() {
-    let server = empty_server().await;
+    let (server, [one, two]) = server_with_clients().await;
     let zookeeper = bystander(&server).await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
     let eligible = [watch::Sender::new(true), watch::Sender::new(true)];
     let latches = [latch(&one, &eligible[0]), latch(&two, &eligible[1])];
     let mut tokens = Vec::new();
@@ -159,8 +145,7 @@ async fn flapping_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn the_last_value_of_a_dropped_sender_stays() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, [client]) = server_with_clients().await;
     for last in [true, false] {
         let eligible = watch::Sender::new(!last);
         let latch = latch(&client, &eligible);
@@ -182,8 +167,7 @@ async fn the_last_value_of_a_dropped_sender_stays() {
 /// While it is not eligible, its session ends; then it stands on another one.
 #[tokio::test]
 async fn a_session_that_ends_meanwhile_changes_nothing() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, [client]) = server_with_clients().await;
     let eligible = watch::Sender::new(false);
     let latch = latch(&client, &eligible);
     let session = session_id(&client).await;

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use crate::support::*;
+use crate::{PATH, leading, server_with_clients};
 use zk_recipes::{
     Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderState, LossReason,
     Observation,
 };
 use zookeeper_client as zk;
-
-const PATH: &str = "/leaders/a";
 
 fn latch(client: &Client) -> LeaderLatch {
     LeaderLatch::start(client, PATH, LeaderOptions::new()).unwrap()
@@ -25,8 +24,7 @@ async fn a_wiped_server_has_a_leader_again() {
         builder.clone().connect(&server.connect_string()).await.unwrap(),
         builder.connect(&server.connect_string()).await.unwrap(),
     ];
-    let first = latch(&clients[0]);
-    let leadership = within(first.await_leadership()).await.unwrap();
+    let (first, leadership) = leading(&clients[0], LeaderOptions::new()).await;
     let second = latch(&clients[1]);
     let mut seen = LeaderObserver::new(&clients[1], PATH).unwrap().watch_leader();
     within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
@@ -54,9 +52,8 @@ async fn a_wiped_server_has_a_leader_again() {
 
 #[tokio::test]
 async fn two_started_alike_are_two_candidates() {
-    let server = empty_server().await;
+    let (server, [client]) = server_with_clients().await;
     let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
     let same = || LeaderLatch::start(&client, PATH, LeaderOptions::new().id("same")).unwrap();
     let latches = [same(), same()];
     queue_of(&zookeeper, PATH, 2).await;
@@ -77,10 +74,8 @@ async fn two_started_alike_are_two_candidates() {
 
 #[tokio::test]
 async fn a_closed_client_ends_all() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
-    let leading = latch(&one);
-    let leadership = within(leading.await_leadership()).await.unwrap();
+    let (server, [one, two]) = server_with_clients().await;
+    let (leading, leadership) = leading(&one, LeaderOptions::new()).await;
     let waiting = latch(&two);
     let awaiting = tokio::spawn({
         let waiting = waiting.clone();
@@ -109,8 +104,7 @@ async fn a_term_that_is_over_blocks_nobody_on_an_adopted_session() {
     let session = zk::Client::connect(&server.connect_string()).await.unwrap();
     let client = Client::from_zookeeper(session.clone()).unwrap();
     let other = connect(&server).await;
-    let old = latch(&client);
-    let leadership = within(old.await_leadership()).await.unwrap();
+    let (_old, leadership) = leading(&client, LeaderOptions::new()).await;
     let next = latch(&other);
     queue_of(&bystander(&server).await, PATH, 2).await;
     within(client.close()).await;

@@ -24,8 +24,10 @@ use crate::support::*;
 
 const BRIEFLY: Duration = Duration::from_millis(20);
 
-fn client(sandbox: &Sandbox) -> Client {
-    sandbox.builder().connect_blocking(&servers()).unwrap()
+fn sandbox_with_client() -> (Sandbox, Client) {
+    let sandbox = Sandbox::new();
+    let client = sandbox.builder().connect_blocking(&servers()).unwrap();
+    (sandbox, client)
 }
 
 fn lock(client: &Client) -> InterProcessMutex {
@@ -53,8 +55,7 @@ fn nothing_left(sandbox: &Sandbox) {
 /// Both threads have what the other one wants.
 #[test]
 fn one_of_two_threads_that_wait_for_each_other_is_told() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (sandbox, client) = sandbox_with_client();
     let mutex = |name: &str| {
         let mutex = InterProcessMutex::new(&client, &format!("/locks/{name}")).unwrap();
         mutex.with_options(LockOptions::new().detect_deadlocks(true)).unwrap()
@@ -111,8 +112,7 @@ fn threads_count(acquire: Acquire<'_>) {
 
 #[test]
 fn threads_exclude_each_other_through_one_object_of_each_kind() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (sandbox, client) = sandbox_with_client();
     let mutex = lock(&client);
     threads_count(&|| mutex.acquire());
     let write = ReadWriteLock::new(&client, "/locks/rw").unwrap().write();
@@ -129,8 +129,7 @@ fn threads_exclude_each_other_through_one_object_of_each_kind() {
 
 #[test]
 fn a_thread_enters_again_and_others_do_not() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (sandbox, client) = sandbox_with_client();
     let mutex = lock(&client);
     let guard = mutex.acquire().unwrap();
     let again = mutex.acquire().unwrap();
@@ -159,8 +158,7 @@ fn a_thread_enters_again_and_others_do_not() {
 
 #[test]
 fn a_try_ends_in_time() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let within = Duration::from_millis(200);
     let multi = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
     let permits = Semaphore::new(&client, "/locks/permits", 2).unwrap();
@@ -184,8 +182,7 @@ fn a_try_ends_in_time() {
 
 #[test]
 fn a_writer_becomes_a_reader() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let lock = ReadWriteLock::new(&client, "/locks/a").unwrap();
     let writing = lock.write().acquire().unwrap();
     let reading = lock.read().acquire().unwrap();
@@ -202,8 +199,7 @@ fn a_writer_becomes_a_reader() {
 
 #[test]
 fn tickets_are_granted_in_order() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let mutex = lock(&client);
     let tickets: Vec<Ticket> = (0..3).map(|_| mutex.owned_by(&Owner::new()).enqueue().unwrap()).collect();
     assert_eq!(tickets.iter().map(|ticket| ticket.position().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
@@ -228,8 +224,7 @@ fn tickets_are_granted_in_order() {
 
 #[test]
 fn a_shared_count_limits_permits() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let count = SharedCount::new(&client, "/locks/count", 1).unwrap();
     let permits = Semaphore::with_shared_count(&client, "/locks/permits", &count).unwrap();
     let first = permits.acquire().unwrap();
@@ -245,8 +240,7 @@ fn a_shared_count_limits_permits() {
 
 #[test]
 fn a_path_exists_from_the_first_acquire_on() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let mutex = lock(&client);
     let read_write = ReadWriteLock::new(&client, "/locks/rw").unwrap();
     let (read, write) = (read_write.read(), read_write.write());
@@ -275,8 +269,7 @@ fn a_path_exists_from_the_first_acquire_on() {
 
 #[test]
 fn locks_of_one_key_are_one_lock() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let locks = Locks::new(&client, "/locks").unwrap();
     let guard = locks.mutex("a/b").unwrap().acquire().unwrap();
     // Through another object: one that was made by its path would be refused.
@@ -306,8 +299,7 @@ fn locks_of_one_key_are_one_lock() {
 
 #[test]
 fn a_holder_hears_of_the_loss_and_of_requests() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let mutex = lock(&client);
     let guard = mutex.acquire().unwrap();
     assert!(guard.is_valid() && guard.valid_until() > Instant::now());
@@ -332,8 +324,7 @@ fn a_holder_hears_of_the_loss_and_of_requests() {
 
 #[test]
 fn a_lock_that_is_taken_away_ends_work_and_transactions() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let mutex = lock(&client);
     let guard = mutex.acquire().unwrap();
     let data = guard.transaction().create("/data", "one", CreateMode::Persistent).commit().unwrap();
@@ -351,8 +342,7 @@ fn a_lock_that_is_taken_away_ends_work_and_transactions() {
 
 #[test]
 fn a_hold_ends_with_its_time() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let options = LockOptions::new().max_hold(Duration::from_millis(100));
     let guard = lock(&client).with_options(options).unwrap().acquire().unwrap();
     assert_eq!(guard.lost_within(BOUND).unwrap(), Some(LossReason::Deadline));
@@ -362,8 +352,7 @@ fn a_hold_ends_with_its_time() {
 
 #[test]
 fn latches_lead_one_after_the_other() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let options = LeaderOptions::new().grace(Duration::ZERO);
     let start = |id| LeaderLatch::start(&client, "/leader", options.clone().id(id)).unwrap();
     let first = start("first");
@@ -402,8 +391,7 @@ fn latches_lead_one_after_the_other() {
 
 #[test]
 fn a_selector_calls_its_work_on_a_thread_until_it_is_asked_to_end() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let (works, working) = mpsc::channel();
     let at_work = lock(&client);
     let selector = LeaderSelector::start(&client, "/leader", LeaderOptions::new(), move |leadership| {
@@ -431,8 +419,7 @@ fn a_selector_calls_its_work_on_a_thread_until_it_is_asked_to_end() {
 
 #[test]
 fn what_becomes_of_work_on_a_thread_is_seen() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let mut calls = 0;
     let selector = LeaderSelector::start_once(&client, "/leader", LeaderOptions::new(), move |_| {
         calls += 1;
@@ -461,8 +448,7 @@ fn what_becomes_of_work_on_a_thread_is_seen() {
 /// Its thread goes on, but nothing begins beside it.
 #[test]
 fn work_that_goes_on_after_a_loss_is_not_begun_again_beside_itself() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let (works, working) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let selector = LeaderSelector::start(&client, "/leader", LeaderOptions::new(), move |leadership| {
@@ -509,8 +495,7 @@ impl Drop for AsksAtLast {
 
 #[test]
 fn a_thread_of_a_runtime_is_not_blocked() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let mutex = lock(&client);
     let (workers, caller) = (workers(), caller());
     let own = || mutex.clone();
@@ -572,8 +557,7 @@ fn a_thread_of_a_runtime_is_not_blocked() {
 
 #[test]
 fn a_thread_that_may_block_is_let() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let mutex = lock(&client);
     let (workers, caller) = (workers(), caller());
     let own = || mutex.clone();
@@ -643,8 +627,7 @@ fn a_client_on_a_given_runtime_can_be_used_from_threads() {
 
 #[test]
 fn closing_wakes_the_threads_that_wait() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (sandbox, client) = sandbox_with_client();
     let mutex = lock(&client);
     let _held = mutex.acquire().unwrap();
     thread::scope(|scope| {
@@ -660,8 +643,7 @@ fn closing_wakes_the_threads_that_wait() {
 
 #[test]
 fn a_panic_gives_the_lock_back() {
-    let sandbox = Sandbox::new();
-    let client = client(&sandbox);
+    let (_, client) = sandbox_with_client();
     let mutex = lock(&client);
     let panicked = thread::scope(|scope| {
         let holder = scope.spawn(|| {

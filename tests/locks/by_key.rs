@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::stage::{sandbox_with_clients, server_with_clients};
 use crate::support::alone::is_alone;
 use crate::support::kinds::Lock;
 use crate::support::*;
@@ -28,42 +29,15 @@ async fn held(locks: &Locks, key: impl Display, owner: &Owner) -> LockGuard {
 
 #[tokio::test]
 async fn any_text_is_a_key_of_its_own() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let long = "order ".repeat(1_000);
     let longer = long.clone() + ".";
-    let keys = [
-        "4711",
-        "a-b_c.d:e@f~",
-        "",
-        "/",
-        "//",
-        ".",
-        "..",
-        "...",
-        "%",
-        "%2E",
-        "%2F",
-        "%empty",
-        "zookeeper",
-        "a b",
-        "a+b",
-        "a*b",
-        "\0",
-        "\n",
-        "\u{7f}",
-        "\u{85}",
-        "\u{e000}",
-        "\u{fffd}",
-        "ü",
-        "u\u{308}",
-        "鍵",
-        "😀",
-        "/etc/../passwd",
-        "_c_0-lock-0000000001",
-        &long,
-        &longer,
+    let short = [
+        "4711", "", "/", "//", ".", "..", "...", "%", "%2E", "%2F", "%empty", "a b", "a+b", "a*b", "\0",
+        "\n", "\u{7f}", "\u{85}", "\u{e000}", "\u{fffd}", "ü", "u\u{308}", "鍵", "😀",
     ];
+    let others = ["a-b_c.d:e@f~", "zookeeper", "/etc/../passwd", "_c_0-lock-0000000001", &long, &longer];
+    let keys = [&short[..], &others].concat();
     for base in ["/", BASE] {
         let locks = Locks::new(&client, base).unwrap();
         let owner = Owner::new();
@@ -72,7 +46,7 @@ async fn any_text_is_a_key_of_its_own() {
         let parents: HashSet<_> =
             guards.iter().map(|guard| guard.node_path().rsplit_once('/').unwrap().0).collect();
         assert_eq!(parents.len(), keys.len());
-        for (guard, key) in guards.into_iter().zip(keys) {
+        for (guard, key) in guards.into_iter().zip(&keys) {
             assert_eq!(guard.hold_count(), 1, "{key:?}");
             let path = format!("/{}{}/", sandbox.root, locks.path_of(key));
             assert!(guard.node_path().starts_with(&path), "{key:?}: {guard:?}");
@@ -84,8 +58,7 @@ async fn any_text_is_a_key_of_its_own() {
 
 #[tokio::test]
 async fn the_root_of_the_servers_is_a_base() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let locks = Locks::new(&client, "/").unwrap();
     let guard = held(&locks, "zookeeper", &Owner::new()).await;
     assert!(guard.node_path().starts_with("/%7Aookeeper/"), "{guard:?}");
@@ -95,8 +68,7 @@ async fn the_root_of_the_servers_is_a_base() {
 
 #[tokio::test]
 async fn locks_of_one_key_are_entered_again_by_whoever_holds_one() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (one, other) = (Owner::new(), Owner::new());
 
     let first = held(&locks(&client), "a", &one).await;
@@ -140,8 +112,7 @@ async fn locks_of_one_key_are_entered_again_by_whoever_holds_one() {
 
 #[tokio::test]
 async fn what_was_made_otherwise_is_another_party() {
-    let sandbox = Sandbox::new();
-    let clients = [sandbox.client().await, sandbox.client().await];
+    let (_, clients) = sandbox_with_clients::<2>().await;
     let owner = Owner::new();
     let guard = held(&locks(&clients[0]), "a", &owner).await;
     // Of another client.
@@ -159,8 +130,7 @@ async fn what_was_made_otherwise_is_another_party() {
 
 #[tokio::test]
 async fn two_kinds_of_lock_of_one_key_are_refused() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let locks = locks(&client);
     let kinds: [fn(&Locks, &str) -> Lock; 4] = [
         |locks, key| Arc::new(locks.mutex(key).unwrap()),
@@ -193,8 +163,7 @@ async fn two_kinds_of_lock_of_one_key_are_refused() {
 
 #[tokio::test]
 async fn several_keys_are_locked_at_once_and_asked_for_by_their_paths() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let locks = locks(&client);
     let both = ["b/2", "a/1"].map(|key| Arc::new(locks.mutex(key).unwrap()) as Lock);
     let guard = MultiLock::of(both).unwrap().acquire().await.unwrap();
@@ -207,8 +176,7 @@ async fn several_keys_are_locked_at_once_and_asked_for_by_their_paths() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_held_lock_is_found_while_others_come_and_go() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let locks = locks(&client);
     let is_over = Arc::new(AtomicBool::new(false));
     let churn = {
@@ -246,8 +214,7 @@ async fn a_held_lock_is_found_while_others_come_and_go() {
 
 #[tokio::test]
 async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let locks = locks(&client);
     let (holder, owner) = (Owner::new(), Owner::new());
     let guard = held(&locks, "a", &holder).await;

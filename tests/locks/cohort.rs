@@ -3,18 +3,18 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::linger::others_with;
+use crate::stage::{sandbox_with_clients, server_with_clients};
 use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::kill_session;
 use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, ReadWriteLock, Result,
-    operate,
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, Owner, ReadWriteLock, Result, operate,
 };
 use zookeeper_client as zk;
 
@@ -88,15 +88,19 @@ pub(crate) async fn alone(server: &Server, client: &Client, mutex: &InterProcess
     guard
 }
 
+pub(crate) async fn all_end<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) {
+    for task in tasks {
+        within(task).await.unwrap();
+    }
+}
+
 fn names(prefix: &str, numbers: std::ops::Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("{prefix}{number}")).collect()
 }
 
 #[tokio::test]
 async fn many_tasks_are_served_in_order_by_one_node() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let log = Log::default();
     let guard = mutex.acquire().await.unwrap();
@@ -115,8 +119,7 @@ async fn many_tasks_are_served_in_order_by_one_node() {
 /// Each that has its turn again stands at the end of the line.
 #[tokio::test]
 async fn those_who_come_again_are_last() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let mutex = selfish(&client);
     let served: Arc<Mutex<Vec<usize>>> = Arc::default();
     let guard = mutex.acquire().await.unwrap();
@@ -137,9 +140,7 @@ async fn those_who_come_again_are_last() {
     });
     let tasks: Vec<_> = tasks.collect();
     guard.release().await.unwrap();
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     let served = served.lock().unwrap();
     let in_turn: Vec<usize> = (0..100).flat_map(|_| 0..8).collect();
     assert_eq!(*served, in_turn);
@@ -147,9 +148,7 @@ async fn those_who_come_again_are_last() {
 
 #[tokio::test]
 async fn another_client_has_its_turn_after_so_many_holds() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (server, zookeeper, [client, other]) = server_with_clients().await;
     for hand_ons in [1, 5] {
         let mutex = cohort(&client, hand_ons, LONG);
         let log = Log::default();
@@ -160,9 +159,7 @@ async fn another_client_has_its_turn_after_so_many_holds() {
         let mut tasks: Vec<_> = (0..10).map(|number| log.visit(number, in_line(&mutex))).collect();
         guard.release().await.unwrap();
         tasks.push(stranger);
-        for task in tasks {
-            within(task).await.unwrap();
-        }
+        all_end(tasks).await;
         let mut expected = names("", 0..10);
         expected.insert(hand_ons as usize, "stranger".to_owned());
         assert_eq!(log.visits(), expected);
@@ -172,9 +169,7 @@ async fn another_client_has_its_turn_after_so_many_holds() {
 
 #[tokio::test]
 async fn another_client_has_its_turn_while_tasks_never_pause() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, friend, other] = connect_many(&server).await;
+    let (_server, zookeeper, [client, friend, other]) = server_with_clients().await;
     let room = Arc::new(Room::default());
     let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let hammer = |mutex: InterProcessMutex| {
@@ -200,9 +195,7 @@ async fn another_client_has_its_turn_while_tasks_never_pause() {
         guard.release().await.unwrap();
     }
     is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     queue_of(&zookeeper, PATH, 0).await;
 }
 
@@ -213,9 +206,7 @@ fn plain(client: &Client) -> InterProcessMutex {
 
 #[tokio::test]
 async fn one_of_the_line_is_in_the_queue() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (_server, zookeeper, [client, other]) = server_with_clients().await;
     let guard = plain(&other).acquire().await.unwrap();
     let mutex = selfish(&client);
     let mut tasks: Vec<_> = (0..10).map(|_| acquire_in_task(&mutex)).collect();
@@ -236,9 +227,7 @@ async fn one_of_the_line_is_in_the_queue() {
 
 #[tokio::test]
 async fn a_node_whose_line_has_left_is_deleted() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     for number in [1, 3] {
         let guard = mutex.acquire().await.unwrap();
@@ -251,60 +240,9 @@ async fn a_node_whose_line_has_left_is_deleted() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn those_who_give_up_leave_nothing() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
-    let room = Arc::new(Room::default());
-    let until = Instant::now() + Duration::from_secs(if is_thorough() { 20 } else { 3 });
-    let visit = move |mutex: InterProcessMutex| {
-        let room = room.clone();
-        async move {
-            let mutex = mutex.owned_by(&Owner::new());
-            let guard = mutex.acquire().await.unwrap();
-            let stay = room.enter(&guard);
-            tokio::time::sleep(Duration::from_micros(fastrand::u64(..300))).await;
-            drop(stay);
-            guard.release().await.unwrap();
-        }
-    };
-    let storms = (0..16).map(|number| {
-        let visit = visit.clone();
-        let mutex = match number {
-            0 => plain(&other),
-            1..4 => cohort(&other, 3, Duration::from_millis(5)),
-            _ => cohort(&client, 5, Duration::from_millis(20)),
-        };
-        tokio::spawn(async move {
-            while Instant::now() < until {
-                match fastrand::u32(..4) {
-                    0 => drop(poll_times(visit(mutex.clone()), fastrand::usize(1..8)).await),
-                    1 => {
-                        let task = tokio::spawn(visit(mutex.clone()));
-                        tokio::time::sleep(Duration::from_micros(fastrand::u64(..3000))).await;
-                        task.abort();
-                    }
-                    2 => {
-                        let time = Duration::from_micros(fastrand::u64(..3000));
-                        let _ = tokio::time::timeout(time, visit(mutex.clone())).await;
-                    }
-                    _ => within(visit(mutex.clone())).await,
-                }
-            }
-        })
-    });
-    for storm in storms.collect::<Vec<_>>() {
-        within(storm).await.unwrap();
-    }
-    within(visit(cohort(&client, 5, Duration::from_millis(20)))).await;
-    queue_of(&zookeeper, PATH, 0).await;
-}
-
 #[tokio::test]
 async fn an_expired_session_does_not_stop_the_line() {
-    let server = Server::start().await.unwrap();
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let log = Log::default();
     let lost = mutex.acquire().await.unwrap();
@@ -320,9 +258,7 @@ async fn an_expired_session_does_not_stop_the_line() {
 
 #[tokio::test]
 async fn a_deleted_node_does_not_stop_the_line() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     // As holders, and as the next of the line.
     for is_held in [true, false] {
@@ -349,9 +285,7 @@ async fn a_deleted_node_does_not_stop_the_line() {
 
 #[tokio::test]
 async fn a_request_to_give_it_back_ends_the_handing_on() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, operator] = connect_many(&server).await;
+    let (server, zookeeper, [client, operator]) = server_with_clients().await;
     let mutex = selfish(&client);
     for is_held in [true, false] {
         let log = Log::default();
@@ -398,8 +332,7 @@ async fn closing_the_client_ends_the_wait() {
 
 #[tokio::test]
 async fn an_owner_does_not_wait_for_itself() {
-    let server = Server::start().await.unwrap();
-    let [client, other] = connect_many(&server).await;
+    let (_server, _, [client, other]) = server_with_clients().await;
     let mutex = selfish(&client).owned_by(&Owner::new());
     // The lock is held in the same client, by a stranger, or by no one.
     for before in [Some(selfish(&client)), Some(plain(&other)), None] {
@@ -430,8 +363,7 @@ async fn an_owner_does_not_wait_for_itself() {
 
 #[tokio::test]
 async fn an_owner_that_would_wait_for_itself_is_told() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let owner = Owner::new();
     let guard = plain(&client).owned_by(&owner).acquire().await.unwrap();
     let mutex = selfish(&client).owned_by(&owner);
@@ -498,9 +430,7 @@ async fn all_in_line_learn_that_the_session_is_over_for_good() {
 
 #[tokio::test]
 async fn a_cohort_may_linger() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (server, zookeeper, [client, other]) = server_with_clients().await;
     let options = LockOptions::new().cohort(3).cohort_time(LONG).linger(LONG);
     let mutex = mutex(&client).with_options(options).unwrap();
     let guard = alone(&server, &client, &mutex).await;
@@ -536,18 +466,14 @@ async fn a_cohort_may_linger() {
 
 #[tokio::test]
 async fn the_line_goes_on_without_the_first_lock_object() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let log = Log::default();
     let guard = mutex.acquire().await.unwrap();
     let tasks: Vec<_> = (0..5).map(|number| log.visit(number, in_line(&selfish(&client)))).collect();
     drop((mutex, client));
     guard.release().await.unwrap();
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     assert_eq!(log.visits(), names("", 0..5));
     queue_of(&zookeeper, PATH, 0).await;
 }
@@ -604,9 +530,7 @@ fn threads_form_a_cohort_as_well() {
 
 #[tokio::test]
 async fn a_ticket_and_other_lock_objects_count_as_others() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let mutex = cohort(&client, 2, LONG);
     for has_ticket in [true, false] {
         let log = Log::default();
@@ -620,9 +544,7 @@ async fn a_ticket_and_other_lock_objects_count_as_others() {
         queue_of(&zookeeper, PATH, 2).await;
         let tasks: Vec<_> = (0..6).map(|number| log.visit(number, in_line(&mutex))).collect();
         guard.release().await.unwrap();
-        for task in tasks.into_iter().chain([beside]) {
-            within(task).await.unwrap();
-        }
+        all_end(tasks.into_iter().chain([beside])).await;
         let mut expected = names("", 0..6);
         expected.insert(2, "beside".to_owned());
         assert_eq!(log.visits(), expected);
@@ -632,9 +554,7 @@ async fn a_ticket_and_other_lock_objects_count_as_others() {
 
 #[tokio::test]
 async fn a_ticket_that_is_granted_before_the_line_does_not_stop_it() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
     let log = Log::default();
@@ -643,41 +563,14 @@ async fn a_ticket_that_is_granted_before_the_line_does_not_stop_it() {
     queue_of(&zookeeper, PATH, 2).await;
     let guard = within(ticket.acquired()).await.unwrap();
     guard.release().await.unwrap();
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     assert_eq!(log.visits(), names("", 0..3));
     queue_of(&zookeeper, PATH, 0).await;
 }
 
 #[tokio::test]
-async fn members_of_a_multi_lock_may_have_a_cohort() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let lock = |path| {
-        let options = LockOptions::new().cohort(OFTEN).cohort_time(LONG);
-        InterProcessMutex::new(&client, path).unwrap().with_options(options).unwrap()
-    };
-    let tasks = (0..8).map(|_| {
-        let members = ["/locks/a", "/locks/b"]
-            .map(|path| -> Arc<dyn zk_recipes::InterProcessLock> { Arc::new(lock(path)) });
-        tokio::spawn(async move {
-            let both = MultiLock::of(members).unwrap();
-            for _ in 0..20 {
-                both.acquire().await.unwrap().release().await.unwrap();
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        within(task).await.unwrap();
-    }
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
 async fn an_unknown_outcome_ends_the_handing_on() {
-    let server = Server::start().await.unwrap();
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let guard = alone(&server, &client, &mutex).await;
     let node = guard.node_path().to_owned();
@@ -690,8 +583,7 @@ async fn an_unknown_outcome_ends_the_handing_on() {
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let options = || LockOptions::new().cohort(3);
     let zero = mutex(&client).with_options(LockOptions::new().cohort(0)).map(drop);
     let refused = others_with(&client, &options());

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::cohort::{PATH, alone, in_line, is_up_to_date, selfish};
+use crate::cohort::{PATH, all_end, alone, in_line, is_up_to_date, selfish};
+use crate::stage::server_with_clients;
 use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::FaultProxy;
@@ -26,9 +27,7 @@ fn seconds() -> Duration {
 /// is by a node that is known to exist, so that the stranger can have the lock only if a node is deleted afterwards.
 #[tokio::test]
 async fn a_node_that_is_gone_is_not_handed_on() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (server, zookeeper, [client, other]) = server_with_clients().await;
     let mutex = selfish(&client);
     let mut bad = 0;
     for _ in 0..10 {
@@ -81,9 +80,7 @@ async fn visit(room: &Room, guard: LockGuard) {
 /// multi-locks, revocations, objects that come and go, and callers that vanish at any poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_storm_of_all() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other, operator] = connect_many(&server).await;
+    let (server, zookeeper, [client, other, operator]) = server_with_clients().await;
     let room = Arc::new(Room::default());
     let until = Instant::now() + seconds();
     let done = Arc::new(AtomicUsize::new(0));
@@ -157,9 +154,7 @@ async fn a_storm_of_all() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    for storm in storms {
-        within(storm).await.unwrap();
-    }
+    all_end(storms).await;
     asks.await.unwrap();
     eprintln!("{} visits", done.load(SeqCst));
     within(mutex_of(&client).acquire()).await.unwrap().release().await.unwrap();
@@ -193,9 +188,7 @@ async fn closing_while_the_next_is_not_polled() {
 /// The runtime of the next in line ends.
 #[tokio::test]
 async fn the_runtime_of_the_next_in_line_ends() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     for _ in 0..20 {
         let guard = alone(&server, &client, &mutex).await;
@@ -217,9 +210,7 @@ async fn the_runtime_of_the_next_in_line_ends() {
 /// Members with cohorts, whose callers vanish.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn members_with_cohorts_and_callers_that_vanish() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (server, zookeeper, [client, other]) = server_with_clients().await;
     let until = Instant::now() + seconds();
     let paths = ["/locks/a", "/locks/b", "/locks/c"];
     let tasks: Vec<_> = (0..12)
@@ -248,9 +239,7 @@ async fn members_with_cohorts_and_callers_that_vanish() {
             })
         })
         .collect();
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
     for path in paths {
         queue_of(&zookeeper, path, 0).await;
     }
@@ -260,8 +249,7 @@ async fn members_with_cohorts_and_callers_that_vanish() {
 /// The pair of token and turn grows with every grant, also if an operator has freed the lock in between.
 #[tokio::test]
 async fn tokens_and_turns_grow_after_a_forced_release() {
-    let server = Server::start().await.unwrap();
-    let [client, other, operator] = connect_many(&server).await;
+    let (server, _, [client, other, operator]) = server_with_clients().await;
     let mutex = selfish(&client);
     let mut shrunk = 0;
     for _ in 0..10 {
@@ -286,9 +274,7 @@ async fn tokens_and_turns_grow_after_a_forced_release() {
 /// A guard whose node was deleted, as the client has been told, is not released as if nothing had happened.
 #[tokio::test]
 async fn a_release_tells_of_a_deleted_node_as_without_a_cohort() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let guard = mutex_of(&client).acquire().await.unwrap();
     zookeeper.delete(guard.node_path(), None).await.unwrap();
     let plain = guard.release().await;
@@ -305,8 +291,7 @@ async fn a_release_tells_of_a_deleted_node_as_without_a_cohort() {
 /// A cohort that never ends gives the lock back on request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_request_ends_a_selfish_cohort() {
-    let server = Server::start().await.unwrap();
-    let [client, other, operator] = connect_many(&server).await;
+    let (_server, _, [client, other, operator]) = server_with_clients().await;
     let mutex = selfish(&client);
     let over = Arc::new(AtomicBool::new(false));
     let tasks: Vec<_> = (0..8)
@@ -326,9 +311,7 @@ async fn a_request_ends_a_selfish_cohort() {
         guard.release().await.unwrap();
     }
     over.store(true, SeqCst);
-    for task in tasks {
-        within(task).await.unwrap();
-    }
+    all_end(tasks).await;
 }
 
 /// Behind strangers whose nodes may not be read.
@@ -379,8 +362,7 @@ async fn behind_strangers_that_may_not_be_read() {
 /// "Within the client, it is first come, first served", also if the task of the first has used up its budget.
 #[tokio::test]
 async fn who_comes_first_is_first_even_without_a_budget() {
-    let server = Server::start().await.unwrap();
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let guard = mutex.acquire().await.unwrap();
     let (mut first, second) = {

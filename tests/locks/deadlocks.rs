@@ -15,6 +15,7 @@ use zk_recipes::{
     ReadWriteLock, Result, Semaphore, SemaphoreMutex,
 };
 
+use crate::stage::server_with_clients;
 use crate::support::*;
 
 /// Longer than any test.
@@ -83,9 +84,7 @@ async fn waits_on(waiting: &mut JoinHandle<Result<LockGuard>>) {
 
 #[tokio::test]
 async fn the_acquire_that_closes_a_cycle_is_told_and_leaves() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let [one, two] = [Owner::new(), Owner::new()];
     let (a, b) = (lock(&client, "a"), lock(&client, "b"));
     let first = hold(&a, &one).await;
@@ -107,8 +106,7 @@ async fn the_acquire_that_closes_a_cycle_is_told_and_leaves() {
 
 #[tokio::test]
 async fn three_in_a_ring_and_those_behind_them() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let owners = [Owner::new(), Owner::new(), Owner::new()];
     let locks = ["a", "b", "c"].map(|name| lock(&client, name));
     let mut held = Vec::new();
@@ -136,8 +134,7 @@ async fn three_in_a_ring_and_those_behind_them() {
 
 #[tokio::test]
 async fn a_ticket_and_a_member_of_a_cohort_are_told() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let [one, two, three] = [Owner::new(), Owner::new(), Owner::new()];
     let a = lock(&client, "a").with_options(detecting().cohort(10).cohort_time(LONG)).unwrap();
     let b = lock(&client, "b");
@@ -163,8 +160,7 @@ async fn a_ticket_and_a_member_of_a_cohort_are_told() {
 
 #[tokio::test]
 async fn readers_and_writers() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let [one, two, three] = [Owner::new(), Owner::new(), Owner::new()];
     let rw = ReadWriteLock::new(&client, "/rw").unwrap().with_options(detecting()).unwrap();
     let a = lock(&client, "a");
@@ -190,8 +186,7 @@ async fn readers_and_writers() {
 
 #[tokio::test]
 async fn permits_are_lacking_only_if_all_that_could_be_given_back_are_stuck() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let [one, two, three] = [Owner::new(), Owner::new(), Owner::new()];
     let a = lock(&client, "a");
     let permits = Semaphore::new(&client, "/permits", 3).unwrap();
@@ -223,8 +218,7 @@ async fn permits_are_lacking_only_if_all_that_could_be_given_back_are_stuck() {
 /// As permits are mostly used: one task acquires them, and others give them back.
 #[tokio::test]
 async fn permits_and_guards_that_are_moved_to_other_tasks() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let dispatcher = |permits: Arc<dyn InterProcessLock>, other: InterProcessMutex| async move {
         let mut tasks = Vec::new();
         for _ in 0..20 {
@@ -259,9 +253,7 @@ async fn permits_and_guards_that_are_moved_to_other_tasks() {
 
 #[tokio::test]
 async fn multi_locks_hold_what_they_have_while_they_wait() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let [one, two] = [Owner::new(), Owner::new()];
     let (a, b) = (lock(&client, "a"), lock(&client, "b"));
     let both = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap().with_options(detecting()).unwrap();
@@ -292,8 +284,7 @@ async fn multi_locks_hold_what_they_have_while_they_wait() {
 
 #[tokio::test]
 async fn what_ends_by_itself_is_no_deadlock() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let [one, two] = [Owner::new(), Owner::new()];
     let (a, b) = (lock(&client, "a"), lock(&client, "b"));
     let first = hold(&a, &one).await;
@@ -331,9 +322,7 @@ async fn what_ends_by_itself_is_no_deadlock() {
 
 #[tokio::test]
 async fn waits_and_holds_that_are_over_do_not_count() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let [one, two] = [Owner::new(), Owner::new()];
     let (a, b) = (lock(&client, "a"), lock(&client, "b"));
 
@@ -385,8 +374,7 @@ async fn waits_and_holds_that_are_over_do_not_count() {
 
 #[tokio::test]
 async fn the_search_ends_at_other_clients() {
-    let server = empty_server().await;
-    let [client, foreign] = connect_many(&server).await;
+    let (server, _, [client, foreign]) = server_with_clients().await;
     let [one, two] = [Owner::new(), Owner::new()];
     let first = hold(&lock(&client, "a"), &one).await;
     let second = hold(&lock(&foreign, "b"), &two).await;
@@ -407,8 +395,7 @@ async fn the_search_ends_at_other_clients() {
 
 #[tokio::test]
 async fn locks_that_take_no_part() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let [one, two] = [Owner::new(), Owner::new()];
     let silent = |name| lock(&client, name).with_options(LockOptions::new()).unwrap();
     // The waits, then the holds.
@@ -483,8 +470,7 @@ fn kinds(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
 /// Whose place at the gate of a semaphore waits for one that is ahead there.
 #[tokio::test]
 async fn whoever_takes_over_a_place_at_the_gate_hears_of_a_deadlock() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let permits = Semaphore::new(&client, "/locks/permits", 1).unwrap().with_options(detecting()).unwrap();
     let owner = Owner::new();
     let held = permits.owned_by(&owner).acquire().await.unwrap();
@@ -510,8 +496,7 @@ async fn whoever_takes_over_a_place_at_the_gate_hears_of_a_deadlock() {
 /// come to a standstill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chaos_without_false_alarms_and_without_a_standstill() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let until = Instant::now() + Duration::from_secs(if is_thorough() { 20 } else { 3 });
     let notes = Arc::new(Notes::default());
     let [acquired, refused, kills] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
@@ -596,8 +581,7 @@ async fn chaos_without_false_alarms_and_without_a_standstill() {
 /// The same for owners that acquire in one order: there is no deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_that_keep_an_order_are_never_refused() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let until = Instant::now() + Duration::from_secs(if is_thorough() { 15 } else { 2 });
     let workers = (0..12).map(|_| {
         let locks = kinds(&client);

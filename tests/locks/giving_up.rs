@@ -114,21 +114,11 @@ async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
     drop(kept.into_iter().flatten().map(|r| r.shutdown_background()).collect::<Vec<_>>());
 }
 
+/// When it was shut down, or when nobody drives it; alone, and beside a crowd.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_needs_the_runtime_of_one_who_gave_up_when_it_was_shut_down() {
-    give_up_elsewhere(true, 0).await
-}
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_needs_the_runtime_of_one_who_gave_up_and_that_nobody_drives() {
-    give_up_elsewhere(false, 0).await
-}
-#[tokio::test(flavor = "multi_thread")]
-async fn no_crowd_needs_the_runtime_of_one_who_gave_up_when_it_was_shut_down() {
-    give_up_elsewhere(true, 10).await
-}
-#[tokio::test(flavor = "multi_thread")]
-async fn no_crowd_needs_the_runtime_of_one_who_gave_up_and_that_nobody_drives() {
-    give_up_elsewhere(false, 10).await
+async fn nobody_needs_the_runtime_of_one_who_gave_up() {
+    let cases = [(true, 0), (false, 0), (true, 10), (false, 10)];
+    join_all(cases.map(|(drop_runtime, crowd)| give_up_elsewhere(drop_runtime, crowd))).await;
 }
 
 /// The client's runtime is shut down while a caller of another one pauses.
@@ -176,7 +166,6 @@ fn a_caller_elsewhere_hears_that_the_runtime_of_the_client_is_gone() {
             for call in calls {
                 let answer = timeout(Duration::from_secs(15), call).await.expect("stuck").expect("panics");
                 assert!(answer.is_err());
-                if round == 1 {}
             }
         });
         drop(server);

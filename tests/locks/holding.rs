@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::{join, join_all};
@@ -50,9 +51,7 @@ async fn a_hold_of_no_time_is_refused() {
 
 #[tokio::test]
 async fn a_holder_hears_that_its_lock_is_asked_for() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, other] = connect_many(&server).await;
+    let (server, zookeeper, [holding, other]) = server_with_clients().await;
     for kind in KINDS {
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
         let node = kind.node(&guard);
@@ -89,8 +88,7 @@ async fn a_holder_hears_that_its_lock_is_asked_for() {
 
 #[tokio::test]
 async fn all_holders_are_asked_and_only_they() {
-    let sandbox = Sandbox::new();
-    let clients = [sandbox.client().await, sandbox.client().await, sandbox.client().await];
+    let (sandbox, clients) = sandbox_with_clients::<3>().await;
     let [one, two, three] = &clients;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     let identity = async |node: &str| zookeeper.get_data(node).await.unwrap().0;
@@ -140,8 +138,7 @@ async fn all_holders_are_asked_and_only_they() {
 
 #[tokio::test]
 async fn a_waiter_that_is_asked_hears_of_it_when_it_holds() {
-    let sandbox = Sandbox::new();
-    let [holding, waiting] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [holding, waiting]) = sandbox_with_clients().await;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     let lock = mutex(&holding);
     let held = lock.acquire().await.unwrap();
@@ -177,8 +174,7 @@ async fn shows(zookeeper: &zk::Client, node: &str, data: &[u8], version: i32) {
 /// Also one that does not listen, when it has held the lock for a while.
 #[tokio::test]
 async fn a_holder_that_was_asked_still_shows_who_it_is() {
-    let sandbox = Sandbox::new();
-    let [holding, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [holding, other]) = sandbox_with_clients().await;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     within(join_all(KINDS.map(async |kind| {
         let options = LockOptions::new().node_data("billing");
@@ -203,10 +199,7 @@ async fn a_holder_that_was_asked_still_shows_who_it_is() {
 
 #[tokio::test]
 async fn no_request_is_lost_by_showing_who_holds() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, zookeeper, client) = server_behind_proxy().await;
     let ask = async |node: &str| zookeeper.set_data(node, b"__REVOKE__", None).await.unwrap();
 
     // A second one comes when the first was read.
@@ -241,8 +234,7 @@ async fn no_request_is_lost_by_showing_who_holds() {
 
 #[tokio::test]
 async fn of_a_free_lock_there_is_nobody_to_ask_and_nobody_to_take_it_from() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     for kind in KINDS {
         kind.unlimited(&client).acquire().await.unwrap().release().await.unwrap();
         assert_eq!(operate::ask(&client, kind.path()).await, Ok(Vec::new()), "{kind:?}");
@@ -257,8 +249,7 @@ async fn of_a_free_lock_there_is_nobody_to_ask_and_nobody_to_take_it_from() {
 
 #[tokio::test]
 async fn a_path_that_does_not_exist_is_told_from_a_free_lock() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     for kind in KINDS {
         let lock = kind.unlimited(&client);
         // Nobody holds it, and nothing is wrong.
@@ -343,8 +334,7 @@ async fn other_data_is_no_request() {
 
 #[tokio::test]
 async fn whoever_no_longer_waits_for_a_request_misses_none() {
-    let server = empty_server().await;
-    let [holding, other] = connect_many(&server).await;
+    let (server, _, [holding, other]) = server_with_clients().await;
     for kind in KINDS {
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
         for awaits in 1..20 {
@@ -386,9 +376,7 @@ impl End {
 
 #[tokio::test]
 async fn whoever_waits_for_a_request_hears_that_the_lock_is_lost() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let other = connect(&server).await;
+    let (server, zookeeper, [other]) = server_with_clients().await;
     for kind in KINDS {
         for end in [End::Deleted, End::Taken, End::Overdue, End::Killed, End::Closed] {
             let client = connect(&server).await;
@@ -539,9 +527,7 @@ async fn a_missing_right_is_an_error_that_names_the_node() {
 
 #[tokio::test]
 async fn the_next_gets_what_was_taken_from_the_holder() {
-    let sandbox = Sandbox::new();
-    let [holding, waiting, operator] =
-        [sandbox.client().await, sandbox.client().await, sandbox.client().await];
+    let (sandbox, [holding, waiting, operator]) = sandbox_with_clients().await;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     for kind in KINDS {
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
@@ -595,8 +581,7 @@ async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
 
 #[tokio::test]
 async fn a_lock_is_taken_from_all_who_hold_it() {
-    let sandbox = Sandbox::new();
-    let [one, two] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [one, two]) = sandbox_with_clients().await;
     let path = Kind::Read.path();
     let locks = [&one, &two].map(|client| ReadWriteLock::new(client, path).unwrap());
     let readers = [locks[0].read().acquire().await.unwrap(), locks[1].read().acquire().await.unwrap()];
@@ -633,8 +618,7 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
 
 #[tokio::test]
 async fn one_contender_can_be_removed() {
-    let sandbox = Sandbox::new();
-    let [one, two] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [one, two]) = sandbox_with_clients().await;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
 
     // One of several permits.
@@ -785,8 +769,7 @@ async fn a_guard_can_be_looked_at_while_its_state_is_borrowed() {
 
 #[tokio::test]
 async fn every_lock_knows_for_whom_it_was_acquired() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let (owner, other) = (Owner::new(), Owner::new());
     for kind in KINDS {
         let lock = kind.unlimited(&client);
@@ -812,8 +795,7 @@ async fn every_lock_knows_for_whom_it_was_acquired() {
 
 #[tokio::test]
 async fn several_permits_are_one_guard_or_many() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let semaphore = Semaphore::new(&client, "/semaphores/a", 3).unwrap();
     let owner = Owner::new();
     let three = within(semaphore.many(3).unwrap().owned_by(&owner).acquire()).await.unwrap();
@@ -834,5 +816,3 @@ async fn several_permits_are_one_guard_or_many() {
     assert_eq!(parts.iter().map(LockGuard::node_path).collect::<Vec<_>>(), [path]);
     within(parts.remove(0).release()).await.unwrap();
 }
-
-// --- Many locks ---

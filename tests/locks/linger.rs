@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::stage::{sandbox_with_clients, server_with_clients};
+use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::kill_session;
 use zk_recipes::{
@@ -85,8 +87,7 @@ async fn cycles_send_nothing_and_count_turns() {
 
 #[tokio::test]
 async fn any_owner_and_any_lock_object_takes_it() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (one, another) = (lingering(&client), lingering(&client).owned_by(&Owner::new()));
     let node = leave_a_node(&one).await;
     let guard = acquired_elsewhere(&another).await;
@@ -100,8 +101,7 @@ async fn any_owner_and_any_lock_object_takes_it() {
 
 #[tokio::test]
 async fn an_owner_reenters_it() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let mutex = lingering(&client);
     leave_a_node(&mutex).await;
     let guard = mutex.acquire().await.unwrap();
@@ -116,8 +116,7 @@ async fn an_owner_reenters_it() {
 
 #[tokio::test]
 async fn another_client_is_let_in_at_once() {
-    let server = Server::start().await.unwrap();
-    let [client, other] = connect_many(&server).await;
+    let (_server, _, [client, other]) = server_with_clients().await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
     let guard = within(plain(&other).acquire()).await.unwrap();
@@ -129,9 +128,7 @@ async fn another_client_is_let_in_at_once() {
 
 #[tokio::test]
 async fn another_client_is_let_in_at_the_end_of_the_hold() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, other] = connect_many(&server).await;
+    let (_server, zookeeper, [client, other]) = server_with_clients().await;
     let mutex = lingering(&client);
     leave_a_node(&mutex).await;
     let guard = mutex.acquire().await.unwrap();
@@ -149,9 +146,7 @@ async fn another_client_is_let_in_at_the_end_of_the_hold() {
 
 #[tokio::test]
 async fn a_waiter_of_this_client_has_its_turn() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = lingering(&client);
     leave_a_node(&mutex).await;
     let guard = mutex.acquire().await.unwrap();
@@ -183,9 +178,7 @@ async fn who_comes_before_the_list_is_let_in() {
 
 #[tokio::test]
 async fn a_request_to_give_it_back_frees_it() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, operator] = connect_many(&server).await;
+    let (_server, zookeeper, [client, operator]) = server_with_clients().await;
     let mutex = lingering(&client);
     for is_held in [false, true] {
         leave_a_node(&mutex).await;
@@ -201,9 +194,7 @@ async fn a_request_to_give_it_back_frees_it() {
 
 #[tokio::test]
 async fn a_node_that_was_deleted_is_not_taken() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let [client, operator] = connect_many(&server).await;
+    let (_server, zookeeper, [client, operator]) = server_with_clients().await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
     zookeeper.delete(&node, None).await.unwrap();
@@ -232,8 +223,7 @@ async fn a_node_that_was_deleted_is_not_taken() {
 
 #[tokio::test]
 async fn an_expired_session_ends_it() {
-    let server = Server::start().await.unwrap();
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
     let ended = session_id(&client).await;
@@ -246,9 +236,7 @@ async fn an_expired_session_ends_it() {
 
 #[tokio::test]
 async fn the_last_handle_deletes_the_node() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     // An idle node goes with the last lock object.
     let mutex = lingering(&client);
     leave_a_node(&mutex).await;
@@ -276,9 +264,7 @@ async fn the_last_handle_deletes_the_node() {
 
 #[tokio::test]
 async fn closing_and_dropping_a_client_leave_nothing() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let mutex = lingering(&client);
     leave_a_node(&mutex).await;
     client.close().await;
@@ -322,8 +308,7 @@ fn the_end_of_the_runtime_ends_it() {
 
 #[tokio::test]
 async fn participants_show_it() {
-    let server = Server::start().await.unwrap();
-    let [client, other] = connect_many(&server).await;
+    let (_server, _, [client, other]) = server_with_clients().await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
     let shown = mutex.holder().await.unwrap().unwrap();
@@ -339,8 +324,7 @@ async fn participants_show_it() {
 
 #[tokio::test]
 async fn it_does_not_stay_while_its_state_is_watched() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let mutex = lingering(&client);
     leave_a_node(&mutex).await;
     let guard = mutex.acquire().await.unwrap();
@@ -353,9 +337,7 @@ async fn it_does_not_stay_while_its_state_is_watched() {
 
 #[tokio::test]
 async fn a_cancelled_acquire_leaves_it_as_it_was() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = lingering(&client);
     for polls in 1..10 {
         // Before the list is answered, an acquire awaits it.
@@ -373,23 +355,18 @@ async fn a_cancelled_acquire_leaves_it_as_it_was() {
 
 #[tokio::test]
 async fn many_tasks_exclude_each_other() {
-    let server = Server::start().await.unwrap();
-    let [client, other] = connect_many(&server).await;
-    let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let (_server, _, [client, other]) = server_with_clients().await;
+    let room = std::sync::Arc::new(Room::default());
     let contend = |mutex: InterProcessMutex| {
-        let inside = inside.clone();
+        let room = room.clone();
         tokio::spawn(async move {
-            let mut last = (0, 0);
             for round in 0..repeats(500) {
                 let guard = mutex.acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
-                let now = (guard.fencing_token(), guard.turn());
-                assert!(now > last, "{now:?} after {last:?}");
-                last = now;
+                let stay = room.enter(&guard);
                 if round % 3 == 0 {
                     tokio::task::yield_now().await;
                 }
-                inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                drop(stay);
                 guard.release().await.unwrap();
                 if round % 5 == 0 {
                     tokio::time::sleep(Duration::from_millis(2)).await;
@@ -406,8 +383,7 @@ async fn many_tasks_exclude_each_other() {
 
 #[tokio::test]
 async fn a_loop_without_a_pause_lets_others_in() {
-    let server = Server::start().await.unwrap();
-    let other = connect(&server).await;
+    let (server, _, [other]) = server_with_clients().await;
     // On the runtime of the loop, the client would starve if the loop never let it run.
     for client in [connect(&server).await, connect_here(&server).await] {
         let mutex = lingering(&client);
@@ -425,8 +401,7 @@ async fn a_loop_without_a_pause_lets_others_in() {
 
 #[tokio::test]
 async fn a_loop_without_a_pause_uses_up_the_budget_of_its_task() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let mutex = lingering(&client);
     leave_a_node(&mutex).await;
     let cycles = async {
@@ -439,8 +414,7 @@ async fn a_loop_without_a_pause_uses_up_the_budget_of_its_task() {
 
 #[tokio::test]
 async fn another_lock_object_without_the_option_is_let_in() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = lingering(&client);
     for is_held in [false, true] {
         leave_a_node(&mutex).await;
@@ -471,8 +445,7 @@ fn threads_take_it_as_well() {
 
 #[tokio::test]
 async fn a_ticket_enters_the_queue() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let mutex = lingering(&client);
     let node = leave_a_node(&mutex).await;
     let ticket = mutex.enqueue().await.unwrap();
@@ -496,8 +469,7 @@ pub(crate) fn others_with(client: &Client, options: &LockOptions) -> [Result<()>
 
 #[tokio::test]
 async fn only_mutexes_linger() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let zero = mutex(&client).with_options(LockOptions::new().linger(Duration::ZERO)).map(drop);
     let refused = others_with(&client, &LockOptions::new().linger(LONG));
     for refused in refused.into_iter().chain([zero]) {

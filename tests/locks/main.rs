@@ -28,4 +28,5 @@ mod read_write;
 mod real_servers;
 mod release_together;
 mod semaphore;
+mod stage;
 mod transactions;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::stage::server_with_clients;
 use crate::support::room::{Room, linger};
 use crate::support::*;
 use tokio::task::{JoinHandle, JoinSet};
@@ -133,15 +134,7 @@ async fn opposite_orders_do_not_deadlock() {
     for number in 0..3 {
         users.spawn(takes_one(client.clone(), number, rooms.clone(), 12));
     }
-    within(users.join_all()).await;
-    assert_eq!(rooms.visits(), [100; 3]);
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_take_one_after_the_other_do_not_deadlock() {
-    let (sandbox, rooms) = (Sandbox::new(), Rooms::default());
-    let mut users = JoinSet::new();
+    // And those who take one after the other.
     for _ in 0..2 {
         let lock = MultiLock::new(&sandbox.client().await, [B, C, A]).unwrap();
         users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 20));
@@ -150,15 +143,13 @@ async fn those_who_take_one_after_the_other_do_not_deadlock() {
     let some = MultiLock::new(&sandbox.client().await, [C, B]).unwrap();
     users.spawn(takes_all(some, vec![1, 2], rooms.clone(), 20));
     within(users.join_all()).await;
-    assert_eq!(rooms.visits(), [80, 100, 100]);
+    assert_eq!(rooms.visits(), [180, 200, 200]);
     sandbox.assert_nothing_left().await;
 }
 
 #[tokio::test]
 async fn whoever_waits_in_one_queue_has_left_the_later_ones() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, other] = connect_many(&server).await;
+    let (server, zookeeper, [own, other]) = server_with_clients().await;
     for (held, lengths) in [(A, [2, 0, 0]), (B, [1, 2, 0]), (C, [1, 1, 2])] {
         let guard = mutex_at(&other, held).acquire().await.unwrap();
         let waiter = acquiring(&multi(&own));
@@ -191,9 +182,7 @@ async fn lengths_of_queues(zookeeper: &zk::Client) -> [usize; 3] {
 
 #[tokio::test]
 async fn all_of_them_or_none() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, other] = connect_many(&server).await;
+    let (server, zookeeper, [own, other]) = server_with_clients().await;
     let lock = multi(&own);
     assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
     for (held, path) in PATHS.into_iter().enumerate() {
@@ -235,9 +224,7 @@ async fn all_of_them_or_none() {
 
 #[tokio::test]
 async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, holder, next] = connect_many(&server).await;
+    let (server, zookeeper, [own, holder, next]) = server_with_clients().await;
     let given = MultiLock::of(mutexes(&own)).unwrap();
     for (lock, is_killed) in
         [(multi(&own), false), (multi(&own), true), (given.clone(), false), (given, true)]
@@ -269,57 +256,6 @@ async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again()
         assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
     }
     watches_of(&server, 0).await;
-}
-
-#[tokio::test]
-async fn a_place_that_is_lost_while_waiting_in_it_is_taken_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, holder, next] = connect_many(&server).await;
-    let held = mutex_at(&holder, B).acquire().await.unwrap();
-    let waiter = acquiring(&multi(&own));
-    watches_of(&server, 1).await;
-    let place = mutex_at(&holder, B).participants().await.unwrap().remove(1);
-    zookeeper.delete(place.node_path(), None).await.unwrap();
-    let next = acquire_in_task(&mutex_at(&next, B));
-    watches_of(&server, 2).await;
-    held.release().await.unwrap();
-    // Behind the one that came since.
-    let next = within(next).await.unwrap().unwrap();
-    queues_of(&zookeeper, [1, 2, 0]).await;
-    watches_of(&server, 1).await;
-    assert!(!waiter.is_finished());
-    next.release().await.unwrap();
-    let guard = within(waiter).await.unwrap().unwrap();
-    assert_holds(&zookeeper, &guard).await;
-    guard.release().await.unwrap();
-    watches_of(&server, 0).await;
-}
-
-#[tokio::test]
-async fn a_release_frees_what_is_left_and_tells_of_all_that_was_lost() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let zookeeper = client.zookeeper().await.unwrap();
-    let lock = multi(&client);
-    for lost in [vec![1], vec![0, 2], vec![0, 1, 2]] {
-        let guard = lock.acquire().await.unwrap();
-        let mut expected = Vec::new();
-        for member in lost {
-            let path = guard.members()[member].node_path().to_owned();
-            zookeeper.delete(&path, None).await.unwrap();
-            expected.push(Error::LockLost { path, reason: LossReason::Deleted });
-        }
-        let mut told = match guard.release().await.unwrap_err() {
-            Error::Several { first, others } => [vec![*first], others].concat(),
-            error => vec![error],
-        };
-        told.sort_by_key(Error::to_string);
-        assert_eq!(told, expected);
-        // It knows nothing of what was lost before.
-        assert!(lock.try_acquire().await.unwrap().is_some());
-    }
-    sandbox.assert_nothing_left().await;
 }
 
 /// Locks of three kinds, each seen through a client of its own: at A a mutex, at B a write lock, at C a semaphore
@@ -376,9 +312,7 @@ async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
 
 #[tokio::test]
 async fn locks_of_all_kinds_are_given_back_when_one_fails() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let other = connect(&server).await;
+    let (server, zookeeper, [other]) = server_with_clients().await;
     for closed in 0..3 {
         let own = connect_many(&server).await;
         let lock = MultiLock::of(mixed(&own)).unwrap();
@@ -467,9 +401,7 @@ async fn an_owner_enters_again_without_a_request() {
 
 #[tokio::test]
 async fn waiting_for_oneself_is_refused() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let lock = multi(&client);
     for (held, path) in PATHS.into_iter().enumerate() {
         let own = mutex_at(&client, path).acquire().await.unwrap();
@@ -529,7 +461,7 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     invalid(MultiLock::new(&client, [""; 0]), "at least one");
     invalid(MultiLock::new(&client, [B, A, B]), B);
     invalid(MultiLock::of([]), "at least one");
-    let [at_a, at_b, at_c] = mixed(&[client.clone(), client.clone(), client.clone()]);
+    let [at_a, at_b, _] = mixed(&[client.clone(), client.clone(), client.clone()]);
     invalid(MultiLock::of([at_b, Arc::new(mutex_at(&client, B)), at_a.clone()]), B);
     for path in ["", "/", "multi", "/multi/", "/a//b", "/a/../b"] {
         let refused = MultiLock::new(&client, [A, path]);
@@ -539,34 +471,10 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
         );
     }
     // One multi-lock in another counts with all of its paths.
-    invalid(MultiLock::of([Arc::new(multi(&client)), at_a.clone()]), A);
+    invalid(MultiLock::of([Arc::new(multi(&client)), at_a]), A);
     let around: Arc<dyn InterProcessLock> = Arc::new(MultiLock::new(&client, [A, C]).unwrap());
     invalid(MultiLock::of([around.clone(), Arc::new(mutex_at(&client, B))]), "the other way round");
     drop(MultiLock::of([around, Arc::new(mutex_at(&client, "/multi/d"))]).unwrap());
-    // What is given has options of its own.
-    let given = MultiLock::of([at_c, at_a]).unwrap();
-    assert!(matches!(given.with_options(LockOptions::new()), Err(Error::InvalidArgument { .. })));
-    let never = multi(&client).with_options(LockOptions::new().max_hold(Duration::ZERO));
-    assert!(matches!(never, Err(Error::InvalidArgument { .. })));
-}
-
-#[tokio::test]
-async fn options_are_those_of_every_member() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let zookeeper = client.zookeeper().await.unwrap();
-    let options = LockOptions::new().max_hold(LONG).node_data("accounting");
-    let lock = multi(&client).with_options(options).unwrap();
-    let guard = lock.acquire().await.unwrap();
-    for member in guard.members() {
-        assert_eq!(zookeeper.get_data(member.node_path()).await.unwrap().0, b"accounting");
-        assert!(member.remaining_hold().is_some_and(|remaining| remaining > LONG / 2));
-    }
-    guard.extend(Duration::from_millis(50)).unwrap();
-    assert!(guard.remaining_hold().is_some_and(|remaining| remaining <= Duration::from_millis(50)));
-    sandbox.assert_nothing_left().await;
-    assert_eq!(guard.loss(), Some(LossReason::Deadline));
-    assert!(matches!(guard.release().await, Err(Error::Several { others, .. }) if others.len() == 2));
 }
 
 #[tokio::test]
@@ -628,77 +536,10 @@ async fn requests_per_operation() {
     drop(held);
 }
 
-#[tokio::test]
-async fn a_lost_reply_leaves_one_node_in_each_queue_or_none() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
-    let session = session_id(&client).await;
-    let lock = multi(&client);
-    lock.acquire().await.unwrap().release().await.unwrap();
-
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let guard = within(lock.acquire()).await.unwrap();
-    within(lost.happened()).await;
-    queues_of(&zookeeper, [1; 3]).await;
-    assert_holds(&zookeeper, &guard).await;
-    let numbers = |guard: &LockGuard| -> Vec<i32> {
-        guard.members().iter().map(|member| sequence(member.node_path())).collect()
-    };
-    // On a busy machine, it may meet its own nodes that are being undone, or a connection may break by itself.
-    let first = numbers(&guard);
-    assert!(first.iter().all(|number| *number >= 2), "what was in doubt was undone: {first:?}");
-    guard.release().await.unwrap();
-
-    // Given up while it is in doubt.
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let waiter = acquiring(&lock);
-    within(lost.happened()).await;
-    waiter.abort();
-    drop(waiter.await);
-    queues_of(&zookeeper, [0; 3]).await;
-    watches_of(&server, 0).await;
-    assert_eq!(session_id(&client).await, session);
-    // Its numbers are used up.
-    let guard = within(lock.acquire()).await.unwrap();
-    let next = numbers(&guard);
-    assert!(next.iter().zip(&first).all(|(next, first)| *next >= first + 2), "{next:?} after {first:?}");
-    guard.release().await.unwrap();
-
-    // While another one has a part of them.
-    let held = mutex_at(&connect(&server).await, B).acquire().await.unwrap();
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let waiter = acquiring(&lock);
-    within(lost.happened()).await;
-    queues_of(&zookeeper, [1, 2, 0]).await;
-    watches_of(&server, 1).await;
-    held.release().await.unwrap();
-    let guard = within(waiter).await.unwrap().unwrap();
-    assert_holds(&zookeeper, &guard).await;
-    guard.release().await.unwrap();
-    assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
-    assert_eq!(session_id(&client).await, session);
-}
-
-#[test]
-fn what_may_cross_threads() {
-    fn assert_send_sync<T: Send + Sync>() {}
-    fn assert_send<T: Send>(_: T) {}
-    assert_send_sync::<MultiLock>();
-    fn futures(lock: &MultiLock) {
-        assert_send((lock.acquire(), lock.try_acquire(), lock.try_acquire_for(LONG)));
-        assert_send((lock.is_locked(), lock.holder()));
-    }
-    let _ = futures;
-}
-
 /// More often than the retry policy allows in a row; but each time it has waited in the queue again.
 #[tokio::test]
 async fn losing_its_place_again_and_again_does_not_end_the_wait() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, holder] = connect_many(&server).await;
+    let (server, zookeeper, [own, holder]) = server_with_clients().await;
     let held = mutex_at(&holder, B).acquire().await.unwrap();
     let waiter = acquiring(&multi(&own));
     let queue = mutex_at(&holder, B);
@@ -813,8 +654,7 @@ fn lost_at_once(client: &Client) -> MultiLock {
 /// To acquire again what is lost at once would be a storm, and never end.
 #[tokio::test]
 async fn locks_that_are_lost_at_once_fail_the_acquire() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, _, [client]) = server_with_clients().await;
     let lock = lost_at_once(&client);
     let second = Duration::from_secs(1);
     let outcomes = [
@@ -831,9 +671,7 @@ async fn locks_that_are_lost_at_once_fail_the_acquire() {
 /// Two calls of one owner wait, on a thread each: when one has the lock, the other enters it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holder, client]: [Client; 2] = connect_many(&server).await;
+    let (server, zookeeper, [holder, client]) = server_with_clients().await;
     let paths: Vec<String> = (0..400).map(|number| format!("/multi/{number:03}")).collect();
     let lock = MultiLock::new(&client, &paths).unwrap().owned_by(&Owner::new());
     for round in 0..repeats(20) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::room::{Room, linger};
 use crate::support::*;
 use futures_util::FutureExt;
@@ -12,8 +13,8 @@ use futures_util::future::join;
 use tokio::sync::mpsc;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{
-    Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner,
-    ReadWriteLock, Semaphore,
+    Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, Participant,
+    ReadLock, ReadWriteLock, Semaphore, Ticket, WriteLock,
 };
 use zookeeper_client as zk;
 
@@ -22,63 +23,9 @@ async fn visit(room: &Room, guard: &LockGuard) {
     linger().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn excludes_clients_and_tasks() {
-    let sandbox = Sandbox::new();
-    let room = Arc::new(Room::default());
-    let mut workers = tokio::task::JoinSet::new();
-    for _ in 0..4 {
-        let client = sandbox.client().await;
-        let shared = mutex(&client);
-        for task in 0..4 {
-            // Half of the tasks share a lock object, the others have their own.
-            let mutex = if task % 2 == 0 { shared.clone() } else { mutex(&client) };
-            let room = room.clone();
-            workers.spawn(async move {
-                for round in 0..10 {
-                    let guard = mutex.acquire().await.unwrap();
-                    visit(&room, &guard).await;
-                    if round % 2 == 0 {
-                        guard.release().await.unwrap();
-                    }
-                }
-            });
-        }
-    }
-    within(workers.join_all()).await;
-    assert_eq!(room.visits(), 160);
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn excludes_threads() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
-    let (mutex, room) = (mutex(&client), Arc::new(Room::default()));
-    let runtime = tokio::runtime::Handle::current();
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let (mutex, room, runtime) = (mutex.clone(), room.clone(), runtime.clone());
-            std::thread::spawn(move || {
-                for _ in 0..10 {
-                    // Outside of a task the thread is the owner.
-                    let guard = runtime.block_on(mutex.acquire()).unwrap();
-                    runtime.block_on(visit(&room, &guard));
-                    drop(guard);
-                }
-            })
-        })
-        .collect();
-    let done = tokio::task::spawn_blocking(|| threads.into_iter().for_each(|thread| thread.join().unwrap()));
-    within(done).await.unwrap();
-    assert_eq!(room.visits(), 40);
-    sandbox.assert_nothing_left().await;
-}
-
 #[tokio::test]
 async fn first_come_first_served() {
-    let sandbox = Sandbox::new();
-    let clients = [sandbox.client().await, sandbox.client().await, sandbox.client().await];
+    let (sandbox, clients) = sandbox_with_clients::<3>().await;
     let zookeeper = clients[0].zookeeper().await.unwrap();
     let path = sandbox.lock_path();
     let holder = mutex(&clients[0]).acquire().await.unwrap();
@@ -104,8 +51,7 @@ async fn first_come_first_served() {
 
 #[tokio::test]
 async fn an_owner_enters_again() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (_, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     assert!(!mutex.is_acquired_in_this_process());
     let first = mutex.acquire().await.unwrap();
@@ -134,8 +80,7 @@ async fn an_owner_enters_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_threads_and_explicit_owners_do_not_enter_for_each_other() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     let explicit = Owner::new();
     let refused = async |mutex: InterProcessMutex| {
@@ -197,8 +142,7 @@ async fn tasks_threads_and_explicit_owners_do_not_enter_for_each_other() {
 
 #[tokio::test]
 async fn two_acquires_started_at_once_are_two_contenders() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     let hold_shortly = async || {
         let guard = mutex.acquire().await.unwrap();
@@ -213,8 +157,7 @@ async fn two_acquires_started_at_once_are_two_contenders() {
 
 #[tokio::test]
 async fn waiting_for_oneself_through_another_object_is_refused() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (one, other) = (mutex(&client), mutex(&client));
     let guard = one.acquire().await.unwrap();
     let path = sandbox.lock_path();
@@ -229,60 +172,6 @@ async fn waiting_for_oneself_through_another_object_is_refused() {
     queue_of(&client.zookeeper().await.unwrap(), guard.node_path().rsplit_once('/').unwrap().0, 2).await;
     drop(guard);
     within(waiter).await.unwrap().unwrap().release().await.unwrap();
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn try_acquire_leaves_the_queue_as_it_was() {
-    let sandbox = Sandbox::new();
-    let (holder, other) = (sandbox.client().await, sandbox.client().await);
-    let bystander = zk::Client::connect(&servers()).await.unwrap();
-    let path = sandbox.lock_path();
-    let guard = mutex(&holder).try_acquire().await.unwrap().unwrap();
-    for within in
-        [None, Some(Duration::ZERO), Some(Duration::from_millis(1)), Some(Duration::from_millis(50))]
-    {
-        let outcome = match within {
-            None => mutex(&other).try_acquire().await,
-            Some(within) => mutex(&other).try_acquire_for(within).await,
-        };
-        match outcome {
-            // The release waits for its reply only for so long.
-            Ok(None) if within.is_some_and(|within| !within.is_zero()) => {
-                queue_of(&bystander, &path, 1).await;
-            }
-            Ok(None) => {
-                // A caller that is told `None` is out of the queue, for all to see.
-                bystander.sync(&path).await.unwrap();
-                assert_eq!(children(&bystander, &path).await.len(), 1, "{within:?}");
-            }
-            // In a short time it may not even have got in; then the background sees to it.
-            Err(Error::NotConnected { waited, .. }) if !waited.is_zero() => {
-                queue_of(&bystander, &path, 1).await;
-            }
-            outcome => panic!("{within:?}: {outcome:?}"),
-        }
-    }
-    // A dropped guard is out of the way of whatever its client asks next.
-    drop(guard);
-    let guard = mutex(&holder).try_acquire().await.unwrap().unwrap();
-    guard.release().await.unwrap();
-    let guard = mutex(&other).try_acquire_for(Duration::MAX).await.unwrap().unwrap();
-    guard.release().await.unwrap();
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn a_timed_acquire_gets_its_turn_in_time() {
-    let sandbox = Sandbox::new();
-    let (one, other) = (sandbox.client().await, sandbox.client().await);
-    let guard = mutex(&one).acquire().await.unwrap();
-    let waiting = mutex(&other);
-    let waiter = tokio::spawn(async move { waiting.try_acquire_for(BOUND).await });
-    queue_of(&one.zookeeper().await.unwrap(), &sandbox.lock_path(), 2).await;
-    guard.release().await.unwrap();
-    let guard = within(waiter).await.unwrap().unwrap().unwrap();
-    guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
 }
 
@@ -361,8 +250,7 @@ async fn the_first_participant_holds_however_fast_they_change() {
 
 #[tokio::test]
 async fn a_ticket_tells_its_position() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let path = sandbox.lock_path();
     let mut tickets = Vec::new();
     let mutex = mutex(&client);
@@ -395,8 +283,7 @@ async fn a_ticket_tells_its_position() {
 
 #[tokio::test]
 async fn children_of_others_are_ignored() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     mutex.acquire().await.unwrap().release().await.unwrap();
     let zookeeper = client.zookeeper().await.unwrap();
@@ -493,55 +380,27 @@ async fn past_the_last_number_the_order_is_that_of_creation() {
     sandbox.assert_nothing_left().await;
 }
 
-#[tokio::test]
-async fn bad_paths_are_refused_before_anything_is_sent() {
-    let client = zk_recipes::Client::connect_lazily("127.0.0.1:1").unwrap();
-    for path in ["", "/", "locks", "/locks/", "//", "/a//b", "/a/../b", "/a/.", "/a\u{0}b", "/a\u{7f}"] {
-        match InterProcessMutex::new(&client, path) {
-            Err(Error::InvalidPath { path: named, reason }) => {
-                assert_eq!(named, path);
-                assert!(!reason.is_empty());
-            }
-            other => panic!("{path:?}: {other:?}"),
-        }
-    }
-    let mutex = InterProcessMutex::new(&client, "/läs/a b").unwrap();
-    assert_eq!(mutex.path(), "/läs/a b");
-}
-
-#[tokio::test]
-async fn any_lock_will_do() {
-    let sandbox = Sandbox::new();
-    let lock: Arc<dyn InterProcessLock> = Arc::new(mutex(&sandbox.client().await));
-    let guard = lock.acquire().await.unwrap();
-    assert!(lock.is_acquired_in_this_process());
-    assert_eq!(lock.try_acquire().await.unwrap().unwrap().hold_count(), 2);
-    assert!(lock.try_acquire_for(BOUND).await.unwrap().is_some());
-    assert_eq!(lock.paths(), [sandbox.lock_path()]);
-    guard.release().await.unwrap();
-    sandbox.assert_nothing_left().await;
-}
-
 #[test]
 fn what_may_cross_threads() {
     fn assert_send_sync<T: Send + Sync>() {}
     fn assert_send<T: Send>(_: T) {}
-    assert_send_sync::<InterProcessMutex>();
-    assert_send_sync::<LockGuard>();
-    assert_send_sync::<Owner>();
-    assert_send_sync::<zk_recipes::Client>();
-    assert_send_sync::<zk_recipes::Ticket>();
-    assert_send_sync::<zk_recipes::Participant>();
-    fn futures(mutex: &InterProcessMutex, guard: LockGuard, ticket: zk_recipes::Ticket) {
-        assert_send(mutex.acquire());
-        assert_send(mutex.try_acquire());
-        assert_send(mutex.try_acquire_for(Duration::ZERO));
-        assert_send(mutex.enqueue());
-        assert_send(mutex.participants());
-        assert_send(guard.release());
-        assert_send(ticket.acquired());
+    assert_send_sync::<(InterProcessMutex, ReadWriteLock, ReadLock, WriteLock, MultiLock)>();
+    assert_send_sync::<(LockGuard, Owner, Client, Ticket, Participant)>();
+    const TIME: Duration = Duration::ZERO;
+    fn of_a_mutex(mutex: &InterProcessMutex, guard: LockGuard, ticket: Ticket) {
+        assert_send((mutex.acquire(), mutex.try_acquire(), mutex.try_acquire_for(TIME), mutex.enqueue()));
+        assert_send((mutex.participants(), guard.release(), ticket.acquired()));
     }
-    let _ = futures;
+    fn of_a_side(read: &ReadLock, write: &WriteLock) {
+        assert_send((read.acquire(), read.try_acquire(), read.try_acquire_for(TIME), read.enqueue()));
+        assert_send((write.acquire(), write.try_acquire(), write.try_acquire_for(TIME), write.enqueue()));
+        assert_send((read.participants(), write.participants()));
+    }
+    fn of_many(lock: &MultiLock) {
+        assert_send((lock.acquire(), lock.try_acquire(), lock.try_acquire_for(TIME)));
+        assert_send((lock.is_locked(), lock.holder()));
+    }
+    let _ = (of_a_mutex, of_a_side, of_many);
 }
 
 /// Makes a node as another library does, or another kind of recipe.
@@ -565,9 +424,7 @@ fn found(error: &Error) -> (&'static str, Option<&str>) {
 // hold beside the other one.
 #[tokio::test]
 async fn behind_the_node_of_another_kind_of_recipe_it_fails_and_leaves_nothing() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = mutex(&client);
     drop(mutex.acquire().await.unwrap());
     queue_of(&zookeeper, "/locks/a", 0).await;
@@ -598,9 +455,7 @@ async fn behind_the_node_of_another_kind_of_recipe_it_fails_and_leaves_nothing()
 
 #[tokio::test]
 async fn who_comes_to_the_path_of_another_kind_of_recipe_does_no_harm_there() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [one, two, late] = connect_many(&server).await;
+    let (server, zookeeper, [one, two, late]) = server_with_clients().await;
     let held = mutex(&one).acquire().await.unwrap();
     let second = acquire_in_task(&mutex(&two));
     queue_of(&zookeeper, "/locks/a", 2).await;
@@ -649,9 +504,7 @@ async fn a_waiter_that_finds_another_kind_of_recipe_after_a_reconnect_fails() {
 
 #[tokio::test]
 async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = mutex(&client);
     let lock = ReadWriteLock::new(&client, "/locks/a").unwrap();
     let semaphore = Semaphore::new(&client, "/locks/a", 2).unwrap();
@@ -677,8 +530,7 @@ async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
 
 #[tokio::test]
 async fn a_mutex_below_another_may_be_called_leases() {
-    let server = empty_server().await;
-    let clients = connect_many::<2>(&server).await;
+    let (_server, _, clients) = server_with_clients::<2>().await;
     for client in &clients {
         let below = InterProcessMutex::new(client, "/app/leases").unwrap();
         let below = within(below.acquire()).await.unwrap();
@@ -689,26 +541,8 @@ async fn a_mutex_below_another_may_be_called_leases() {
 }
 
 #[tokio::test]
-async fn the_path_of_a_semaphore_is_no_mutex() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
-    let semaphore = Semaphore::new(&one, "/locks/a", 2).unwrap();
-    let permit = semaphore.acquire().await.unwrap();
-    let error = within(mutex(&one).acquire()).await.unwrap_err();
-    assert_eq!(found(&error).0, "semaphore");
-    // Its gate is one.
-    let gate = InterProcessMutex::new(&two, "/locks/a/locks").unwrap();
-    within(gate.acquire()).await.unwrap().release().await.unwrap();
-    // Among its leases there is none.
-    let leases = InterProcessMutex::new(&two, "/locks/a/leases").unwrap();
-    assert!(matches!(within(leases.acquire()).await, Err(Error::KindConflict { found: "semaphore", .. })));
-    permit.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn what_one_owner_waits_for_twice_it_gets_at_once() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
     let zookeeper = client.zookeeper().await.unwrap();
     // In one task, which awaits both before it drops one of them.
@@ -736,8 +570,7 @@ async fn what_one_owner_waits_for_twice_it_gets_at_once() {
 /// Two of several owners wait twice, while they change.
 #[tokio::test]
 async fn owners_that_wait_twice_exclude_each_other() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (mutex, room) = (mutex(&client), Arc::new(Room::default()));
     let tasks = (0..4).map(|_| {
         let (mutex, room) = (mutex.clone(), room.clone());
@@ -761,8 +594,7 @@ async fn owners_that_wait_twice_exclude_each_other() {
 
 #[tokio::test]
 async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
-    let sandbox = Sandbox::new();
-    let [client, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [client, other]) = sandbox_with_clients().await;
     let (one, two) = (mutex(&client), mutex(&client));
     let brief = one.with_options(LockOptions::new().max_hold(Duration::from_millis(300))).unwrap();
     let old = brief.acquire().await.unwrap();
@@ -791,9 +623,8 @@ async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
 /// A look from another thread does not make a release return early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let mutex = mutex(&connect_through(&proxy).await);
+    let (server, proxy, _, client) = server_behind_proxy().await;
+    let mutex = mutex(&client);
     let owner = Owner::new();
     let is_over = Arc::new(AtomicBool::new(false));
     let looking = std::thread::spawn({
@@ -822,8 +653,7 @@ async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
 /// The lock objects and tickets of one recipe are gone: another may follow at once.
 #[tokio::test]
 async fn another_recipe_may_follow_a_ticket_that_is_dropped() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, _, [client]) = server_with_clients().await;
     let lock = mutex(&client);
     let ticket = lock.enqueue().await.unwrap();
     drop((ticket, lock));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::stage::{server_behind_proxy, server_with_clients};
 use crate::support::*;
 use tokio::task::JoinSet;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
@@ -27,10 +28,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let server = empty_server().await;
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-        let zookeeper = bystander(&server).await;
-        let client = connect_through(&proxy).await;
+        let (server, proxy, zookeeper, client) = server_behind_proxy().await;
         let tells_dates = dates_transactions(&zookeeper).await;
         Self { server, proxy, client, zookeeper, tells_dates }
     }
@@ -300,9 +298,7 @@ async fn every_kind_of_lock_can_be_the_first_at_its_path() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_one_of_those_who_come_to_a_new_path_holds_it() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let clients = connect_many::<3>(&server).await;
+    let (_server, zookeeper, clients) = server_with_clients::<3>().await;
     let rooms: Arc<Vec<AtomicBool>> = Arc::new((0..40).map(|_| AtomicBool::new(false)).collect());
     let mut users = JoinSet::new();
     for (number, client) in clients.iter().cycle().take(6).enumerate() {

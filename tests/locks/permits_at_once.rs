@@ -1,5 +1,6 @@
 //! Permits that are taken along with the create at the gate: in one round trip, if no other client was there since.
 
+use crate::stage::server_behind_proxy;
 use crate::support::*;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -15,7 +16,7 @@ const COUNT: &str = "/counts/a";
 
 /// A client behind a proxy, and somebody who looks.
 struct Stage {
-    server: Server,
+    server: PooledServer,
     proxy: FaultProxy,
     zookeeper: zk::Client,
     client: Client,
@@ -23,9 +24,7 @@ struct Stage {
 
 impl Stage {
     async fn set() -> Self {
-        let server = Server::start().await.unwrap();
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-        let (zookeeper, client) = (bystander(&server).await, connect_through(&proxy).await);
+        let (server, proxy, zookeeper, client) = server_behind_proxy().await;
         Self { server, proxy, zookeeper, client }
     }
 
@@ -248,22 +247,6 @@ async fn nothing_is_kept_behind_a_gate_that_was_made_again() {
     stage.nothing_left().await;
 }
 
-#[tokio::test]
-async fn a_lost_reply_leaves_nothing() {
-    for fate in [Fate::LoseRequest, Fate::LoseReply] {
-        let stage = Stage::set().await;
-        let semaphore = stage.semaphore(2);
-        stage.know(&semaphore).await;
-        let lost = stage.proxy.intercept(Request::Multi, fate);
-        let guard = within(semaphore.many(2).unwrap().acquire()).await.unwrap();
-        within(lost.happened()).await;
-        queue_of(&stage.zookeeper, GATE, 0).await;
-        assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 2);
-        guard.release().await.unwrap();
-        stage.nothing_left().await;
-    }
-}
-
 /// The count may be lost, though the transaction is answered.
 #[tokio::test]
 async fn without_the_count_nothing_is_kept() {
@@ -279,21 +262,4 @@ async fn without_the_count_nothing_is_kept() {
     assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 1);
     guard.release().await.unwrap();
     stage.nothing_left().await;
-}
-
-#[tokio::test]
-async fn whoever_gives_up_leaves_nothing() {
-    let stage = Stage::set().await;
-    let semaphore = stage.semaphore(2);
-    for request in [Request::Multi, Request::GetChildren] {
-        stage.know(&semaphore).await;
-        let held = stage.proxy.intercept(request, Fate::HoldReply);
-        let waiter = in_task(&semaphore.many(2).unwrap());
-        within(held.happened()).await;
-        queue_of(&stage.zookeeper, LEASES, 2).await;
-        waiter.abort();
-        assert!(waiter.await.unwrap_err().is_cancelled());
-        held.release();
-        stage.nothing_left().await;
-    }
 }

@@ -44,6 +44,14 @@ impl Zones {
         Contender::of(self.0.each_ref().map(|server| server.connect_string()), response_timeout).await
     }
 
+    /// The same with somebody who looks at each, and contenders.
+    pub(crate) async fn with_contenders<const N: usize>() -> (Self, Vec<zk::Client>, [Contender; N]) {
+        let zones = Self::new().await;
+        let bystanders = zones.bystanders().await;
+        let contenders = join_all((0..N).map(|_| zones.contender(PATIENT))).await;
+        (zones, bystanders, contenders.try_into().ok().unwrap())
+    }
+
     pub(crate) async fn proxies(&self) -> [FaultProxy; 3] {
         let [berlin, oslo, paris] = &self.0;
         let start = async |server: &Server| FaultProxy::start(server.connect_string()).await.unwrap();
@@ -113,11 +121,9 @@ pub(crate) async fn assert_empty(bystanders: &[zk::Client]) {
 
 #[tokio::test]
 async fn it_is_held_on_all_ensembles_in_the_order_of_their_names() {
-    let zones = Zones::new().await;
-    let contender = zones.contender(PATIENT).await;
+    let (_zones, bystanders, [contender]) = Zones::with_contenders().await;
     assert_eq!(contender.lock.paths().collect::<Vec<_>>(), NAMES.map(|name| (name, PATH)));
     let guard = contender.lock.acquire().await.unwrap();
-    let bystanders = zones.bystanders().await;
     assert_eq!(names(&guard), NAMES);
     for (zookeeper, ((_, member), (name, token))) in
         bystanders.iter().zip(guard.members().zip(guard.fencing_tokens()))
@@ -173,11 +179,10 @@ async fn what_cannot_be_a_quorum_is_refused() {
 
 #[tokio::test]
 async fn options_apply_to_each_member() {
-    let zones = Zones::new().await;
-    let contender = zones.contender(PATIENT).await;
+    let (_zones, bystanders, [contender]) = Zones::with_contenders().await;
     let lock = contender.lock.with_options(LockOptions::new().node_data("mine")).unwrap();
     let guard = lock.acquire().await.unwrap();
-    for (zookeeper, (_, member)) in zones.bystanders().await.iter().zip(guard.members()) {
+    for (zookeeper, (_, member)) in bystanders.iter().zip(guard.members()) {
         assert_eq!(zookeeper.get_data(member.node_path()).await.unwrap().0, b"mine");
     }
     guard.release().await.unwrap();
@@ -241,9 +246,7 @@ async fn many_contenders_of_several_clients_exclude_each_other() {
 
 #[tokio::test]
 async fn waiters_are_let_in_as_they_came() {
-    let zones = Zones::new().await;
-    let bystanders = zones.bystanders().await;
-    let (first, second) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    let (_zones, bystanders, [first, second]) = Zones::with_contenders().await;
     let mut holder = first.lock.acquire().await.unwrap();
     let mut waiting = Vec::new();
     for (index, contender) in [&second, &first, &second].into_iter().enumerate() {
@@ -262,8 +265,7 @@ async fn waiters_are_let_in_as_they_came() {
 
 #[tokio::test]
 async fn a_try_does_not_wait() {
-    let zones = Zones::new().await;
-    let (holder, other) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    let (_zones, bystanders, [holder, other]) = Zones::with_contenders().await;
     let guard = holder.lock.try_acquire().await.unwrap().unwrap();
     assert_eq!(names(&guard), NAMES);
     assert!(other.lock.try_acquire().await.unwrap().is_none());
@@ -272,7 +274,7 @@ async fn a_try_does_not_wait() {
     assert!(start.elapsed() >= BRIEF);
     guard.release().await.unwrap();
     assert!(other.lock.try_acquire().await.unwrap().is_some());
-    assert_empty(&zones.bystanders().await).await;
+    assert_empty(&bystanders).await;
 }
 
 #[tokio::test]
@@ -331,9 +333,7 @@ async fn lose_session(server: &Server, client: &Client) {
 
 #[tokio::test]
 async fn what_is_lost_during_the_wait_does_not_count() {
-    let zones = Zones::new().await;
-    let bystanders = zones.bystanders().await;
-    let (waiter, other) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    let (zones, bystanders, [waiter, other]) = Zones::with_contenders().await;
     // It holds the first, and waits for the second.
     let second = other.mutex(1).acquire().await.unwrap();
     let waiting = waiter.acquiring();
@@ -368,9 +368,7 @@ async fn what_is_lost_during_the_wait_does_not_count() {
 
 #[tokio::test]
 async fn a_release_reports_a_lost_majority() {
-    let zones = Zones::new().await;
-    let bystanders = zones.bystanders().await;
-    let contender = zones.contender(PATIENT).await;
+    let (_zones, bystanders, [contender]) = Zones::with_contenders().await;
     for (deleted, is_lost) in [(0, false), (1, false), (2, true), (3, true)] {
         let guard = contender.lock.acquire().await.unwrap();
         for (zookeeper, (_, member)) in bystanders.iter().zip(guard.members()).take(deleted) {
@@ -384,22 +382,19 @@ async fn a_release_reports_a_lost_majority() {
 
 #[tokio::test]
 async fn errors_that_stay_are_reported_at_once() {
-    let zones = Zones::new().await;
-    let (contender, other) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    let (_zones, bystanders, [contender, other]) = Zones::with_contenders().await;
     let reading = ReadWriteLock::new(&other.clients[1], PATH).unwrap().read().acquire().await.unwrap();
     let conflict = within(contender.lock.acquire()).await;
     assert!(matches!(conflict, Err(Error::KindConflict { .. })), "{conflict:?}");
     reading.release().await.unwrap();
-    assert_empty(&zones.bystanders().await).await;
+    assert_empty(&bystanders).await;
     contender.clients[2].close().await;
     assert!(matches!(within(contender.lock.acquire()).await, Err(Error::Closed)));
 }
 
 #[tokio::test]
 async fn a_call_that_is_dropped_leaves_nothing() {
-    let zones = Zones::new().await;
-    let bystanders = zones.bystanders().await;
-    let (contender, other) = (zones.contender(PATIENT).await, zones.contender(PATIENT).await);
+    let (zones, bystanders, [contender, other]) = Zones::with_contenders().await;
     for blocked in [None, Some(0), Some(1), Some(2)] {
         let blocker = match blocked {
             Some(member) => Some(other.mutex(member).acquire().await.unwrap()),
@@ -425,11 +420,7 @@ async fn a_call_that_is_dropped_leaves_nothing() {
 #[test]
 fn threads_can_hold_it() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (zones, contender) = runtime.block_on(async {
-        let zones = Zones::new().await;
-        let contender = zones.contender(PATIENT).await;
-        (zones, contender)
-    });
+    let (_zones, bystanders, [contender]) = runtime.block_on(Zones::with_contenders());
     let clients = NAMES.into_iter().zip(contender.clients.clone());
     let clients = clients.map(|(name, client)| (name, zk_recipes::blocking::Client::from(client)));
     let ensembles = Ensembles::new(clients).unwrap();
@@ -441,5 +432,5 @@ fn threads_can_hold_it() {
     assert!(lock.try_acquire().unwrap().is_none());
     assert!(is_in_vain(|| lock.try_acquire_for(Duration::from_millis(50))));
     guard.release().unwrap();
-    runtime.block_on(async { assert_empty(&zones.bystanders().await).await });
+    runtime.block_on(assert_empty(&bystanders));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::quorum::{BRIEF, Contender, PATH, PATIENT, Zones, assert_empty, lock_of};
+use crate::quorum::{BRIEF, Contender, PATH, Zones, assert_empty, lock_of};
 use crate::support::*;
 use futures_util::future::join_all;
 use zk_recipes::testing::FaultProxy;
@@ -92,12 +92,7 @@ async fn adopted_sessions_keep_nothing() {
 #[test]
 fn a_runtime_that_ends_leaves_nothing() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (_zones, bystanders, contender) = runtime.block_on(async {
-        let zones = Zones::new().await;
-        let bystanders = zones.bystanders().await;
-        let contender = zones.contender(PATIENT).await;
-        (zones, bystanders, contender)
-    });
+    let (_zones, bystanders, [contender]) = runtime.block_on(Zones::with_contenders());
     for micros in [0, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 200_000] {
         let callers = tokio::runtime::Runtime::new().unwrap();
         let lock = contender.lock.clone();

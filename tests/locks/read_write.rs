@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::counter::server_counting_from;
 use crate::support::room::Room;
 use crate::support::*;
@@ -11,7 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::{join, join_all};
 use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::testing::{Fate, Request, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessLock, LockGuard, LockOptions, LossReason, Owner, Participant, ReadLock,
     ReadWriteLock, Result, WriteLock,
@@ -44,6 +45,12 @@ fn enter(lock: &ReadWriteLock, side: Side) -> JoinHandle<Result<LockGuard>> {
             Write => lock.write().acquire().await,
         }
     })
+}
+
+/// Reads for that owner in another task.
+fn read_as(lock: &ReadWriteLock, owner: &Owner) -> JoinHandle<Result<LockGuard>> {
+    let lock = lock.read().owned_by(owner);
+    tokio::spawn(async move { lock.acquire().await })
 }
 
 /// Contenders that wait on a server, each through a client of its own, in the order in which they came.
@@ -172,8 +179,7 @@ async fn readers_share_and_writers_exclude() {
 
 #[tokio::test]
 async fn first_come_first_served() {
-    let server = empty_server().await;
-    let clients: [Client; 8] = connect_many(&server).await;
+    let (server, _, clients) = server_with_clients::<8>().await;
     let mut inside = vec![read_write(&clients[0]).write().acquire().await.unwrap()];
     let mut line = Line::default();
     for (client, side) in clients[1..].iter().zip([Read, Read, Write, Read, Write, Write, Read]) {
@@ -214,8 +220,7 @@ async fn watched(server: &Server) -> BTreeMap<i64, Vec<i32>> {
 
 #[tokio::test]
 async fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_whoever_is_before_it() {
-    let server = empty_server().await;
-    let clients: [Client; 6] = connect_many(&server).await;
+    let (server, _, clients) = server_with_clients::<6>().await;
     let sessions = join_all(clients.iter().map(session_id)).await;
     let first = read_write(&clients[0]).read().acquire().await.unwrap();
     let mut line = Line::default();
@@ -313,9 +318,7 @@ async fn owners_do_not_enter_for_each_other_on_either_side() {
     drop(beside);
     assert!(!lock.read().is_owned_by(&stranger) && !lock.read().is_owned_by(&Owner::current()));
     // The same owner, in another task.
-    let (same, theirs) = (lock.clone(), owner.clone());
-    let again =
-        tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await }).await.unwrap().unwrap();
+    let again = read_as(&lock, &owner).await.unwrap().unwrap();
     assert_eq!(again.hold_count(), 2);
     drop((reading, again));
 
@@ -340,9 +343,7 @@ async fn owners_do_not_enter_for_each_other_on_either_side() {
 
 #[tokio::test]
 async fn a_writer_goes_on_as_a_reader() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, second, third, fourth] = connect_many(&server).await;
+    let (server, zookeeper, [own, second, third, fourth]) = server_with_clients().await;
     let lock = read_write(&own);
     let writing = lock.write().acquire().await.unwrap();
     let mut line = Line::default();
@@ -377,8 +378,7 @@ async fn a_writer_goes_on_as_a_reader() {
 
 #[tokio::test]
 async fn a_reader_that_still_writes_keeps_everybody_out() {
-    let server = empty_server().await;
-    let [own, second, third] = connect_many(&server).await;
+    let (server, _, [own, second, third]) = server_with_clients().await;
     let lock = read_write(&own);
     let writing = lock.write().acquire().await.unwrap();
     let mut line = Line::default();
@@ -404,9 +404,7 @@ async fn a_reader_that_still_writes_keeps_everybody_out() {
 
 #[tokio::test]
 async fn a_writer_that_has_lost_its_node_does_not_become_a_reader() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, other] = connect_many(&server).await;
+    let (server, zookeeper, [own, other]) = server_with_clients().await;
     let lock = read_write(&own);
     for reason in [LossReason::Deleted, LossReason::Expired] {
         let writing = lock.write().acquire().await.unwrap();
@@ -433,9 +431,7 @@ async fn a_writer_that_has_lost_its_node_does_not_become_a_reader() {
 
 #[tokio::test]
 async fn a_downgrade_dropped_at_each_await_leaves_the_write_hold_alone() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let session = session_id(&client).await;
     let lock = read_write(&client);
     let writing = lock.write().acquire().await.unwrap();
@@ -460,10 +456,7 @@ async fn a_downgrade_dropped_at_each_await_leaves_the_write_hold_alone() {
 
 #[tokio::test]
 async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let session = session_id(&client).await;
     let lock = read_write(&client);
     let owner = Owner::new();
@@ -472,8 +465,7 @@ async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
     // Given up while it is in doubt.
     let changed = changes(&zookeeper).await;
     let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let (same, theirs) = (lock.clone(), owner.clone());
-    let reading = tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await });
+    let reading = read_as(&lock, &owner);
     within(lost.happened()).await;
     reading.abort();
     drop(reading.await);
@@ -541,8 +533,7 @@ async fn a_reader_that_wants_to_write_is_refused_at_once() {
 
 #[tokio::test]
 async fn waiting_for_oneself_through_another_object_is_refused() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (one, other) = (read_write(&client), read_write(&client));
     let path = format!("/{}{LOCK}", sandbox.root);
     let refused_to_write = async || {
@@ -594,8 +585,7 @@ async fn listed(participants: Result<Vec<Participant>>) -> Vec<(String, bool)> {
 
 #[tokio::test]
 async fn each_side_tells_of_its_own() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (zookeeper, path) = (client.zookeeper().await.unwrap(), format!("/{}{LOCK}", sandbox.root));
     let observer = read_write(&client);
     let assert_sides = async |readers: &[(&str, bool)], writers: &[(&str, bool)]| {
@@ -882,26 +872,9 @@ async fn a_release_wakes_only_those_that_can_go_on() {
     assert_nothing_left(&server, &bystander(&server).await, LOCK).await;
 }
 
-#[test]
-fn what_may_cross_threads() {
-    fn assert_send_sync<T: Send + Sync>() {}
-    fn assert_send<T: Send>(_: T) {}
-    assert_send_sync::<(ReadWriteLock, ReadLock, WriteLock)>();
-    fn futures(lock: &ReadWriteLock) {
-        assert_send((lock.read().acquire(), lock.write().acquire()));
-        assert_send((lock.read().try_acquire(), lock.write().try_acquire()));
-        assert_send((lock.read().try_acquire_for(LONG), lock.write().try_acquire_for(LONG)));
-        assert_send((lock.read().enqueue(), lock.write().enqueue()));
-        assert_send((lock.read().participants(), lock.write().participants()));
-    }
-    let _ = futures;
-}
-
 #[tokio::test]
 async fn behind_a_mutex_neither_side_is_granted() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [one, two, three] = connect_many(&server).await;
+    let (_server, zookeeper, [one, two, three]) = server_with_clients().await;
     let lock = ReadWriteLock::new(&two, "/locks/a").unwrap();
     let held = mutex(&one).acquire().await.unwrap();
     for refused in [
@@ -938,9 +911,7 @@ enum Loses {
 /// until it has ended.
 #[tokio::test]
 async fn a_writer_that_is_lost_after_it_became_a_reader_reads() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, zookeeper, [client]) = server_with_clients().await;
     let lock = read_write(&client);
     lock.write().owned_by(&Owner::new()).acquire().await.unwrap().release().await.unwrap();
     for loses in [Loses::ByTime, Loses::ByForce] {
@@ -977,18 +948,14 @@ async fn a_writer_that_is_lost_after_it_became_a_reader_reads() {
 /// The lock is lost first, and then nobody has come in between.
 #[tokio::test]
 async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobody_behind_it() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let lock = read_write(&client);
     let owner = Owner::new();
     let brief = lock.write().with_options(LockOptions::new().max_hold(Duration::from_secs(1))).unwrap();
     let writing = brief.owned_by(&owner).acquire().await.unwrap();
     let mut state = writing.watch_state();
     let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
-    let (same, theirs) = (lock.clone(), owner.clone());
-    let reading = tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await });
+    let reading = read_as(&lock, &owner);
     within(stalled.happened()).await;
     within(state.wait_for(|state| state.is_lost())).await.unwrap();
     drop(stalled);
@@ -1000,10 +967,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_with_nobo
 /// The line does not pass on yet: a transaction of the writer was sent, and its answer was not awaited.
 #[tokio::test]
 async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_its_line_waits() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let lock = read_write(&client);
     let owner = Owner::new();
     let brief = lock.write().with_options(LockOptions::new().max_hold(Duration::from_secs(2))).unwrap();
@@ -1014,8 +978,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_it
     assert!(writing.transaction().commit().now_or_never().is_none());
     within(stalled.happened()).await;
     let deleted = proxy.intercept(Request::Delete, Fate::HoldReply);
-    let (same, theirs) = (lock.clone(), owner.clone());
-    let reading = tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await });
+    let reading = read_as(&lock, &owner);
     queue_of(&zookeeper, LOCK, 2).await;
     within(state.wait_for(|state| state.is_lost())).await.unwrap();
     within(deleted.happened()).await;
@@ -1028,10 +991,7 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_it
 
 #[tokio::test]
 async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let lock = read_write(&client);
     let owner = Owner::new();
     let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
@@ -1039,8 +999,7 @@ async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() 
     let next = enter(&read_write(&client), Write);
     queue_of(&zookeeper, LOCK, 2).await;
     let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
-    let (same, theirs) = (lock.clone(), owner.clone());
-    let reading = tokio::spawn(async move { same.read().owned_by(&theirs).acquire().await });
+    let reading = read_as(&lock, &owner);
     within(stalled.happened()).await;
     assert_eq!(writing.hold_count(), 1);
     let mut releasing = Box::pin(writing.release());
@@ -1059,8 +1018,7 @@ async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() 
 /// A task that starts both at once waits for neither of them twice.
 #[tokio::test]
 async fn sides_that_one_owner_wants_at_the_same_time_do_not_wait_for_each_other() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let lock = read_write(&client);
     let (one, other) = within(join(lock.read().acquire(), lock.read().acquire())).await;
     let (one, other) = (one.unwrap(), other.unwrap());
@@ -1080,9 +1038,7 @@ async fn sides_that_one_owner_wants_at_the_same_time_do_not_wait_for_each_other(
 /// Two calls of one owner to read, on a thread each, share one hold, whichever is released first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_that_reads_twice_reads_until_both_are_released() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holder, client]: [Client; 2] = connect_many(&server).await;
+    let (_server, zookeeper, [holder, client]) = server_with_clients().await;
     let owner = Owner::new();
     let outside = ReadWriteLock::new(&holder, LOCK).unwrap();
     let lock = ReadWriteLock::new(&client, LOCK).unwrap().read().owned_by(&owner);

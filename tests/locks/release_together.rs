@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::stage::server_behind_proxy;
 use crate::support::*;
 use tokio::task::JoinHandle;
 use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
@@ -27,10 +28,7 @@ struct Scene {
 impl Scene {
     /// One in which the queues exist and are known, so that an acquire is one transaction.
     async fn new() -> Self {
-        let server = empty_server().await;
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-        let zookeeper = bystander(&server).await;
-        let client = connect_through(&proxy).await;
+        let (server, proxy, zookeeper, client) = server_behind_proxy().await;
         let lock = MultiLock::new(&client, PATHS).unwrap();
         for _ in 0..2 {
             lock.acquire().await.unwrap().release().await.unwrap();
@@ -85,22 +83,6 @@ fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
 fn lost(guard: &LockGuard, member: usize) -> Error {
     let path = guard.members()[member].node_path().to_owned();
     Error::LockLost { path, reason: LossReason::Deleted }
-}
-
-#[tokio::test]
-async fn all_members_are_released_in_one_request() {
-    let scene = Scene::new().await;
-    let guard = scene.acquire().await;
-    guard.release().await.unwrap();
-    // Confirmed for all of them.
-    for path in PATHS {
-        assert!(children(&scene.zookeeper, path).await.is_empty());
-    }
-    assert_eq!(scene.requests().await, [Request::Multi]);
-    drop(scene.acquire().await);
-    assert_eq!(scene.requests().await, [Request::Multi], "sent before the drop returns");
-    scene.assert_gone().await;
-    scene.assert_free().await;
 }
 
 #[tokio::test]

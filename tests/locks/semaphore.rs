@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;
@@ -11,10 +12,10 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic};
 use zk_recipes::{
-    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LossReason, ReadWriteLock,
-    Result, RetryPolicy, Semaphore, SemaphoreMutex,
+    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, ReadWriteLock, Result,
+    RetryPolicy, Semaphore, SemaphoreMutex,
 };
 use zookeeper_client as zk;
 
@@ -77,25 +78,21 @@ async fn watch_over(mut workers: JoinSet<()>, zookeeper: &zk::Client, leases: &s
     within(watching).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_count_is_never_exceeded() {
-    const PERMITS: usize = 5;
-    let sandbox = Sandbox::new();
-    let room = Arc::new(Room::default());
-    let mut workers = JoinSet::new();
-    for client in 0..4 {
-        let shared = sandbox.client().await;
-        for task in 0..3 {
-            let (semaphore, room) = (semaphore(&shared, PERMITS as u32), room.clone());
-            workers.spawn(async move {
-                for round in 0..15 {
-                    let guards = match (client + task + round) % PERMITS {
+/// Lets tasks of these clients take any number of permits, stay in a room, and give them back.
+fn takers(clients: &[Client], tasks: usize, rounds: usize, permits: usize, room: &Arc<Room>) -> JoinSet<()> {
+    let mut takers = JoinSet::new();
+    for (number, client) in clients.iter().enumerate() {
+        for task in 0..tasks {
+            let (semaphore, room) = (semaphore(client, permits as u32), room.clone());
+            takers.spawn(async move {
+                for round in 0..rounds {
+                    let guards = match (number + task + round) % permits {
                         0 => vec![semaphore.acquire().await.unwrap()],
                         more => {
                             semaphore.many(more as u32 + 1).unwrap().acquire().await.unwrap().into_permits()
                         }
                     };
-                    visit(&room, PERMITS, &guards).await;
+                    visit(&room, permits, &guards).await;
                     match round % 2 {
                         0 => release(guards).await,
                         _ => drop(guards),
@@ -104,8 +101,17 @@ async fn the_count_is_never_exceeded() {
             });
         }
     }
+    takers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_count_is_never_exceeded() {
+    const PERMITS: usize = 5;
+    let (sandbox, clients) = sandbox_with_clients::<4>().await;
+    let room = Arc::new(Room::default());
+    let takers = takers(&clients, 3, 15, PERMITS, &room);
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
-    watch_over(workers, &zookeeper, &format!("/{}{LEASES}", sandbox.root), PERMITS).await;
+    watch_over(takers, &zookeeper, &format!("/{}{LEASES}", sandbox.root), PERMITS).await;
     assert!(room.most_visitors() > 1, "several must be let in at once");
     sandbox.assert_nothing_left().await;
 }
@@ -117,27 +123,12 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
     let server = empty_server().await;
     let proxy = Arc::new(FaultProxy::start(server.connect_string()).await.unwrap());
     let zookeeper = bystander(&server).await;
-    let room = Arc::new(Room::default());
-    let mut sessions = Vec::new();
-    let mut workers = JoinSet::new();
-    for number in 0..3 {
-        let client = Client::builder()
-            .session_timeout(Duration::from_secs(10))
-            .retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)))
-            .connect(&proxy.connect_string())
-            .await
-            .unwrap();
-        sessions.push((client.clone(), session_id(&client).await));
-        let (semaphore, room) = (semaphore(&client, PERMITS as u32), room.clone());
-        workers.spawn(async move {
-            for round in 0..8 {
-                let guards =
-                    semaphore.many(1 + (number + round) % 3).unwrap().acquire().await.unwrap().into_permits();
-                visit(&room, PERMITS, &guards).await;
-                release(guards).await;
-            }
-        });
-    }
+    let builder = Client::builder().session_timeout(Duration::from_secs(10));
+    let builder = builder.retry_policy(RetryPolicy::n_times(100, Duration::from_millis(5)));
+    let hosts = proxy.connect_string();
+    let clients = try_join_all((0..3).map(|_| builder.clone().connect(&hosts))).await.unwrap();
+    let sessions = join_all(clients.iter().map(session_id)).await;
+    let takers = takers(&clients, 1, 8, PERMITS, &Arc::default());
     let losses = Arc::new(AtomicUsize::new(0));
     let saboteur = tokio::spawn({
         let (proxy, losses) = (proxy.clone(), losses.clone());
@@ -153,14 +144,12 @@ async fn the_count_is_never_exceeded_when_replies_are_lost() {
             }
         }
     });
-    watch_over(workers, &zookeeper, LEASES, PERMITS).await;
+    watch_over(takers, &zookeeper, LEASES, PERMITS).await;
     saboteur.abort();
     assert!(saboteur.await.unwrap_err().is_cancelled());
     let losses = losses.load(SeqCst);
     assert!(losses > 20, "only {losses} replies were lost");
-    for (client, session) in sessions {
-        assert_eq!(session_id(&client).await, session, "all in one session");
-    }
+    assert_eq!(join_all(clients.iter().map(session_id)).await, sessions, "all in one session");
     nothing_left(&server, &zookeeper).await;
 }
 
@@ -188,8 +177,7 @@ async fn two_who_want_all_permits_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn first_come_first_served_whoever_wants_how_many() {
-    let sandbox = Sandbox::new();
-    let [holding, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [holding, other]) = sandbox_with_clients().await;
     let zookeeper = holding.zookeeper().await.unwrap();
     let gate = format!("/{}{GATE}", sandbox.root);
     let held = semaphore(&holding, 3).many(2).unwrap().acquire().await.unwrap().into_permits();
@@ -235,8 +223,7 @@ async fn first_come_first_served_whoever_wants_how_many() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_are_released_each_for_itself_by_anybody() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let semaphore = semaphore(&client, 4);
     let zookeeper = client.zookeeper().await.unwrap();
     let root = format!("/{}", sandbox.root);
@@ -319,10 +306,8 @@ async fn holders_and_then_waiters_are_listed_with_their_data() {
 
 #[tokio::test]
 async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let observer = semaphore(&connect_through(&proxy).await, 1);
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let observer = semaphore(&client, 1);
     let other = semaphore(&connect(&server).await, 1);
     let held = other.acquire().await.unwrap();
     let waiter = acquire_in_task(&other, 1);
@@ -359,180 +344,11 @@ async fn what_can_never_be_had_is_refused_before_anything_is_sent() {
     for (semaphore, wanted) in [(&fixed, 0), (&fixed, 4), (&fixed, u32::MAX), (&shared.unwrap(), 0)] {
         refused(semaphore.many(wanted).map(drop), "permits");
     }
-    let no_time = LockOptions::new().max_hold(Duration::ZERO);
-    refused(fixed.with_options(no_time.clone()).map(drop), "max_hold");
-    refused(
-        SemaphoreMutex::new(&client, "/semaphores/b").unwrap().with_options(no_time).map(drop),
-        "max_hold",
-    );
+    refused(fixed.with_options(LockOptions::new().max_hold(Duration::ZERO)).map(drop), "max_hold");
     for path in ["", "/", "a", "/a/", "/a//b", "/a/.."] {
-        let outcomes = [
-            Semaphore::new(&client, path, 1).map(drop),
-            SemaphoreMutex::new(&client, path).map(drop),
-            SharedCount::new(&client, path, 1).map(drop),
-        ];
-        for outcome in outcomes {
-            assert!(matches!(outcome, Err(Error::InvalidPath { path: named, .. }) if named == path));
-        }
+        let count = SharedCount::new(&client, path, 1);
+        assert!(matches!(count, Err(Error::InvalidPath { path: named, .. }) if named == path));
     }
-}
-
-// --- What stays behind ---
-
-/// A server, a client that gives up, one that holds, and a bystander.
-struct Scene {
-    server: PooledServer,
-    zookeeper: zk::Client,
-    giving_up: Client,
-    holding: Client,
-}
-
-async fn scene() -> Scene {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [giving_up, holding] = connect_many(&server).await;
-    Scene { server, zookeeper, giving_up, holding }
-}
-
-/// The ways to ask for two permits.
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Acquire,
-    Try,
-    TryFor,
-}
-
-async fn take_two(semaphore: &Semaphore, way: Way) -> Result<Option<Vec<LockGuard>>> {
-    let two = semaphore.many(2)?;
-    let taken = match way {
-        Way::Acquire => two.acquire().await.map(Some),
-        Way::Try => two.try_acquire().await,
-        Way::TryFor => two.try_acquire_for(BOUND).await,
-    };
-    Ok(taken?.map(LockGuard::into_permits))
-}
-
-/// Drops an acquire at its first await, the next one at its second, until one is done before it is dropped.
-/// Answers how many awaits there were.
-async fn drop_at_each_await(scene: &Scene, way: Way, path: impl Fn(usize) -> String) -> usize {
-    let Scene { server, zookeeper, giving_up, .. } = scene;
-    let session = session_id(giving_up).await;
-    for awaits in 1.. {
-        let path = path(awaits);
-        let semaphore = Semaphore::new(giving_up, &path, 2).unwrap();
-        let taken = poll_times(take_two(&semaphore, way), awaits).await;
-        let done = taken.is_some();
-        drop(taken);
-        queue_of(zookeeper, &format!("{path}/locks"), 0).await;
-        queue_of(zookeeper, &format!("{path}/leases"), 0).await;
-        watches_of(server, 0).await;
-        release(within(semaphore.many(2).unwrap().acquire()).await.unwrap().into_permits()).await;
-        if done {
-            assert_eq!(session_id(giving_up).await, session, "the end of the session would clean up, too");
-            return awaits;
-        }
-    }
-    unreachable!()
-}
-
-#[tokio::test]
-async fn nothing_stays_of_an_acquire_that_is_dropped_at_any_await() {
-    let scene = scene().await;
-    for way in [Way::Acquire, Way::Try, Way::TryFor] {
-        // Each time all parents are missing, too.
-        let on_new = drop_at_each_await(&scene, way, |awaits| format!("/new/{way:?}/{awaits}/a")).await;
-        let on_used = drop_at_each_await(&scene, way, |_| "/new/used".to_owned()).await;
-        assert!(on_new > 4 && on_used > 1, "{way:?}: {on_new} and {on_used} awaits");
-    }
-}
-
-#[tokio::test]
-async fn nothing_stays_of_leases_that_were_made_when_nobody_waited_for_them_any_more() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
-    let session = session_id(&client).await;
-    let semaphore = semaphore(&client, 2);
-    release(semaphore.many(2).unwrap().acquire().await.unwrap().into_permits()).await;
-    leases_out(&zookeeper, "", 0).await;
-    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
-    let acquiring = acquire_in_task(&semaphore, 2);
-    within(held.happened()).await;
-    assert_eq!(children(&zookeeper, LEASES).await.len(), 2);
-    acquiring.abort();
-    assert!(acquiring.await.unwrap_err().is_cancelled());
-    held.release();
-    nothing_left(&server, &zookeeper).await;
-    assert_eq!(session_id(&client).await, session);
-}
-
-#[tokio::test]
-async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
-    let scene = scene().await;
-    let Scene { server, zookeeper, giving_up, holding } = &scene;
-    let session = session_id(giving_up).await;
-    let count = SharedCount::new(giving_up, COUNT, 3).unwrap();
-    let shared = Semaphore::with_shared_count(giving_up, PATH, &count).unwrap();
-    // Two of three are out. Who waits at the gate watches the leases, and the count if it may change.
-    for (waiting, watches) in [(&semaphore(giving_up, 3), 1), (&shared, 2)] {
-        let held = semaphore(holding, 3).many(2).unwrap().acquire().await.unwrap().into_permits();
-        leases_out(zookeeper, "", 2).await;
-        let two = waiting.many(2).unwrap();
-        let no_trace = async || {
-            leases_out(zookeeper, "", 2).await;
-            watches_of(server, 0).await;
-        };
-        for awaits in 1.. {
-            assert!(awaits < 200, "it is never parked");
-            let is_parked = tokio::select! {
-                biased;
-                taken = poll_times(two.acquire(), awaits) => {
-                    assert!(taken.is_none(), "only one is free");
-                    false
-                }
-                () = watches_of(server, watches) => true,
-            };
-            no_trace().await;
-            if is_parked {
-                assert!(awaits > 2, "{awaits} awaits");
-                break;
-            }
-        }
-        // With its task.
-        let waiter = acquire_in_task(waiting, 2);
-        watches_of(server, watches).await;
-        waiter.abort();
-        assert!(waiter.await.unwrap_err().is_cancelled());
-        no_trace().await;
-        // By itself: at once, before it is likely to be at the gate, and there.
-        for patience in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(200)] {
-            match waiting.many(2).unwrap().try_acquire_for(patience).await {
-                Ok(permits) => assert!(permits.is_none()),
-                Err(Error::NotConnected { .. }) if !patience.is_zero() => {}
-                Err(error) => panic!("{error}"),
-            }
-            no_trace().await;
-        }
-        // Behind another, who stays.
-        let first = acquire_in_task(&semaphore(holding, 3), 2);
-        watches_of(server, 1).await;
-        let second = acquire_in_task(waiting, 1);
-        watches_of(server, 2).await;
-        second.abort();
-        watches_of(server, 1).await;
-        queue_of(zookeeper, GATE, 1).await;
-        first.abort();
-        no_trace().await;
-        // At the very moment of the grant.
-        let waiter = acquire_in_task(waiting, 2);
-        watches_of(server, watches).await;
-        drop(held);
-        waiter.abort();
-        drop(waiter.await);
-        nothing_left(server, zookeeper).await;
-    }
-    assert_eq!(session_id(giving_up).await, session);
 }
 
 // --- Bad days ---
@@ -540,37 +356,6 @@ async fn nothing_stays_of_an_acquire_that_gives_up_while_permits_are_out() {
 /// Of a node that somebody else makes by hand.
 fn ephemeral() -> zk::CreateOptions<'static> {
     zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all())
-}
-
-#[tokio::test]
-async fn whoever_loses_its_place_at_the_gate_queues_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, evicted, third] = connect_many(&server).await;
-    let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
-    leases_out(&zookeeper, "", 2).await;
-    let waiter = acquire_in_task(&semaphore(&evicted, 2), 2);
-    watches_of(&server, 1).await;
-    let first = queue_of(&zookeeper, GATE, 1).await.remove(0);
-    let behind = acquire_in_task(&semaphore(&third, 2), 2);
-    watches_of(&server, 2).await;
-    // An operator thinks that it hangs.
-    zookeeper.delete(&format!("{GATE}/{first}"), None).await.unwrap();
-    eventually("it queues again, and the next one is at the gate", || async {
-        let gate = children(&zookeeper, GATE).await;
-        (gate.len() == 2 && !gate.contains(&first)).then_some(())
-    })
-    .await;
-    watches_of(&server, 2).await;
-    assert_eq!(watches_on_children(&server).await, 1, "one is first at the gate");
-    release(held).await;
-    let guards = within(behind).await.unwrap().unwrap();
-    queue_of(&zookeeper, GATE, 1).await;
-    assert_eq!(children(&zookeeper, LEASES).await.len(), 2);
-    assert!(!waiter.is_finished());
-    release(guards).await;
-    release(within(waiter).await.unwrap().unwrap()).await;
-    nothing_left(&server, &zookeeper).await;
 }
 
 /// Between its look at what is free and its leases, another has passed the gate.
@@ -645,10 +430,8 @@ async fn the_wait_for_a_permit_goes_on_however_often_the_place_is_lost() {
 /// There the order takes a question more. Meanwhile the leases may have changed.
 #[tokio::test]
 async fn past_the_last_number_the_count_is_not_exceeded_either() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let semaphore = semaphore(&connect_through(&proxy).await, 1);
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let semaphore = semaphore(&client, 1);
     semaphore.acquire().await.unwrap().release().await.unwrap();
     leases_out(&zookeeper, "", 0).await;
     let other = format!("{GATE}/_c_other-lock-2147483647");
@@ -673,68 +456,8 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, killed, third] = connect_many(&server).await;
-    let held = semaphore(&holding, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
-    leases_out(&zookeeper, "", 2).await;
-    let old_session = session_id(&killed).await;
-    let waiter = acquire_in_task(&semaphore(&killed, 2), 1);
-    watches_of(&server, 1).await;
-    let behind = acquire_in_task(&semaphore(&third, 2), 2);
-    watches_of(&server, 2).await;
-    kill_session(&killed).await.unwrap();
-    let last = eventually("it queues again", || async {
-        let participants = semaphore(&holding, 2).participants().await.unwrap();
-        (participants.len() == 4 && participants.iter().all(|p| p.session_id() != old_session))
-            .then(|| participants[3].clone())
-    })
-    .await;
-    assert_eq!(last.session_id(), session_id(&killed).await, "its place is behind the third");
-    release(held).await;
-    let guards = within(behind).await.unwrap().unwrap();
-    assert!(!waiter.is_finished());
-    release(guards).await;
-    let guards = within(waiter).await.unwrap().unwrap();
-    assert!(guards[0].fencing_token() > last.fencing_token(), "of the lease, not of the gate");
-    release(guards).await;
-    nothing_left(&server, &zookeeper).await;
-}
-
-#[tokio::test]
-async fn a_holder_whose_session_is_killed_has_lost_its_permits() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [killed, other] = connect_many(&server).await;
-    let lost = semaphore(&killed, 2).many(2).unwrap().acquire().await.unwrap().into_permits();
-    leases_out(&zookeeper, "", 2).await;
-    let waiter = acquire_in_task(&semaphore(&other, 2), 2);
-    watches_of(&server, 1).await;
-    kill_session(&killed).await.unwrap();
-    let guards = within(waiter).await.unwrap().unwrap();
-    assert!(guards[0].fencing_token() > lost[0].fencing_token());
-    for lost in lost {
-        eventually("the loss is known", || async {
-            (lost.loss() == Some(LossReason::Expired)).then_some(())
-        })
-        .await;
-        let path = lost.node_path().to_owned();
-        assert_eq!(lost.release().await, Err(Error::LockLost { path, reason: LossReason::Expired }));
-    }
-    let waiter = acquire_in_task(&semaphore(&killed, 2), 1);
-    queue_of(&zookeeper, GATE, 1).await;
-    release(guards).await;
-    release(within(waiter).await.unwrap().unwrap()).await;
-    nothing_left(&server, &zookeeper).await;
-}
-
-#[tokio::test]
 async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let session = session_id(&client).await;
     let (semaphore, other) = (semaphore(&client, 3), semaphore(&connect(&server).await, 3));
     release(semaphore.many(3).unwrap().acquire().await.unwrap().into_permits()).await;
@@ -808,11 +531,8 @@ async fn whoever_takes_its_turn_late_counts_again() {
 /// back than that, and would show leases of the past.
 #[tokio::test]
 async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmation() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (server, proxy, zookeeper, late) = server_behind_proxy().await;
     let [holding, next] = connect_many(&server).await;
-    let late = connect_through(&proxy).await;
     let held = semaphore(&holding, 1).acquire().await.unwrap();
     leases_out(&zookeeper, "", 1).await;
     let acquiring = acquire_in_task(&semaphore(&next, 1), 1);
@@ -844,38 +564,10 @@ async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmat
     leases_out(&zookeeper, "", 0).await;
 }
 
-/// Whoever waits for leases hears nothing of its node at the gate. It must not go on waiting as if it had one: others
-/// pass it, as often as they come.
-#[tokio::test]
-async fn the_loss_of_the_place_at_the_gate_is_noticed_at_the_next_change() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let waiter = acquire_in_task(&semaphore(&connect(&server).await, 1), 1);
-    release(within(waiter).await.unwrap().unwrap()).await;
-    leases_out(&zookeeper, "", 0).await;
-    let lease = |number: usize| format!("{LEASES}/_c_other-lease-{number:010}");
-    zookeeper.create(&lease(0), b"", &ephemeral()).await.unwrap();
-    let waiter = acquire_in_task(&semaphore(&connect(&server).await, 1), 1);
-    watches_of(&server, 1).await;
-    let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
-    zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
-    // The count changes, and nothing gets free.
-    zookeeper.create(&lease(1), b"", &ephemeral()).await.unwrap();
-    let again = queue_of(&zookeeper, GATE, 1).await.remove(0);
-    assert!(sequence(&again) > sequence(&place));
-    assert!(!waiter.is_finished());
-    zookeeper.delete(&lease(1), None).await.unwrap();
-    zookeeper.delete(&lease(0), None).await.unwrap();
-    release(within(waiter).await.unwrap().unwrap()).await;
-    nothing_left(&server, &zookeeper).await;
-}
-
 /// Those behind it in the same client watch nothing but the line, and may want fewer permits than it does.
 #[tokio::test]
 async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, waiting] = connect_many(&server).await;
+    let (server, zookeeper, [holding, waiting]) = server_with_clients().await;
     let held = semaphore(&holding, 2).many(1).unwrap().acquire().await.unwrap().into_permits();
     leases_out(&zookeeper, "", 1).await;
     let ours = semaphore(&waiting, 2);
@@ -898,8 +590,7 @@ async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() 
 
 #[tokio::test]
 async fn another_number_of_permits_in_one_client_is_refused_while_the_first_lives() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let five = semaphore(&client, 5);
     for error in [
         Semaphore::new(&client, PATH, 1).unwrap_err(),
@@ -921,9 +612,7 @@ async fn another_number_of_permits_in_one_client_is_refused_while_the_first_live
 
 #[tokio::test]
 async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [many, few] = connect_many(&server).await;
+    let (server, zookeeper, [many, few]) = server_with_clients().await;
     let (five, one) = (semaphore(&many, 5), semaphore(&few, 1));
     let mut held = five.many(2).unwrap().acquire().await.unwrap().into_permits();
     // One more could be of a client of Curator that waits.
@@ -950,10 +639,7 @@ async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
 
 #[tokio::test]
 async fn two_round_trips_for_any_number_of_permits() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let count = SharedCount::new(&client, COUNT, 3).unwrap();
     let shared = Semaphore::with_shared_count(&client, PATH, &count).unwrap();
     let fixed = semaphore(&client, 3);
@@ -1004,10 +690,8 @@ async fn two_round_trips_for_any_number_of_permits() {
 
 #[tokio::test]
 async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let semaphore = semaphore(&connect_through(&proxy).await, 2);
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let semaphore = semaphore(&client, 2);
     let held = semaphore.acquire().await.unwrap();
     leases_out(&zookeeper, "", 1).await;
     let leases_ever_changed = async || zookeeper.check_stat(LEASES).await.unwrap().unwrap().cversion;
@@ -1036,8 +720,7 @@ async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
 
 #[tokio::test]
 async fn a_shared_count_is_four_bytes_in_a_node() {
-    let sandbox = Sandbox::new();
-    let [one, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [one, other]) = sandbox_with_clients().await;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     let path = format!("/{}{COUNT}", sandbox.root);
     // Another server may lag behind.
@@ -1072,9 +755,8 @@ async fn a_shared_count_is_four_bytes_in_a_node() {
 
 #[tokio::test]
 async fn of_two_who_make_a_count_the_first_has_its_seed() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let late = SharedCount::new(&connect_through(&proxy).await, COUNT, 1).unwrap();
+    let (server, proxy, _, client) = server_behind_proxy().await;
+    let late = SharedCount::new(&client, COUNT, 1).unwrap();
     let early = SharedCount::new(&connect(&server).await, COUNT, 2).unwrap();
     let held = proxy.intercept(Request::GetData, Fate::HoldReply);
     let reading = tokio::spawn(async move { late.get().await });
@@ -1088,8 +770,7 @@ async fn of_two_who_make_a_count_the_first_has_its_seed() {
 
 #[tokio::test]
 async fn something_else_in_the_node_of_a_count_is_an_error() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let zookeeper = client.zookeeper().await.unwrap();
     let count = SharedCount::new(&client, COUNT, 1).unwrap();
     let semaphore = Semaphore::with_shared_count(&client, PATH, &count).unwrap();
@@ -1117,8 +798,7 @@ async fn something_else_in_the_node_of_a_count_is_an_error() {
 /// Its path may mean another node to that client, and what one session sees is not known to the other.
 #[tokio::test]
 async fn a_count_of_another_client_is_refused_before_anything_is_sent() {
-    let sandbox = Sandbox::new();
-    let [client, other] = [sandbox.client().await, sandbox.client().await];
+    let (sandbox, [client, other]) = sandbox_with_clients().await;
     let count = SharedCount::new(&other, COUNT, 3).unwrap();
     let error = Semaphore::with_shared_count(&client, PATH, &count).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { argument: "count", .. }), "{error}");
@@ -1131,9 +811,7 @@ async fn a_count_of_another_client_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn the_limit_follows_the_shared_count() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let clients: [Client; 2] = connect_many(&server).await;
+    let (server, zookeeper, clients) = server_with_clients::<2>().await;
     let counts = clients.each_ref().map(|client| SharedCount::new(client, COUNT, 2).unwrap());
     let [semaphore, other] =
         [0, 1].map(|i| Semaphore::with_shared_count(&clients[i], PATH, &counts[i]).unwrap());
@@ -1250,8 +928,7 @@ async fn a_semaphore_mutex_knows_no_owner() {
 /// It is Curator's on the wire: a semaphore with one permit.
 #[tokio::test]
 async fn a_semaphore_mutex_is_a_semaphore_with_one_permit() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let (mutex, semaphore) = (SemaphoreMutex::new(&client, PATH).unwrap(), semaphore(&client, 1));
     let guard = mutex.acquire().await.unwrap();
     assert!(semaphore.try_acquire().await.unwrap().is_none());
@@ -1265,8 +942,7 @@ async fn a_semaphore_mutex_is_a_semaphore_with_one_permit() {
 
 #[tokio::test]
 async fn a_mutex_among_the_leases_is_an_error() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
+    let (_server, _, [one, two]) = server_with_clients().await;
     let mutex = InterProcessMutex::new(&one, "/locks/a/leases").unwrap();
     let held = mutex.acquire().await.unwrap();
     let semaphore = Semaphore::new(&two, "/locks/a", 2).unwrap();
@@ -1274,9 +950,15 @@ async fn a_mutex_among_the_leases_is_an_error() {
     let Error::KindConflict { node, expected, found, .. } = &error else { panic!("{error}") };
     assert_eq!((node.as_deref(), *expected, *found), (Some(held.node_path()), "semaphore", "mutex"));
     held.release().await.unwrap();
-    // One that comes to a semaphore at work is refused, and does no harm there.
+    // One that comes to a semaphore at work is refused, and does no harm there. But the gate is one.
     let permit = within(semaphore.acquire()).await.unwrap();
-    assert!(matches!(within(mutex.acquire()).await, Err(Error::KindConflict { found: "semaphore", .. })));
+    let of_the_same_client = InterProcessMutex::new(&two, "/locks/a").unwrap();
+    for refused in [&mutex, &of_the_same_client] {
+        let error = within(refused.acquire()).await.unwrap_err();
+        assert!(matches!(error, Error::KindConflict { found: "semaphore", .. }), "{error}");
+    }
+    let gate = InterProcessMutex::new(&one, "/locks/a/locks").unwrap();
+    within(gate.acquire()).await.unwrap().release().await.unwrap();
     drop(within(semaphore.acquire()).await.unwrap());
     permit.release().await.unwrap();
 }
@@ -1329,9 +1011,7 @@ async fn beside_another_kind_of_lock_of_another_client_it_is_an_error() {
 /// All permits are free; the servers are silent while they are taken.
 #[tokio::test]
 async fn a_timed_acquire_of_free_permits_does_not_say_that_somebody_has_them() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, _, client) = server_behind_proxy().await;
     let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
     let silent = proxy.intercept(Request::Multi, Fate::HoldReply);

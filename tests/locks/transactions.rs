@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::FutureExt;
@@ -101,8 +102,7 @@ async fn all_is_done_in_order_below_the_namespace() {
 
 #[tokio::test]
 async fn what_cannot_be_done_is_named_and_nothing_is_done() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     let full = |path: &str| format!("/{}{path}", sandbox.root);
     for kind in KINDS {
@@ -180,9 +180,7 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn every_member_of_a_multi_lock_must_be_held() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let locks = [
         MultiLock::new(&client, ["/x", "/y", "/z"]).unwrap(),
         MultiLock::of([Kind::Mutex, Kind::Permit, Kind::Write].map(|kind| kind.unlimited(&client))).unwrap(),
@@ -206,8 +204,7 @@ async fn every_member_of_a_multi_lock_must_be_held() {
 
 #[tokio::test]
 async fn a_writer_that_reads_writes_by_either_node() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.client().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let lock = ReadWriteLock::new(&client, "/locks/a").unwrap();
     let writing = lock.write().acquire().await.unwrap();
     let reading = lock.read().acquire().await.unwrap();
@@ -221,10 +218,7 @@ async fn a_writer_that_reads_writes_by_either_node() {
 
 #[tokio::test]
 async fn when_no_answer_comes_it_was_done_or_not() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, zookeeper, client) = server_behind_proxy().await;
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
     for (fate, done) in [(Fate::LoseReply, true), (Fate::LoseRequest, false)] {
         let path = format!("/{fate:?}");
@@ -248,9 +242,7 @@ async fn when_no_answer_comes_it_was_done_or_not() {
 
 #[tokio::test]
 async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, _, client) = server_behind_proxy().await;
     let write = async |guard: &LockGuard| {
         let requests = proxy.take_requests();
         let before = requests.len();
@@ -282,10 +274,7 @@ async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
 
 #[tokio::test]
 async fn closing_leaves_it_open_whether_it_was_done() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, zookeeper, client) = server_behind_proxy().await;
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
     let held = proxy.intercept(Request::Multi, Fate::HoldReply);
     let (closed, is_closing) = (tokio::sync::Notify::new(), client.clone());
@@ -313,9 +302,7 @@ async fn closing_leaves_it_open_whether_it_was_done() {
 
 #[tokio::test]
 async fn after_the_end_of_the_session_nothing_is_done() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     for kind in KINDS {
         let guard = kind.unlimited(&client).acquire().await.unwrap();
         kill_session(&client).await.unwrap();
@@ -443,10 +430,7 @@ async fn what_a_holder_has_sent_is_done_before_the_next_one_holds() {
 /// Cut off, it may be done late, by a server that the client has left; but not without the holder's node.
 #[tokio::test]
 async fn after_a_transaction_without_an_answer_the_next_one_holds_when_the_node_is_gone() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let lock = mutex(&client);
     let guard = lock.owned_by(&Owner::new()).acquire().await.unwrap();
     let node = guard.node_path().to_owned();
@@ -471,9 +455,7 @@ async fn after_a_transaction_without_an_answer_the_next_one_holds_when_the_node_
 
 #[tokio::test]
 async fn a_transaction_finds_out_that_the_node_was_deleted() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [holding, other] = connect_many(&server).await;
+    let (_server, zookeeper, [holding, other]) = server_with_clients().await;
     for kind in KINDS {
         let guard = kind.unlimited(&holding).acquire().await.unwrap();
         zookeeper.delete(kind.node(&guard), None).await.unwrap();

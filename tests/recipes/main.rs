@@ -2,6 +2,7 @@
 
 #[path = "../interop/installed.rs"]
 mod installed;
+mod stage;
 #[path = "../support/mod.rs"]
 mod support;
 

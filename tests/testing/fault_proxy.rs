@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use crate::support::{Server, bystander, eventually, within};
+use crate::support::{PooledServer, bystander, empty_server, eventually, within};
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,8 +26,8 @@ async fn connect(proxy: &FaultProxy) -> zk::Client {
 }
 
 /// A server, a proxy before it, a client through the proxy, and one beside it.
-async fn scene() -> (Server, FaultProxy, zk::Client, zk::Client) {
-    let server = Server::start().await.unwrap();
+async fn scene() -> (PooledServer, FaultProxy, zk::Client, zk::Client) {
+    let server = empty_server().await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let (client, bystander) = (connect(&proxy).await, bystander(&server).await);
     (server, proxy, client, bystander)
@@ -534,7 +534,7 @@ async fn a_server_may_be_away_for_a_while() {
 
 #[tokio::test]
 async fn requests_and_pings_are_counted_apart() {
-    let server = Server::start().await.unwrap();
+    let server = empty_server().await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(3));
     let client = connector.connect(&proxy.connect_string()).await.unwrap();

@@ -78,13 +78,9 @@ async fn stop_and_restart_keep_port_and_data() {
     assert!(server.is_running());
     assert_eq!((server.port(), server.connect_string()), (port, connect_string));
     assert_eq!(data(&server, "/kept").await, "over a stop");
-}
 
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
-async fn restart_of_a_running_server_is_another_process() {
-    let mut server = TestingServer::start().await.unwrap();
-    let (port, pid) = (server.port(), server.pid().unwrap());
+    // One that runs becomes another process.
+    let pid = server.pid().unwrap();
     server.restart().await.unwrap();
     assert_eq!(server.port(), port);
     assert_ne!(server.pid().unwrap(), pid);
@@ -130,12 +126,7 @@ async fn pause_makes_it_silent_and_resume_brings_it_back() {
     assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
     server.resume().unwrap();
     assert!(server.four_letter_word("srvr").await.unwrap().contains("Mode: standalone"));
-}
-
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
-async fn a_paused_server_is_silent_at_once() {
-    let server = TestingServer::start().await.unwrap();
+    // At once, and each time.
     for _ in 0..200 {
         server.pause().unwrap();
         let answer = timeout(Duration::from_millis(5), server.four_letter_word("ruok")).await;

@@ -3,9 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,8 @@ use support::*;
 use tokio::time::timeout;
 use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{
-    Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockOptions, MultiLock, Owner,
-    Permission, ReadWriteLock, Semaphore,
+    Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock,
+    Owner, Permission, ReadWriteLock, Semaphore,
 };
 use zookeeper_client as zk;
 
@@ -40,6 +41,15 @@ fn lock_at(client: &Client, path: &str) -> Arc<dyn InterProcessLock> {
 /// A multi-lock of two existing locks.
 fn existing(client: &Client) -> MultiLock {
     MultiLock::of([lock_at(client, A), lock_at(client, B)]).unwrap()
+}
+
+/// Each kind of lock that waits for its turn, or for locks that exist.
+fn subjects(client: &Client, path: &str) -> [(&'static str, Arc<dyn InterProcessLock>); 3] {
+    [
+        ("mutex", lock_at(client, path)),
+        ("paths", Arc::new(MultiLock::new(client, [A, B]).unwrap())),
+        ("existing", Arc::new(existing(client))),
+    ]
 }
 
 async fn delete_only_child(zookeeper: &zk::Client, path: &str) {
@@ -71,12 +81,7 @@ fn a_runtime_without_timers_acquires_existing_locks() {
     let (elsewhere, server) = server_elsewhere();
     let client = elsewhere.block_on(connect(&server));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let subjects: [(&str, Arc<dyn InterProcessLock>); 3] = [
-        ("mutex", lock_at(&client, C)),
-        ("paths", Arc::new(MultiLock::new(&client, [A, B]).unwrap())),
-        ("existing", Arc::new(existing(&client))),
-    ];
-    for (kind, lock) in subjects {
+    for (kind, lock) in subjects(&client, C) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             runtime.block_on(async {
                 lock.acquire().await.unwrap().release().await.unwrap();
@@ -95,12 +100,7 @@ fn an_acquire_goes_on_when_the_runtime_that_began_it_has_ended() {
     let zookeeper = elsewhere.block_on(bystander(&server));
     let [holder, client]: [Client; 2] = elsewhere.block_on(connect_many(&server));
     let owner = Owner::new();
-    let subjects: [(&str, Arc<dyn InterProcessLock>); 3] = [
-        ("mutex", lock_at(&client, B)),
-        ("paths", Arc::new(MultiLock::new(&client, [A, B]).unwrap())),
-        ("existing", Arc::new(existing(&client))),
-    ];
-    for (kind, lock) in subjects {
+    for (kind, lock) in subjects(&client, B) {
         let lock = lock.owned_by(&owner);
         let held = block_on(mutex_at(&holder, B).acquire()).unwrap();
         let mut acquiring = Box::pin(async move { lock.try_acquire_for(LONG).await });
@@ -233,12 +233,7 @@ fn several_releases_at_the_end_of_a_runtime_are_no_panic() {
 async fn the_longest_times_are_no_panic() {
     let server = empty_server().await;
     let client = connect(&server).await;
-    let locks = [
-        lock_at(&client, C),
-        Arc::new(MultiLock::new(&client, [A, B]).unwrap()),
-        Arc::new(existing(&client)),
-    ];
-    for lock in locks {
+    for (_, lock) in subjects(&client, C) {
         for short_of in [None, Some(Duration::from_millis(60))] {
             let (mut fits, mut not) = (Duration::ZERO, Duration::MAX);
             while not - fits > Duration::from_nanos(1) {
@@ -275,8 +270,7 @@ async fn the_last_handle_ends_the_session_though_a_read_was_just_given_up() {
         let reader = lock.read().owned_by(&owner);
         let mut reading = Box::pin(async move { reader.acquire().await.map(drop) });
         if is_read {
-            let mut context = Context::from_waker(Waker::noop());
-            assert!(matches!(reading.as_mut().poll(&mut context), Poll::Pending));
+            assert!(poll_once(&mut reading).is_pending());
         }
         // As at the end of `main`.
         let took = tokio::task::spawn_blocking(move || {
@@ -294,19 +288,37 @@ async fn the_last_handle_ends_the_session_though_a_read_was_just_given_up() {
     }
 }
 
+type Reading = Pin<Box<dyn Future<Output = zk_recipes::Result<LockGuard>>>>;
+
+/// A writer that has begun to read, and what has come of that at once.
+async fn begins_to_read(lock: &ReadWriteLock) -> (LockGuard, Reading, Poll<zk_recipes::Result<LockGuard>>) {
+    let owner = Owner::new();
+    let writing = within(lock.write().owned_by(&owner).acquire()).await.unwrap();
+    let reader = lock.read().owned_by(&owner);
+    let mut reading: Reading = Box::pin(async move { reader.acquire().await });
+    let begun = poll_once(&mut reading);
+    (writing, reading, begun)
+}
+
+async fn ended(
+    reading: Reading,
+    begun: Poll<zk_recipes::Result<LockGuard>>,
+) -> zk_recipes::Result<LockGuard> {
+    match begun {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => within(reading).await,
+    }
+}
+
 /// Whatever becomes of a read, a writer that is dropped is gone.
 #[tokio::test]
 async fn past_the_last_number_a_writer_that_is_dropped_before_it_reads_is_gone() {
     let server = server_counting_from(A, i32::MAX).await;
     let zookeeper = bystander(&server).await;
     let client = connect_here(&server).await;
-    let owner = Owner::new();
     let lock = ReadWriteLock::new(&client, A).unwrap();
-    let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
-    let reader = lock.read().owned_by(&owner);
-    let mut reading = Box::pin(async move { reader.acquire().await });
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(matches!(reading.as_mut().poll(&mut context), Poll::Pending));
+    let (writing, reading, begun) = begins_to_read(&lock).await;
+    assert!(begun.is_pending());
     drop(writing);
     let outcome = within(reading).await.map(drop);
     let other = ReadWriteLock::new(&connect(&server).await, A).unwrap();
@@ -321,19 +333,11 @@ async fn past_the_last_number_a_writer_that_is_dropped_while_it_begins_to_read_i
     let server = server_counting_from(A, i32::MAX).await;
     let zookeeper = bystander(&server).await;
     let client = Client::builder().connect(&server.connect_string()).await.unwrap();
-    let owner = Owner::new();
     let lock = ReadWriteLock::new(&client, A).unwrap();
     for round in 0..100 {
-        let writing = within(lock.write().owned_by(&owner).acquire()).await.unwrap();
-        let reader = lock.read().owned_by(&owner);
-        let mut reading = Box::pin(async move { reader.acquire().await });
-        let mut context = Context::from_waker(Waker::noop());
-        let begun = reading.as_mut().poll(&mut context);
+        let (writing, reading, begun) = begins_to_read(&lock).await;
         drop(writing);
-        let outcome = match begun {
-            Poll::Ready(outcome) => outcome.map(drop),
-            Poll::Pending => within(reading).await.map(drop),
-        };
+        let outcome = ended(reading, begun).await.map(drop);
         let gone = timeout(Duration::from_secs(5), queue_of(&zookeeper, A, 0)).await;
         assert!(gone.is_ok(), "round {round}: the read ended with {outcome:?}, and the node stays");
     }
@@ -346,20 +350,11 @@ async fn a_writer_that_is_dropped_before_it_reads_leaves_nothing() {
     let zookeeper = bystander(&server).await;
     for client in [connect_here(&server).await, connect(&server).await] {
         for is_read in [false, true] {
-            let owner = Owner::new();
             let lock = ReadWriteLock::new(&client, A).unwrap();
-            let writing = within(lock.write().owned_by(&owner).acquire()).await.unwrap();
-            let reader = lock.read().owned_by(&owner);
-            let mut reading = Box::pin(async move { reader.acquire().await });
-            let mut context = Context::from_waker(Waker::noop());
-            let begun = reading.as_mut().poll(&mut context);
+            let (writing, reading, begun) = begins_to_read(&lock).await;
             drop(writing);
             if is_read {
-                let outcome = match begun {
-                    Poll::Ready(outcome) => outcome,
-                    Poll::Pending => within(reading).await,
-                };
-                if let Ok(guard) = outcome {
+                if let Ok(guard) = ended(reading, begun).await {
                     guard.release().await.unwrap();
                 }
             } else {

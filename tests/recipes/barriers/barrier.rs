@@ -6,10 +6,14 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use zk_recipes::barriers::Barrier;
 use zk_recipes::nodes::{Group, PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, Request, Traffic, kill_session};
 use zk_recipes::{Client, Error, Result};
 use zookeeper_client as zk;
 
+use crate::stage::{
+    server_and_client, server_and_clients, server_and_proxy, server_proxy_and_bystander,
+    server_proxy_and_client,
+};
 use crate::support::*;
 
 const PATH: &str = "/barriers/b";
@@ -26,8 +30,7 @@ fn wait_in_task(client: &Client) -> JoinHandle<Result<()>> {
 
 #[tokio::test]
 async fn it_holds_back_until_it_is_removed() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
+    let (server, [one, two]) = server_and_clients().await;
     assert!(!within(barrier(&one).is_set()).await.unwrap());
     within(barrier(&one).wait()).await.unwrap();
     within(barrier(&one).remove()).await.unwrap();
@@ -51,8 +54,7 @@ async fn it_holds_back_until_it_is_removed() {
 // CURATOR-654: each wait at a barrier that is not set leaves a watch behind, until there is no memory left.
 #[tokio::test]
 async fn no_wait_leaves_a_watch_behind() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, client) = server_and_client().await;
     for _ in 0..5 {
         within(barrier(&client).wait()).await.unwrap();
     }
@@ -71,9 +73,7 @@ async fn no_wait_leaves_a_watch_behind() {
 /// `zookeeper-client` uses freed memory if both are removed at the same time.
 #[tokio::test]
 async fn watches_of_two_kinds_on_one_node_are_removed_one_after_the_other() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (server, proxy, client) = server_proxy_and_client().await;
     within(barrier(&client).set()).await.unwrap();
     let group = Group::new(&client, PATH).unwrap();
     let mut members = group.watch_members();
@@ -97,9 +97,7 @@ async fn watches_of_two_kinds_on_one_node_are_removed_one_after_the_other() {
 /// What is given up while it is being set, too.
 #[tokio::test]
 async fn waits_of_two_recipes_at_one_node_leave_no_watch_behind() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (server, proxy, client) = server_proxy_and_client().await;
     within(barrier(&client).set()).await.unwrap();
     let group = Group::new(&client, PATH).unwrap();
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(2)));
@@ -115,8 +113,7 @@ async fn waits_of_two_recipes_at_one_node_leave_no_watch_behind() {
 
 #[tokio::test]
 async fn the_opening_is_the_event_and_takes_no_request() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     within(barrier(&other).set()).await.unwrap();
     proxy.take_requests();
@@ -130,9 +127,7 @@ async fn the_opening_is_the_event_and_takes_no_request() {
 // Curator overlooks an opening that was short, and fails when the connection is lost.
 #[tokio::test]
 async fn a_wait_outlasts_interruptions_and_sees_that_it_was_open_meanwhile() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     within(barrier(&other).set()).await.unwrap();
     let waiting = wait_in_task(&client);
@@ -161,9 +156,7 @@ async fn a_wait_outlasts_interruptions_and_sees_that_it_was_open_meanwhile() {
 
 #[tokio::test]
 async fn lost_replies_do_no_harm() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, client) = server_proxy_and_client().await;
     for fate in [Fate::LoseReply, Fate::LoseRequest] {
         let lost = proxy.intercept(Request::Create, fate);
         within(barrier(&client).set()).await.unwrap();
@@ -180,8 +173,7 @@ async fn lost_replies_do_no_harm() {
 
 #[tokio::test]
 async fn a_kept_node_is_a_barrier_that_opens_when_its_process_ends() {
-    let server = empty_server().await;
-    let [setter, waiter] = connect_many(&server).await;
+    let (server, [setter, waiter]) = server_and_clients().await;
     let node = PersistentNode::start(&setter, PATH, "", PersistentNodeOptions::new()).unwrap();
     within(node.wait_present()).await.unwrap();
     let waiting = wait_in_task(&waiter);
@@ -213,8 +205,7 @@ async fn what_cannot_be_done_is_said() {
 
 #[tokio::test]
 async fn threads_have_the_same() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     tokio::task::spawn_blocking(move || {
         use zk_recipes::blocking;
         let barrier = blocking::barriers::Barrier::new(&blocking::Client::from(client), PATH).unwrap();

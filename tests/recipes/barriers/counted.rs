@@ -8,6 +8,7 @@ use zookeeper_client as zk;
 
 use super::*;
 use crate::installed::{Generation, Peers};
+use crate::stage::{server_and_bystander, server_proxy_and_bystander};
 
 /// A client whose nodes no one else may read.
 async fn private(server: &str, who: &str) -> Client {
@@ -33,9 +34,7 @@ async fn members_that_may_not_be_read_count() {
 
 #[tokio::test]
 async fn who_gives_up_does_not_count_beside_one_that_may_not_be_read() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let hidden = private(&server.connect_string(), "hidden").await;
     let (open, last) = (connect(&server).await, connect_through(&proxy).await);
     let hidden_enters = enter_in_task(&hidden, 3);
@@ -85,8 +84,7 @@ async fn who_comes_late_joins_a_member_that_it_may_read() {
 
 #[tokio::test]
 async fn who_has_not_heard_is_let_in_beside_one_that_may_not_be_read() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let hidden = private(&server.connect_string(), "hidden").await;
     let other = connect(&server).await;
     // The names of members are random: each of both orders comes soon.
@@ -137,8 +135,7 @@ async fn a_ready_that_does_not_fit_into_a_request_is_refused() {
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
 async fn members_that_may_not_be_read_replace_a_ready_that_was_left_behind() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let servers = server.connect_string();
     let clients = [private(&servers, "one").await, private(&servers, "other").await];
     let _all = entered(&clients).await;

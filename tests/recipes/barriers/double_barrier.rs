@@ -1,11 +1,14 @@
 //! `DoubleBarrier`.
 
 use zk_recipes::barriers::DoubleBarrier;
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::testing::{Fate, Request, kill_session};
 use zk_recipes::{Error, LossReason};
 use zookeeper_client as zk;
 
 use super::*;
+use crate::stage::{
+    server_and_bystander, server_and_client, server_and_clients, server_and_proxy, server_proxy_and_bystander,
+};
 
 /// Waits until there is neither a member nor a watch.
 async fn nothing_left(server: &Server, zookeeper: &zk::Client) {
@@ -15,8 +18,7 @@ async fn nothing_left(server: &Server, zookeeper: &zk::Client) {
 
 #[tokio::test]
 async fn members_begin_and_end_together() {
-    let server = empty_server().await;
-    let clients = connect_many::<3>(&server).await;
+    let (server, clients) = server_and_clients::<3>().await;
     let zookeeper = bystander(&server).await;
     for _ in 0..2 {
         let first = [enter_in_task(&clients[0], 3), enter_in_task(&clients[1], 3)];
@@ -50,8 +52,7 @@ async fn members_begin_and_end_together() {
 // CURATOR-80, -318: whoever has given up still counts, and the next one passes alone.
 #[tokio::test]
 async fn who_gives_up_does_not_count() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
+    let (server, [one, two]) = server_and_clients().await;
     let zookeeper = bystander(&server).await;
     assert!(answered(async || double_barrier(&one, 2).enter_within(BRIEF).await).await.is_none());
     nothing_left(&server, &zookeeper).await;
@@ -70,9 +71,7 @@ async fn who_gives_up_does_not_count() {
 // GH-1290: a short interruption lets a single member in.
 #[tokio::test]
 async fn a_wait_outlasts_interruptions() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let (away, other) = (connect_through(&proxy).await, connect(&server).await);
     let waiting = enter_in_task(&away, 2);
     let own = async || queue_of(&zookeeper, PATH, 1).await.remove(0);
@@ -112,9 +111,7 @@ async fn a_wait_outlasts_interruptions() {
 // After the fix of GH-1290, Curator counts again when it is let in, and waits for ever if others have left already.
 #[tokio::test]
 async fn that_ready_was_seen_is_the_admission() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let (slow, other) = (connect_through(&proxy).await, connect(&server).await);
     let waiting = enter_in_task(&slow, 2);
     queue_of(&zookeeper, PATH, 1).await;
@@ -133,9 +130,7 @@ async fn that_ready_was_seen_is_the_admission() {
 
 #[tokio::test]
 async fn lost_replies_do_no_harm() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     // Its requests, so that the create of its own node and that of `ready` are among them.
     for fate in [Fate::LoseReply, Fate::LoseRequest] {
@@ -157,8 +152,7 @@ async fn lost_replies_do_no_harm() {
 
 #[tokio::test]
 async fn the_loss_of_a_member_is_told() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let clients = connect_many::<3>(&server).await;
     let mut all = entered(&clients).await;
     let (third, second, first) = (all.pop().unwrap(), all.pop().unwrap(), all.pop().unwrap());
@@ -178,8 +172,7 @@ async fn the_loss_of_a_member_is_told() {
 
 #[tokio::test]
 async fn who_leaves_waits_for_a_time_at_most() {
-    let server = empty_server().await;
-    let clients = connect_many::<2>(&server).await;
+    let (server, clients) = server_and_clients::<2>().await;
     let mut all = entered(&clients).await;
     let zookeeper = bystander(&server).await;
     assert!(!within(all.remove(0).leave_within(BRIEF)).await.unwrap());
@@ -190,8 +183,7 @@ async fn who_leaves_waits_for_a_time_at_most() {
 
 #[tokio::test]
 async fn it_takes_few_requests() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     let zookeeper = bystander(&server).await;
     let containers = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
@@ -210,8 +202,7 @@ async fn it_takes_few_requests() {
 
 #[tokio::test]
 async fn threads_have_the_same() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     tokio::task::spawn_blocking(move || {
         use zk_recipes::blocking;
         let client = blocking::Client::from(client);

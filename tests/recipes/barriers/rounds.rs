@@ -1,9 +1,10 @@
 //! The rounds of a `DoubleBarrier`: nobody is let in by members that have left.
 
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, MemoryServer, Request, Traffic, kill_session};
 use zookeeper_client as zk;
 
 use super::*;
+use crate::stage::{server_and_bystander, server_client_and_bystander, server_proxy_and_bystander};
 
 /// Nobody is let in alone once all have left; and two are.
 async fn assert_next_round_waits(server: &Server) {
@@ -29,9 +30,7 @@ async fn no_members(zookeeper: &zk::Client, path: &str) {
 
 #[tokio::test]
 async fn a_leave_that_is_dropped_tidies_up() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     for polls in 1..5 {
         let path = format!("{PATH}/{polls}");
         let barrier = DoubleBarrier::new(&client, &path, 1).unwrap();
@@ -65,8 +64,7 @@ async fn the_last_one_that_waits_for_the_next_round_and_gives_up_tidies_up() {
 
 #[tokio::test]
 async fn a_path_that_was_made_to_stay_stays() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let clients = connect_many::<2>(&server).await;
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     zookeeper.mkdir(PATH, &persistent).await.unwrap();
@@ -84,8 +82,7 @@ async fn a_path_that_was_made_to_stay_stays() {
 #[tokio::test]
 async fn members_that_are_dropped_with_their_clients_let_nobody_in() {
     for closes in [false, true] {
-        let server = empty_server().await;
-        let zookeeper = bystander(&server).await;
+        let (server, zookeeper) = server_and_bystander().await;
         let clients = connect_many::<2>(&server).await;
         drop(entered(&clients).await);
         if closes {
@@ -116,8 +113,7 @@ fn threads_that_end_let_nobody_in() {
 // The round goes on as long as one member is in, whether it came in time or late.
 #[tokio::test]
 async fn who_comes_while_a_member_is_in_joins_it() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let clients = connect_many::<2>(&server).await;
     let late = connect_many::<2>(&server).await;
     let all = entered(&clients).await;
@@ -140,8 +136,7 @@ async fn who_comes_while_a_member_is_in_joins_it() {
 
 #[tokio::test]
 async fn who_leaves_waits_for_those_that_join_meanwhile() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let clients = connect_many::<3>(&server).await;
     let first = enter_in_task(&clients[0], 2);
     let second = within(enter_in_task(&clients[1], 2)).await.unwrap().unwrap();
@@ -162,9 +157,7 @@ async fn who_leaves_waits_for_those_that_join_meanwhile() {
 // Otherwise both would wait: one for the others to leave, the other for others to come.
 #[tokio::test]
 async fn who_leaves_does_not_wait_for_the_next_round() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let clients = [connect_through(&proxy).await, connect(&server).await];
     let mut all = entered(&clients).await;
     let _dies = all.pop();
@@ -187,9 +180,7 @@ async fn who_leaves_does_not_wait_for_the_next_round() {
 // Someone who has left deletes `ready` late, when the next round has begun.
 #[tokio::test]
 async fn who_was_let_in_and_has_not_heard_of_it_is_let_in_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let (slow, other) = (connect_through(&proxy).await, connect(&server).await);
     let slow_enters = enter_in_task(&slow, 2);
     let slow_node = queue_of(&zookeeper, PATH, 1).await.remove(0);
@@ -210,9 +201,7 @@ const READY: &str = "/barriers/d/ready";
 
 #[tokio::test]
 async fn who_leaves_after_ready_was_deleted_does_not_wait_for_the_next_round() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let slow = connect_through(&proxy).await;
     let [other, third, fourth] = connect_many(&server).await;
     let mut all = entered(&[slow, other]).await;
@@ -232,9 +221,7 @@ async fn who_leaves_after_ready_was_deleted_does_not_wait_for_the_next_round() {
 
 #[tokio::test]
 async fn who_leaves_waits_for_one_that_has_opened_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let one = connect_through(&proxy).await;
     let [other, late] = connect_many(&server).await;
     let mut all = entered(&[one, other]).await;
@@ -262,9 +249,7 @@ async fn who_leaves_waits_for_one_that_has_opened_again() {
 
 #[tokio::test]
 async fn who_leaves_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let slow = connect_through(&proxy).await;
     let [other, third, fourth] = connect_many(&server).await;
     let clients = [slow, other];
@@ -287,8 +272,7 @@ async fn who_leaves_as_the_connection_is_lost_does_not_wait_for_the_next_round()
 // Its own node is gone by then.
 #[tokio::test]
 async fn who_leaves_as_the_last_one_lets_nobody_in_alone() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let [one, other, third, next] = connect_many(&server).await;
     let mut all = entered(&[one, other, third]).await;
     let last = all.pop().unwrap();

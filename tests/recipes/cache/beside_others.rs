@@ -12,7 +12,8 @@ use zk_recipes::{
 };
 
 use super::create;
-use crate::support::{bystander, connect, empty_server, eventually, watches_of, watches_on_children, within};
+use crate::stage::{server_and_bystander, server_and_client, server_and_clients};
+use crate::support::{connect, eventually, watches_of, watches_on_children, within};
 
 /// What is to be told is told within this time, on a server that is idle otherwise.
 const SOON: Duration = Duration::from_secs(20);
@@ -27,8 +28,7 @@ async fn current(client: &Client, path: &str) -> Cache {
 /// A cache of the leases, started by the same client while it waits, must not take the watch away.
 #[tokio::test]
 async fn a_waiter_for_a_lease_is_woken_beside_a_later_cache_of_the_leases() {
-    let server = empty_server().await;
-    let (other, client) = (connect(&server).await, connect(&server).await);
+    let (server, [other, client]) = server_and_clients().await;
     let held = Semaphore::new(&other, "/semaphore", 1).unwrap().acquire().await.unwrap();
     let semaphore = Semaphore::new(&client, "/semaphore", 1).unwrap();
     let waiting = tokio::spawn(async move { semaphore.acquire().await });
@@ -44,8 +44,7 @@ async fn a_waiter_for_a_lease_is_woken_beside_a_later_cache_of_the_leases() {
 /// `LeaderObserver::watch_leader` follows the election.
 #[tokio::test]
 async fn an_observer_sees_the_first_leader_beside_a_later_cache_of_the_election() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/election", b"").await;
     let (other, client) = (connect(&server).await, connect(&server).await);
     let mut leader = LeaderObserver::new(&client, "/election").unwrap().watch_leader();
@@ -62,8 +61,7 @@ async fn an_observer_sees_the_first_leader_beside_a_later_cache_of_the_election(
 /// `Group::watch_members` shows each member that joins.
 #[tokio::test]
 async fn a_group_shows_who_joins_beside_a_later_cache_of_the_group() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/group", b"").await;
     let (other, client) = (connect(&server).await, connect(&server).await);
     let mut members = Group::new(&client, "/group").unwrap().watch_members();
@@ -77,8 +75,7 @@ async fn a_group_shows_who_joins_beside_a_later_cache_of_the_group() {
 /// A mutex whose predecessor's node may not be read: the waiter watches the queue instead.
 #[tokio::test]
 async fn a_waiter_behind_an_unreadable_node_is_woken_beside_a_later_cache_of_the_lock() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, client) = server_and_client().await;
     let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
     let builder = Client::builder().auth("digest", "other:secret");
     let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
@@ -97,8 +94,7 @@ async fn a_waiter_behind_an_unreadable_node_is_woken_beside_a_later_cache_of_the
 /// `Ticket::watch_position` follows the position.
 #[tokio::test]
 async fn a_position_is_followed_beside_a_later_cache_of_the_lock() {
-    let server = empty_server().await;
-    let (other, client) = (connect(&server).await, connect(&server).await);
+    let (server, [other, client]) = server_and_clients().await;
     let others = InterProcessMutex::new(&other, "/locks/a").unwrap();
     let held = others.acquire().await.unwrap();
     let mutex = InterProcessMutex::new(&other, "/locks/a").unwrap();
@@ -121,8 +117,7 @@ async fn a_position_is_followed_beside_a_later_cache_of_the_lock() {
 /// The other way round: the cache is first; then another type's one-shot watch on the same node has it set its watch again.
 #[tokio::test]
 async fn a_group_shows_who_joins_beside_an_earlier_cache_that_sets_its_watch_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/group", b"").await;
     let (other, client) = (connect(&server).await, connect(&server).await);
     // Somebody waits for the node before there is a cache, and gives up after it has been set.

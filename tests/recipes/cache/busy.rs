@@ -7,9 +7,8 @@ use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::testing::{FaultProxy, Traffic};
 use zookeeper_client as zk;
 
-use super::create;
-use crate::installed::{Generation, Peers};
-use crate::support::{Server, bystander, connect_through};
+use super::{create, server_3_9};
+use crate::support::{bystander, connect_through};
 
 /// In each direction.
 const DELAY: Duration = Duration::from_millis(50);
@@ -44,8 +43,7 @@ async fn come_and_go(zookeeper: &zk::Client, path: &str) {
 /// It does not tell the stat of such a node.
 #[tokio::test]
 async fn a_cache_loads_although_nodes_come_and_go_below_one_that_may_not_be_read_on_3_9() {
-    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
+    let Some(server) = server_3_9().await else { return };
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
     create(&zookeeper, "/r/a", b"").await;

@@ -10,18 +10,15 @@ use zk_recipes::cache::{Cache, CacheOptions, CacheState};
 use zk_recipes::testing::FaultProxy;
 use zookeeper_client as zk;
 
-use super::create;
-use crate::installed::{Generation, Peers};
-use crate::support::{
-    BOUND, Server, bystander, connect, connect_through, empty_server, eventually, is_thorough, within,
-};
+use super::{create, server_3_9};
+use crate::stage::server_and_bystander;
+use crate::support::{BOUND, bystander, connect, connect_through, eventually, is_thorough, within};
 
 #[test]
 fn wait_current_returns_no_snapshot_from_before() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (server, proxy, zookeeper, client) = runtime.block_on(async {
-        let server = empty_server().await;
-        let zookeeper = bystander(&server).await;
+        let (server, zookeeper) = server_and_bystander().await;
         create(&zookeeper, "/r", &0_u32.to_be_bytes()).await;
         let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let client = connect_through(&proxy).await;
@@ -93,9 +90,4 @@ async fn a_node_that_becomes_readable_appears() {
     create(&zookeeper, "/r/n/child", b"").await;
     let seen = timeout(BOUND, cache.wait_until(|snapshot| snapshot.get("/r/n").is_some())).await;
     assert!(seen.is_ok(), "it is {:?}, and does not have the node", cache.state());
-}
-
-async fn server_3_9() -> Option<Server> {
-    let peers = Peers::if_installed(Generation::Current)?;
-    Some(Server::builder().class_path(peers.class_path).start().await.unwrap())
 }

@@ -8,29 +8,24 @@ use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
 use zk_recipes::{Client, Error};
 
 use super::create;
-use crate::support::{BOUND, bystander, connect_through, empty_server, eventually, within};
+use crate::stage::server_and_bystander;
+use crate::support::{BOUND, connect_through, eventually, within};
 
 const ADD_WATCH: Request = Request::Other(106);
 
 #[tokio::test]
 async fn changes_of_a_cache_that_is_dropped_before_it_has_loaded_end() {
     let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    drop(cache);
-    let next = timeout(BOUND, changes.next()).await;
-    assert!(matches!(next, Ok(None)), "it waits for ever: {next:?}");
-}
-
-#[tokio::test]
-async fn a_reader_that_waits_for_the_load_is_told_that_the_cache_is_dropped() {
-    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let waiting = tokio::spawn(async move { changes.next().await.is_none() });
-    sleep(Duration::from_millis(300)).await;
-    drop(cache);
-    assert!(matches!(timeout(BOUND, waiting).await, Ok(Ok(true))), "it waits for ever");
+    for waits in [false, true] {
+        let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+        let mut changes = cache.changes();
+        let ended = tokio::spawn(async move { changes.next().await.is_none() });
+        if waits {
+            sleep(Duration::from_millis(300)).await;
+        }
+        drop(cache);
+        assert!(matches!(timeout(BOUND, ended).await, Ok(Ok(true))), "it waits for ever");
+    }
 }
 
 #[tokio::test]
@@ -50,8 +45,7 @@ async fn a_client_that_is_closed_before_the_load_ends_all() {
 
 #[tokio::test]
 async fn a_cache_ends_with_the_runtime_of_its_client() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/r", b"old").await;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let builder = Client::builder().runtime(runtime.handle().clone());
@@ -101,8 +95,7 @@ async fn no_watch_is_set_while_another_one_is_removed() {
 /// A cache that is dropped while its watch is being set, or a client that is closed meanwhile.
 #[tokio::test]
 async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/r", b"").await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;

@@ -6,12 +6,12 @@ use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{Reader, create, paths, shows};
-use crate::support::{bystander, connect, connect_through, empty_server, eventually, watches_on, within};
+use crate::stage::server_and_bystander;
+use crate::support::{connect, connect_through, eventually, watches_on, within};
 
 #[tokio::test]
 async fn a_tree_is_followed() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let client = Client::builder().namespace("app").connect(&server.connect_string()).await.unwrap();
     let cache = Cache::new(&client, "/config", CacheOptions::tree()).unwrap();
     let mut changes = cache.changes();
@@ -41,8 +41,7 @@ async fn a_tree_is_followed() {
 
 #[tokio::test]
 async fn a_cache_holds_what_its_options_say() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for path in ["/r", "/r/a", "/r/a/b", "/r/a/b/c", "/r/skip", "/r/skip/x", "/r/leaf", "/r/leaf/x"] {
         create(&zookeeper, path, b"data").await;
     }
@@ -75,8 +74,7 @@ async fn a_cache_holds_what_its_options_say() {
 
 #[tokio::test]
 async fn what_happens_without_a_connection_is_told_afterwards() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for path in ["/r", "/r/changed", "/r/deleted", "/r/created-again", "/r/created-again/x", "/r/same"] {
         create(&zookeeper, path, b"old").await;
     }
@@ -129,8 +127,7 @@ async fn what_happens_without_a_connection_is_told_afterwards() {
 /// The connection is lost between the event of a change of the child, and the reply.
 #[tokio::test]
 async fn a_child_is_told_below_its_new_parent() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for path in ["/r", "/r/p", "/r/p/c"] {
         create(&zookeeper, path, b"old").await;
     }
@@ -162,8 +159,7 @@ async fn a_child_is_told_below_its_new_parent() {
 
 #[tokio::test]
 async fn a_late_reader_starts_over() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/r", b"").await;
     let client = connect(&server).await;
     let cache = Cache::new(&client, "/r", CacheOptions::node().buffer(4)).unwrap();
@@ -188,8 +184,7 @@ async fn a_late_reader_starts_over() {
 
 #[tokio::test]
 async fn a_cache_ends_when_it_is_dropped() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/r", b"").await;
     let client = connect(&server).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
@@ -211,8 +206,7 @@ async fn a_cache_ends_when_it_is_dropped() {
 
 #[tokio::test]
 async fn compressed_data_is_decompressed() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let client = Client::builder().enable_compression().connect(&server.connect_string()).await.unwrap();
     let count = zk_recipes::shared::SharedCount::new(&client, "/count", 7).unwrap();
     assert_eq!(count.get().await, Ok(7));
@@ -228,8 +222,7 @@ async fn compressed_data_is_decompressed() {
 
 #[tokio::test]
 async fn a_node_that_may_not_be_read_is_held_without_data() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for path in ["/r", "/r/a", "/r/a/b", "/r/z"] {
         create(&zookeeper, path, b"secret").await;
     }

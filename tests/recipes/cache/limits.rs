@@ -6,12 +6,12 @@ use zk_recipes::testing::FaultProxy;
 use zookeeper_client as zk;
 
 use super::{create, create_many, shows};
-use crate::support::{bystander, connect, connect_through, empty_server, eventually, within};
+use crate::stage::{server_and_bystander, server_and_client};
+use crate::support::{connect, connect_through, eventually, within};
 
 #[tokio::test]
 async fn a_cache_that_would_be_too_large_fails() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for path in ["/r", "/r/a", "/r/b"] {
         create(&zookeeper, path, b"0123456789").await;
     }
@@ -42,8 +42,7 @@ async fn a_cache_that_would_be_too_large_fails() {
 /// The first one is read before the second one.
 #[tokio::test]
 async fn a_node_may_grow_while_another_one_shrinks() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for (path, data) in [("/r", &b""[..]), ("/r/a", b"small"), ("/r/z", &[7; 1000])] {
         create(&zookeeper, path, data).await;
     }
@@ -61,8 +60,7 @@ async fn a_node_may_grow_while_another_one_shrinks() {
 /// Those of one folder go, and as many come in another one, which is read before it.
 #[tokio::test]
 async fn nodes_may_come_without_a_connection_while_others_go() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for path in ["/r", "/r/a", "/r/b", "/r/c", "/r/c/x"] {
         create(&zookeeper, path, b"").await;
     }
@@ -86,8 +84,7 @@ async fn nodes_may_come_without_a_connection_while_others_go() {
 
 #[tokio::test]
 async fn invalid_options_are_refused() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     for options in
         [CacheOptions::tree().max_nodes(0), CacheOptions::tree().max_bytes(0), CacheOptions::tree().buffer(0)]
     {
@@ -103,8 +100,7 @@ async fn invalid_options_are_refused() {
 /// One reply with all of them would have 20 MB.
 #[tokio::test]
 async fn large_nodes_load_beside_many_small_ones() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/r", b"").await;
     let large = vec![7; 1_000_000];
     for at in 0..20 {

@@ -21,7 +21,14 @@ use zk_recipes::cache::{Cache, Snapshot};
 use zookeeper_client as zk;
 
 pub(crate) use self::reader::Reader;
-use crate::support::within;
+use crate::installed::{Generation, Peers};
+use crate::support::{Server, within};
+
+/// A server of ZooKeeper 3.9, if it is installed.
+pub(crate) async fn server_3_9() -> Option<Server> {
+    let peers = Peers::if_installed(Generation::Current)?;
+    Some(Server::builder().class_path(peers.class_path).start().await.unwrap())
+}
 
 /// Creates a node.
 pub(crate) async fn create(zookeeper: &zk::Client, path: &str, data: &[u8]) {

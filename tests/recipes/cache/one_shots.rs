@@ -8,8 +8,7 @@ use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{LeaderObserver, Observation, Semaphore};
 
-use super::{create, shows};
-use crate::installed::{Generation, Peers};
+use super::{create, server_3_9, shows};
 use crate::support::{Server, bystander, connect, connect_through, empty_server, eventually, within};
 
 /// What becomes of the caller of a watch while the reply is on its way.
@@ -101,11 +100,6 @@ async fn a_one_shot_watch_whose_caller_stops_on_its_way_ends_no_cache() {
 async fn a_one_shot_watch_whose_caller_stops_on_its_way_ends_no_cache_on_3_9() {
     let Some(server) = server_3_9().await else { return };
     all_are_told(&server).await;
-}
-
-async fn server_3_9() -> Option<Server> {
-    let peers = Peers::if_installed(Generation::Current)?;
-    Some(Server::builder().class_path(peers.class_path).start().await.unwrap())
 }
 
 /// An observer that watches the children of the path of the cache, which is dropped.

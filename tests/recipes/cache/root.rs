@@ -8,9 +8,9 @@ use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zookeeper_client as zk;
 
-use super::{Reader, create, paths, shows};
-use crate::installed::{Generation, Peers};
-use crate::support::{Server, bystander, empty_server, eventually, lasting_server, within};
+use super::{Reader, create, paths, server_3_9, shows};
+use crate::stage::server_and_bystander;
+use crate::support::{Server, bystander, eventually, lasting_server, within};
 
 /// What `/` is of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,26 +156,13 @@ async fn roots_are_cached_on_these_servers() {
 
 #[tokio::test]
 async fn roots_are_cached_on_3_9() {
-    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
+    let Some(server) = server_3_9().await else { return };
     roots_are_cached(&server).await;
 }
 
 #[tokio::test]
-async fn roots_are_cached_in_memory() {
-    let server = MemoryServer::start().unwrap();
-    let servers = server.connect_string();
-    let zookeeper = zk::Client::connect(&servers).await.unwrap();
-    for place in PLACES {
-        the_root_is_cached_as_any_other_node(place, &zookeeper, &servers).await;
-    }
-    a_root_that_becomes_readable_is_changed(&zookeeper, &servers).await;
-}
-
-#[tokio::test]
 async fn a_cache_of_the_root_holds_what_its_options_say() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for path in ["/app", "/app/a", "/app/a/b", "/app/a/b/c"] {
         create(&zookeeper, path, b"data").await;
     }

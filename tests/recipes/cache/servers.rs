@@ -2,15 +2,14 @@
 
 use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::MemoryServer;
 use zk_recipes::{
     Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Semaphore,
 };
 use zookeeper_client as zk;
 
-use super::{Reader, create, shows};
-use crate::installed::{Generation, Peers};
-use crate::support::{Server, bystander, connect, empty_server, eventually, within};
+use super::{Reader, create, server_3_9, shows};
+use crate::stage::{server_and_bystander, server_client_and_bystander};
+use crate::support::{bystander, connect, empty_server, eventually, within};
 
 /// Lets one-shot watches come and go on the very path of a cache, by this library.
 async fn one_shot_watches_end_no_cache(client: &Client, zookeeper: &zk::Client) {
@@ -65,17 +64,8 @@ async fn one_shot_watches_of_the_session_end_no_cache_on_these_servers() {
 
 #[tokio::test]
 async fn one_shot_watches_of_the_session_end_no_cache_on_3_9() {
-    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
+    let Some(server) = server_3_9().await else { return };
     one_shot_watches_end_no_cache(&connect(&server).await, &bystander(&server).await).await;
-}
-
-#[tokio::test]
-async fn one_shot_watches_of_the_session_end_no_cache_in_memory() {
-    let server = MemoryServer::start().unwrap();
-    let client = Client::connect(&server.connect_string()).await.unwrap();
-    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
-    one_shot_watches_end_no_cache(&client, &zookeeper).await;
 }
 
 /// Lets a node become readable, of which some servers have told nothing before.
@@ -110,17 +100,14 @@ async fn a_node_that_becomes_readable_is_changed_on_these_servers() {
 
 #[tokio::test]
 async fn a_node_that_becomes_readable_is_changed_on_3_9() {
-    let Some(peers) = Peers::if_installed(Generation::Current) else { return };
-    let server = Server::builder().class_path(peers.class_path).start().await.unwrap();
+    let Some(server) = server_3_9().await else { return };
     a_node_that_becomes_readable_is_changed(&connect(&server).await, &bystander(&server).await).await;
 }
 
 /// A watch that a cache leaves behind, or takes away, is one that others wait for.
 #[tokio::test]
 async fn a_cache_that_ends_takes_no_other_watch_along() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     for _ in 0..20 {
         let cache = Cache::new(&client, "/leaders", CacheOptions::tree()).unwrap();
         within(cache.wait_current()).await.unwrap();
@@ -147,8 +134,7 @@ async fn a_client_with_an_adopted_session_has_no_caches() {
 /// All caches of a client share a second session, which ends with the client.
 #[tokio::test]
 async fn caches_of_a_client_share_a_second_session() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let sessions = async || {
         let connections = server.four_letter_word("cons").await.unwrap();
         connections.lines().filter(|line| line.contains("sid=0x")).count()

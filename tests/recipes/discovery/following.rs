@@ -9,12 +9,12 @@ use zk_recipes::Client;
 use zk_recipes::cache::CacheState;
 
 use super::{create, open, orders, services};
+use crate::stage::{server_and_clients, server_client_and_bystander};
 use crate::support::*;
 
 #[tokio::test]
 async fn a_cache_follows_the_instances() {
-    let server = empty_server().await;
-    let (ours, others) = (connect(&server).await, connect(&server).await);
+    let (_server, [ours, others]) = server_and_clients().await;
     let (ours, others) = (services(&ours), services(&others));
     let cache = others.cache("orders").unwrap();
     let none = within(cache.wait_loaded()).await.unwrap();
@@ -38,8 +38,7 @@ async fn a_cache_follows_the_instances() {
 
 #[tokio::test]
 async fn a_cache_tells_what_is_no_instance() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let services = services(&client);
     let registration = within(services.register(orders("a"))).await.unwrap();
     let cache = services.cache("orders").unwrap();
@@ -53,8 +52,7 @@ async fn a_cache_tells_what_is_no_instance() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn instances_that_have_not_changed_are_not_reported() {
-    let server = empty_server().await;
-    let (one, looker) = (connect(&server).await, connect(&server).await);
+    let (_server, [one, looker]) = server_and_clients().await;
     let cache = Arc::new(services(&looker).cache("orders").unwrap());
     let mut registration = within(services(&one).register(orders("a"))).await.unwrap();
     let mut seen = within(cache.wait_until(|instances| instances.len() == 1)).await.unwrap();
@@ -103,8 +101,8 @@ fn gzip(data: &[u8]) -> Vec<u8> {
 // A stranger's nodes of some hundred kilobytes in all, which would take a gigabyte.
 #[tokio::test]
 async fn a_cache_outlasts_what_strangers_have_compressed() {
-    let server = empty_server().await;
-    let (one, looker, zookeeper) = (connect(&server).await, connect(&server).await, bystander(&server).await);
+    let (server, [one, looker]) = server_and_clients().await;
+    let zookeeper = bystander(&server).await;
     let compressing = Client::builder().enable_compression().connect(&server.connect_string()).await.unwrap();
     let first = within(services(&one).register(orders("a"))).await.unwrap();
     let cache = services(&looker).cache("orders").unwrap();

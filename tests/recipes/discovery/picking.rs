@@ -5,12 +5,12 @@ use std::time::Duration;
 use zk_recipes::discovery::{DownInstancePolicy, ServiceProvider};
 
 use super::{create, orders, services};
+use crate::stage::{server_and_client, server_and_clients, server_client_and_bystander};
 use crate::support::*;
 
 #[tokio::test]
 async fn a_provider_picks_what_is_enabled_and_up() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let services = services(&client);
     let mut registrations = Vec::new();
     for id in ["a", "b", "c"] {
@@ -39,8 +39,7 @@ async fn a_provider_picks_what_is_enabled_and_up() {
 
 #[tokio::test]
 async fn an_instance_that_is_registered_anew_is_picked() {
-    let server = empty_server().await;
-    let (one, other, looker) = (connect(&server).await, connect(&server).await, connect(&server).await);
+    let (_server, [one, other, looker]) = server_and_clients().await;
     let first = within(services(&one).register(orders("a"))).await.unwrap();
     let cache = services(&looker).cache("orders").unwrap();
     within(cache.wait_until(|instances| instances.len() == 1)).await.unwrap();
@@ -62,8 +61,7 @@ async fn an_instance_that_is_registered_anew_is_picked() {
 // Curator's instances of the type `DYNAMIC_SEQUENTIAL` can have one id, in nodes with a number each.
 #[tokio::test]
 async fn instances_with_one_id_are_not_taken_for_one_another() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let node =
         |port| format!(r#"{{"name":"orders","id":"a","port":{port},"serviceType":"DYNAMIC_SEQUENTIAL"}}"#);
     create(&zookeeper, &[("a0000000000", &node(1)), ("a0000000001", &node(2))]).await;

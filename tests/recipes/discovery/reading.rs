@@ -8,12 +8,12 @@ use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{create, orders, services};
+use crate::stage::server_client_and_bystander;
 use crate::support::*;
 
 #[tokio::test]
 async fn what_is_no_instance_is_told() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let registration = within(services(&client).register(orders("a"))).await.unwrap();
     let long = format!(r#"{{"address":"{}"}}"#, "a".repeat(64 << 10));
     let strangers = [("b", "10.0.0.8:8080"), ("c", r#"{"payload":{"size":1}}"#), ("d", &*long)];
@@ -57,8 +57,7 @@ async fn payloads_of_java_are_read() {
         let services = ServiceDiscovery::<T>::new(client, "/services").unwrap();
         within(services.instance("orders", id)).await.unwrap().unwrap().payload
     }
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let uuid = "00000000-0000-0001-0000-000000000002";
     // As the `JsonInstanceSerializer` of Curator 5.4 writes them.
     for (id, payload) in [
@@ -82,8 +81,7 @@ async fn payloads_of_java_are_read() {
 
 #[tokio::test]
 async fn what_java_reads_is_read() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let nodes = [
         ("a", r#"{"port":"8080"}"#),
         ("b", r#"{"registrationTimeUTC":-5}"#),
@@ -103,8 +101,7 @@ async fn what_java_reads_is_read() {
 
 #[tokio::test]
 async fn instances_are_sorted_by_their_ids() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     create(&zookeeper, &[("x", r#"{"id":"b"}"#), ("y", r#"{"id":"a"}"#)]).await;
     let services = services(&client);
     let found = within(services.instances("orders")).await.unwrap();

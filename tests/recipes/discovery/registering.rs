@@ -9,12 +9,12 @@ use zk_recipes::testing::{MemoryServer, kill_session};
 use zk_recipes::{Client, Error};
 
 use super::{ids, json, orders, services};
+use crate::stage::{server_and_clients, server_client_and_bystander};
 use crate::support::*;
 
 #[tokio::test]
 async fn an_instance_is_found_while_it_is_registered() {
-    let server = empty_server().await;
-    let (ours, others) = (connect(&server).await, connect(&server).await);
+    let (_server, [ours, others]) = server_and_clients().await;
     let (ours, others) = (services(&ours), services(&others));
     assert_eq!(within(others.names()).await.unwrap(), Vec::<String>::new());
     assert_eq!(ids(&others).await, Vec::<String>::new());
@@ -60,8 +60,7 @@ async fn the_base_may_be_the_root_of_a_namespace() {
 
 #[tokio::test]
 async fn the_node_is_in_the_format_of_curator() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let spec = UriSpec::new("{scheme}://{address}");
     let mut registration = within(services(&client).register(orders("a").uri_spec(spec))).await.unwrap();
     let written = json(&zookeeper, "/services/orders/a").await;
@@ -91,8 +90,7 @@ async fn a_payload_that_names_its_own_class_is_found() {
         #[serde(rename = "com.acme.Http")]
         Http { path: String },
     }
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let services = ServiceDiscovery::new(&client, "/services").unwrap();
     let details = Details::Http { path: "/orders".to_owned() };
     let instance = ServiceInstance::new("orders").id("a").payload(details.clone());
@@ -105,8 +103,7 @@ async fn a_payload_that_names_its_own_class_is_found() {
 
 #[tokio::test]
 async fn an_instance_is_registered_again_after_its_session() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let registration = within(services(&client).register(orders("a"))).await.unwrap();
     let session = session_id(&client).await;
     kill_session(&client).await.unwrap();
@@ -121,8 +118,7 @@ async fn an_instance_is_registered_again_after_its_session() {
 
 #[tokio::test]
 async fn an_instance_of_another_session_is_waited_for() {
-    let server = empty_server().await;
-    let (earlier, later) = (connect(&server).await, connect(&server).await);
+    let (_server, [earlier, later]) = server_and_clients().await;
     let registration = within(services(&earlier).register(orders("a"))).await.unwrap();
     let later = services(&later);
     let mut waiting = Box::pin(later.register(orders("a").port(9090)));

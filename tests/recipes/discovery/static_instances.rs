@@ -2,11 +2,12 @@
 
 use zk_recipes::discovery::{Registration, ServiceInstance, ServiceType};
 use zk_recipes::nodes::NodeState;
-use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{Weight, create, json, orders, services};
+use crate::stage::{server_and_clients, server_client_and_bystander, server_proxy_and_bystander};
 use crate::support::*;
 
 const PATH: &str = "/services/orders/a";
@@ -36,8 +37,7 @@ async fn is_registered(registration: &Registration<Weight>) {
 
 #[tokio::test]
 async fn a_static_instance_belongs_to_no_session() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let registration = register(&client, 1).await;
     let stat = zookeeper.check_stat(PATH).await.unwrap().unwrap();
     assert_eq!(stat.ephemeral_owner, 0);
@@ -47,8 +47,8 @@ async fn a_static_instance_belongs_to_no_session() {
 
 #[tokio::test]
 async fn a_static_instance_of_another_process_is_waited_for() {
-    let server = empty_server().await;
-    let (one, other, zookeeper) = (connect(&server).await, connect(&server).await, bystander(&server).await);
+    let (server, [one, other]) = server_and_clients().await;
+    let zookeeper = bystander(&server).await;
     let first = register(&one, 1).await;
     let other = services(&other);
     let mut waiting = Box::pin(other.register(described(2)));
@@ -64,8 +64,8 @@ async fn a_static_instance_of_another_process_is_waited_for() {
 
 #[tokio::test]
 async fn who_has_only_waited_leaves_the_other_instance_alone() {
-    let server = empty_server().await;
-    let (one, other, zookeeper) = (connect(&server).await, connect(&server).await, bystander(&server).await);
+    let (server, [one, other]) = server_and_clients().await;
+    let zookeeper = bystander(&server).await;
     let first = register(&one, 1).await;
     let services = services(&other);
     let mut waiting = Box::pin(services.register(described(2)));
@@ -81,8 +81,7 @@ async fn who_has_only_waited_leaves_the_other_instance_alone() {
 
 #[tokio::test]
 async fn an_instance_that_is_described_the_same_is_taken_over() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let left_behind = r#"{"registrationTimeUTC":5,"serviceType":"STATIC","port":1,"uriSpec":null,"sslPort":null,
         "payload":{"weight":3,"@class":"com.acme.Weight"},"address":"10.0.0.7","id":"a","name":"orders"}"#;
     create(&zookeeper, &[("a", left_behind)]).await;
@@ -98,8 +97,7 @@ async fn an_instance_that_is_described_the_same_is_taken_over() {
 #[tokio::test]
 async fn what_is_absent_or_written_out_is_described_the_same() {
     for more in [r#""sslPort":null,"uriSpec":null,"enabled":true"#, r#""more":1"#] {
-        let server = empty_server().await;
-        let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+        let (_server, client, zookeeper) = server_client_and_bystander().await;
         let left_behind = format!(
             r#"{{"name":"orders","id":"a","address":"10.0.0.7","port":1,"serviceType":"STATIC",{more},
             "payload":{{"@class":"com.acme.Weight","weight":3}},"registrationTimeUTC":5}}"#
@@ -113,8 +111,8 @@ async fn what_is_absent_or_written_out_is_described_the_same() {
 
 #[tokio::test]
 async fn two_that_are_described_the_same_do_not_fight() {
-    let server = empty_server().await;
-    let (one, other, zookeeper) = (connect(&server).await, connect(&server).await, bystander(&server).await);
+    let (server, [one, other]) = server_and_clients().await;
+    let zookeeper = bystander(&server).await;
     let mut first = register(&one, 1).await;
     let mut second = register(&other, 1).await;
     assert_eq!(found(&zookeeper).await, (1, 0));
@@ -131,8 +129,7 @@ async fn two_that_are_described_the_same_do_not_fight() {
 
 #[tokio::test]
 async fn what_someone_writes_into_a_static_instance_stays() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let registration = register(&client, 1).await;
     zookeeper.set_data(PATH, br#"{"port":5}"#, None).await.unwrap();
     gives_up(&registration).await;
@@ -148,9 +145,7 @@ async fn what_someone_writes_into_a_static_instance_stays() {
 
 #[tokio::test]
 async fn own_writes_whose_replies_are_lost_are_known_again() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     create(&zookeeper, &[]).await;
     let client = connect_through(&proxy).await;
     let lost = proxy.intercept(Request::Create, Fate::LoseReply);
@@ -169,9 +164,7 @@ async fn own_writes_whose_replies_are_lost_are_known_again() {
 
 #[tokio::test]
 async fn a_registration_that_is_given_up_leaves_no_static_instance() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     create(&zookeeper, &[]).await;
     let client = connect_through(&proxy).await;
     let lost = proxy.intercept(Request::Create, Fate::LoseReply);

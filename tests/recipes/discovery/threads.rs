@@ -3,14 +3,14 @@
 use zk_recipes::discovery::ServiceProvider;
 
 use super::{Weight, orders};
+use crate::stage::server_and_client;
 use crate::support::*;
 
 #[tokio::test]
 async fn threads_find_services_too() {
     use zk_recipes::blocking::{self, discovery};
 
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let found = within(tokio::task::spawn_blocking(move || {
         let client = blocking::Client::from(client);
         let services = discovery::ServiceDiscovery::<Weight>::new(&client, "/services").unwrap();

@@ -5,13 +5,16 @@ use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, start};
+use crate::stage::{server_and_bystander, server_and_client, server_client_and_bystander};
 use crate::support::*;
+
+/// gzip of "x", as in the tests of the library.
+const GZIP: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\xab\0\0\x83\x16\xdc\x8c\x01\0\0\0";
 
 // "The session whose ephemeral node it is; `None` if it is no ephemeral node."
 #[tokio::test]
 async fn a_container_belongs_to_no_session() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     zookeeper.mkdir(PATH, &anyone(zk::CreateMode::Container)).await.unwrap();
     let node = start(&client, NodeMode::Ephemeral);
     let error = within(node.wait_present()).await.unwrap_err();
@@ -21,20 +24,11 @@ async fn a_container_belongs_to_no_session() {
 // "Returns the payload; `None` if this client may not read it."
 #[tokio::test]
 async fn a_payload_arrives_as_it_was_given() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let gzip = {
-        // gzip of "x", as in the tests of the library.
-        let hex = "1f8b08000000000000ffab00008316dc8c01000000";
-        (0..hex.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-            .collect::<Vec<u8>>()
-    };
+    let (_server, client) = server_and_client().await;
     let group = Group::new(&client, "/g").unwrap();
-    let _member = within(group.join("a", gzip.clone())).await.unwrap();
+    let _member = within(group.join("a", GZIP)).await.unwrap();
     let members = within(group.members()).await.unwrap();
-    assert_eq!(members.get("a").unwrap().payload(), Some(&gzip[..]));
+    assert_eq!(members.get("a").unwrap().payload(), Some(GZIP));
 }
 
 // "[`Error::InvalidArgument`]: the data are larger than … readers decompress if the client compresses."
@@ -54,8 +48,7 @@ async fn a_payload_that_readers_would_not_decompress_is_refused() {
 // "[`Error::InvalidArgument`]: the data are larger than the servers accept": what is accepted can be created.
 #[tokio::test]
 async fn the_largest_data_are_kept() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent] {
         let options = || PersistentNodeOptions::new().mode(mode);
         let (mut fits, mut too_large) = (0, 2 << 20);
@@ -83,8 +76,7 @@ async fn the_largest_data_are_kept() {
 // A numbered node below the root.
 #[tokio::test]
 async fn numbered_below_the_root() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let options = PersistentNodeOptions::new().mode(NodeMode::EphemeralSequential);
     let node = PersistentNode::start(&client, "/m-", "ours", options).unwrap();
     let path = within(node.wait_present()).await.unwrap();
@@ -95,8 +87,7 @@ async fn numbered_below_the_root() {
 // Nothing waits for a borrow of a user: "Neither reads nor the writer wait for a borrow of a watcher."
 #[tokio::test(flavor = "multi_thread")]
 async fn borrows_hold_up_nothing() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let group = Group::new(&client, "/g").unwrap();
     let member = within(group.join("a", "1")).await.unwrap();
     let (state, mut members) = (member.watch_state(), group.watch_members());
@@ -127,8 +118,7 @@ async fn borrows_hold_up_nothing() {
 // "Set whether missing parents are created": on a chroot, below a namespace.
 #[tokio::test]
 async fn below_a_chroot_and_a_namespace() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     zookeeper.mkdir("/ch/root", &anyone(zk::CreateMode::Persistent)).await.unwrap();
     let client =
         builder().namespace("n/s").connect(&format!("{}/ch/root", server.connect_string())).await.unwrap();
@@ -154,8 +144,7 @@ async fn below_a_chroot_and_a_namespace() {
 // "The client does not stay a member", wherever the join is dropped.
 #[tokio::test]
 async fn a_join_that_is_dropped_anywhere_leaves_nothing() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (server, client, zookeeper) = server_client_and_bystander().await;
     let group = Group::new(&client, "/g").unwrap();
     for times in 1..30 {
         let joined = poll_times(Box::pin(group.join("a", "1")), times).await;
@@ -175,14 +164,10 @@ async fn a_join_that_is_dropped_anywhere_leaves_nothing() {
 // "If someone writes other data to it, the data of this value are written back."
 #[tokio::test]
 async fn data_that_only_look_alike_are_written_back() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let node = PersistentNode::start(&client, PATH, "x", PersistentNodeOptions::new()).unwrap();
     within(node.wait_present()).await.unwrap();
-    let hex = "1f8b08000000000000ffab00008316dc8c01000000";
-    let gzip: Vec<u8> =
-        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
-    zookeeper.set_data(PATH, &gzip, None).await.unwrap();
+    zookeeper.set_data(PATH, GZIP, None).await.unwrap();
     eventually("the data are back", async || {
         (zookeeper.get_data(PATH).await.unwrap().0 == b"x").then_some(())
     })

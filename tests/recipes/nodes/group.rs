@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_recipes::nodes::{Group, MemberChange, Members};
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, Request, Traffic, kill_session};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
 use super::anyone;
+use crate::stage::{
+    server_and_client, server_and_clients, server_and_proxy, server_client_and_bystander,
+    server_proxy_and_bystander,
+};
 use crate::support::*;
 
 const PATH: &str = "/groups/g";
@@ -35,8 +39,7 @@ async fn shows(members: &mut watch::Receiver<Members>, wanted: &str) -> Members 
 
 #[tokio::test]
 async fn members_see_each_other_come_change_and_go() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
+    let (server, [one, two]) = server_and_clients().await;
     let mut seen = group(&one).watch_members();
     assert!(!seen.borrow_and_update().is_current(), "nothing is known yet");
     // Before there is a group.
@@ -69,8 +72,7 @@ async fn members_see_each_other_come_change_and_go() {
 
 #[tokio::test]
 async fn an_id_has_one_member() {
-    let server = empty_server().await;
-    let [one, two] = connect_many(&server).await;
+    let (server, [one, two]) = server_and_clients().await;
     let first = within(group(&one).join("a", "1")).await.unwrap();
     let taken = Error::NodeTaken { path: format!("{PATH}/a"), session: Some(session_id(&one).await) };
     assert_eq!(within(group(&two).join("a", "2")).await.unwrap_err(), taken);
@@ -117,8 +119,7 @@ async fn watches_with_holders_on(server: &Server, path: &str) {
 
 #[tokio::test]
 async fn the_view_is_right_after_any_loss() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let watcher = connect_through(&proxy).await;
     let client = connect(&server).await;
     let mut seen = group(&watcher).watch_members();
@@ -157,8 +158,7 @@ async fn the_view_is_right_after_any_loss() {
 
 #[tokio::test]
 async fn members_that_may_not_be_read_are_members() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, client) = server_and_client().await;
     let own = vec![Acl::new(Permission::ALL, AuthId::new("auth", ""))];
     let secretive = builder().auth("digest", "secretive:secret");
     let secretive = secretive.acl_for_path(move |path| path.ends_with("/s").then(|| own.clone()));
@@ -177,8 +177,7 @@ async fn members_that_may_not_be_read_are_members() {
 
 #[tokio::test]
 async fn it_takes_few_requests() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let (watcher, client) = (connect_through(&proxy).await, connect(&server).await);
     let members = futures_util::future::join_all((0..20).map(|i| {
         let group = group(&client);
@@ -204,8 +203,7 @@ async fn it_takes_few_requests() {
 
 #[tokio::test]
 async fn a_group_that_may_not_be_listed_is_tried_again() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let acl = [Acl::new(Permission::CREATE | Permission::ADMIN, AuthId::anyone())];
     let container = zk::CreateMode::Container;
     zookeeper.create("/groups", b"", &container.with_acls(zk::Acls::anyone_all())).await.unwrap();
@@ -225,8 +223,7 @@ async fn a_group_that_may_not_be_listed_is_tried_again() {
 
 #[tokio::test]
 async fn threads_have_the_same() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     tokio::task::spawn_blocking(move || {
         use zk_recipes::blocking;
         let group = blocking::nodes::Group::new(&blocking::Client::from(client), PATH).unwrap();
@@ -248,9 +245,7 @@ async fn threads_have_the_same() {
 // "it is replaced in one transaction, so watchers see no gap": over a slow link, one event arrives after the other.
 #[tokio::test]
 async fn a_member_that_is_replaced_in_one_transaction_shows_no_gap() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     zookeeper.mkdir(PATH, &anyone(zk::CreateMode::Persistent)).await.unwrap();
     let (path, ephemeral) = (format!("{PATH}/a"), anyone(zk::CreateMode::Ephemeral));
     zookeeper.create(&path, b"1", &ephemeral).await.unwrap();

@@ -8,9 +8,11 @@ mod takeovers;
 mod ttl;
 mod unreadable;
 
-use zk_recipes::Client;
-use zk_recipes::nodes::{NodeMode, PersistentNode, PersistentNodeOptions};
+use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
+use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
+
+use crate::support::within;
 
 const PATH: &str = "/kept/a";
 
@@ -20,6 +22,19 @@ fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
 
 fn start(client: &Client, mode: NodeMode) -> PersistentNode {
     PersistentNode::start(client, PATH, "ours", PersistentNodeOptions::new().mode(mode)).unwrap()
+}
+
+/// One that is there.
+async fn present(client: &Client, mode: NodeMode) -> PersistentNode {
+    let node = start(client, mode);
+    within(node.wait_present()).await.unwrap();
+    node
+}
+
+/// Waits until a node of someone else's blocks it.
+async fn taken(node: &PersistentNode) {
+    let is_taken = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(node.watch_state().wait_for(is_taken)).await.unwrap();
 }
 
 async fn data(zookeeper: &zk::Client, path: &str) -> Option<String> {

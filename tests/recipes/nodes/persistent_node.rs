@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_recipes::nodes::{NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::testing::{Fate, Request, kill_session};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
+use crate::stage::{server_and_client, server_client_and_bystander, server_proxy_and_client};
 use crate::support::*;
 
 const PATH: &str = "/kept/a";
@@ -61,8 +62,7 @@ async fn make(zookeeper: &zk::Client, mode: zk::CreateMode) {
 
 #[tokio::test]
 async fn it_is_there_as_long_as_its_value_lives() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (server, client, zookeeper) = server_client_and_bystander().await;
     let node = ephemeral(&client, "one");
     assert_eq!(within(node.wait_present()).await.unwrap(), PATH);
     assert_eq!(data(&zookeeper, PATH).await, "one");
@@ -91,9 +91,7 @@ async fn it_is_there_as_long_as_its_value_lives() {
 
 #[tokio::test]
 async fn it_takes_few_requests() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (server, proxy, client) = server_proxy_and_client().await;
     make(&bystander(&server).await, zk::CreateMode::Persistent).await;
     bystander(&server).await.delete(PATH, None).await.unwrap();
     proxy.take_requests();
@@ -110,10 +108,8 @@ async fn it_takes_few_requests() {
 // Curator rewrites the data at each reconnect, which wakes all watchers of all kept nodes.
 #[tokio::test]
 async fn a_reconnect_in_the_session_writes_nothing() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
     let node = ephemeral(&client, "one");
     within(node.wait_present()).await.unwrap();
     let before = stat(&zookeeper, PATH).await;
@@ -144,8 +140,7 @@ async fn a_reconnect_in_the_session_writes_nothing() {
 
 #[tokio::test]
 async fn it_is_made_again_when_others_delete_it_or_write_to_it() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (server, client, zookeeper) = server_client_and_bystander().await;
     let node = ephemeral(&client, "ours");
     let mut state = node.watch_state();
     let mut last = czxid(&mut state).await;
@@ -163,8 +158,7 @@ async fn it_is_made_again_when_others_delete_it_or_write_to_it() {
 
 #[tokio::test]
 async fn it_outlasts_its_session() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let node = ephemeral(&client, "ours");
     let mut state = node.watch_state();
     let mut last = czxid(&mut state).await;
@@ -178,8 +172,7 @@ async fn it_outlasts_its_session() {
 
 #[tokio::test]
 async fn someone_elses_node_is_left_alone() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (server, client, zookeeper) = server_client_and_bystander().await;
     for mode in [zk::CreateMode::Ephemeral, zk::CreateMode::Persistent] {
         make(&zookeeper, mode).await;
         let theirs = stat(&zookeeper, PATH).await.unwrap();
@@ -207,8 +200,7 @@ async fn someone_elses_node_is_left_alone() {
 
 #[tokio::test]
 async fn a_client_keeps_one_node_at_a_path() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let node = ephemeral(&client, "one");
     let another = PersistentNode::start(&client, PATH, "two", PersistentNodeOptions::new());
     assert!(matches!(another, Err(Error::InvalidArgument { argument: "path", .. })));
@@ -218,10 +210,8 @@ async fn a_client_keeps_one_node_at_a_path() {
 
 #[tokio::test]
 async fn a_lost_reply_leaves_one_node() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
     make(&zookeeper, zk::CreateMode::Persistent).await;
     zookeeper.delete(PATH, None).await.unwrap();
     for fate in [Fate::LoseReply, Fate::LoseRequest] {
@@ -258,10 +248,8 @@ async fn a_lost_reply_leaves_one_node() {
 // CURATOR-154, -241: data that are set while a create is in retry are lost.
 #[tokio::test]
 async fn the_newest_data_win_whatever_is_in_progress() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
     let held = proxy.intercept(Request::Create, Fate::HoldReply);
     let node = ephemeral(&client, "0");
     within(held.happened()).await;
@@ -285,8 +273,7 @@ async fn the_newest_data_win_whatever_is_in_progress() {
 
 #[tokio::test]
 async fn a_numbered_node_keeps_its_name() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (server, client, zookeeper) = server_client_and_bystander().await;
     let options = PersistentNodeOptions::new().mode(NodeMode::EphemeralSequential);
     let node = PersistentNode::start(&client, "/kept/m-", "ours", options).unwrap();
     let mut state = node.watch_state();
@@ -309,8 +296,7 @@ async fn a_numbered_node_keeps_its_name() {
 
 #[tokio::test]
 async fn a_persistent_node_stays_with_its_value() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (server, client, zookeeper) = server_client_and_bystander().await;
     make(&zookeeper, zk::CreateMode::Persistent).await;
     let options = PersistentNodeOptions::new().mode(NodeMode::Persistent);
     // Taken over, and given the data.
@@ -336,10 +322,8 @@ async fn a_persistent_node_stays_with_its_value() {
 // Curator repeats a refused create as fast as the servers answer, and says nothing.
 #[tokio::test]
 async fn what_blocks_it_is_shown_and_it_recovers() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
     let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl));
     zookeeper.create("/kept", b"", &persistent).await.unwrap();
@@ -407,8 +391,7 @@ async fn it_comes_back_with_the_servers_and_ends_with_the_client() {
 
 #[tokio::test]
 async fn threads_have_the_same() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     tokio::task::spawn_blocking(move || {
         use zk_recipes::blocking;
         let client = blocking::Client::from(client);

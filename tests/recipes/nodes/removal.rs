@@ -7,19 +7,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use zk_recipes::nodes::NodeMode;
-use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
-use super::{PATH, anyone, data, make_parent, start};
+use super::{PATH, anyone, data, make_parent, present, start};
+use crate::stage::{server_and_bystander, server_proxy_and_bystander};
 use crate::support::*;
 
 // The create found someone else's node, but the reply that says so was lost.
 #[tokio::test]
 async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     make_parent(&zookeeper).await;
     let persistent = anyone(zk::CreateMode::Persistent);
     for (theirs, is_written_to) in [("theirs", false), ("ours", true)] {
@@ -41,13 +40,10 @@ async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
 // "Deletes the node, if it is there and ours": someone else has written right before a write, and the look after it was lost.
 #[tokio::test]
 async fn close_after_a_forestalled_write_and_a_lost_look_leaves_no_persistent_node() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     make_parent(&zookeeper).await;
     let client = connect_through(&proxy).await;
-    let node = start(&client, NodeMode::Persistent);
-    within(node.wait_present()).await.unwrap();
+    let node = present(&client, NodeMode::Persistent).await;
     let held = proxy.intercept(Request::Exists, Fate::HoldReply);
     assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
     within(held.happened()).await;
@@ -111,8 +107,7 @@ async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_aft
     let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
     let builder = builder.auth("digest", "me:secret").connection_timeout(Duration::from_secs(3));
     let client = builder.connect(&server.connect_string()).await.unwrap();
-    let node = start(&client, NodeMode::Persistent);
-    within(node.wait_present()).await.unwrap();
+    let node = present(&client, NodeMode::Persistent).await;
     server.stop().await.unwrap();
     let refusing = refuse_authentication(server.port()).await;
     eventually("it is refused", async || {
@@ -131,12 +126,10 @@ async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_aft
 // "Closing the client deletes it as well."
 #[tokio::test]
 async fn a_dropped_persistent_node_goes_before_its_client() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for close in [true, false] {
         let client = connect(&server).await;
-        let node = start(&client, NodeMode::Persistent);
-        within(node.wait_present()).await.unwrap();
+        let node = present(&client, NodeMode::Persistent).await;
         drop(node);
         if close {
             within(client.close()).await;

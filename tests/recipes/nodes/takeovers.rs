@@ -1,41 +1,34 @@
 //! What others put in the place of a kept node.
 
-use zk_recipes::Error;
 use zk_recipes::nodes::{Group, NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
 use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
 use zookeeper_client as zk;
 
-use super::{PATH, data, start, take_over};
+use super::{PATH, data, present, take_over, taken};
+use crate::stage::{server_and_proxy, server_proxy_and_client};
 use crate::support::*;
 
 // "A node that belongs to another session is never written to or deleted."
 #[tokio::test]
 async fn set_data_after_an_interruption_leaves_a_strangers_node_alone() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
+    let node = present(&client, NodeMode::Ephemeral).await;
     proxy.refuse_connections(true).unwrap();
     proxy.cut();
     take_over(&zookeeper).await;
     assert!(poll_once(&mut Box::pin(node.set_data("ours, newer"))).is_pending());
     proxy.refuse_connections(false).unwrap();
-    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
-    within(node.watch_state().wait_for(blocked)).await.unwrap();
+    taken(&node).await;
     assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
 }
 
 // The same promise, without any interruption: the write and the takeover pass each other.
 #[tokio::test]
 async fn set_data_at_the_time_of_a_takeover_leaves_a_strangers_node_alone() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
+    let node = present(&client, NodeMode::Ephemeral).await;
     // Whatever comes from the server is late.
     let held = proxy.intercept(Request::GetChildren, Fate::HoldReply);
     let reader = client.zookeeper().await.unwrap();
@@ -50,20 +43,16 @@ async fn set_data_at_the_time_of_a_takeover_leaves_a_strangers_node_alone() {
     .await;
     held.release();
     let _ = within(listing).await;
-    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
-    within(node.watch_state().wait_for(blocked)).await.unwrap();
+    taken(&node).await;
     assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
 }
 
 // "Deletes the node, if it is there and ours"; "A node that belongs to another session is never written to or deleted."
 #[tokio::test]
 async fn close_leaves_a_strangers_node_alone() {
-    let server = empty_server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
+    let node = present(&client, NodeMode::Ephemeral).await;
     proxy.refuse_connections(true).unwrap();
     proxy.cut();
     take_over(&zookeeper).await;
@@ -77,8 +66,7 @@ async fn close_leaves_a_strangers_node_alone() {
 // The same for a member: another process has taken the id.
 #[tokio::test]
 async fn who_leaves_a_group_does_not_evict_another() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let (one, two) = (connect_through(&proxy).await, connect(&server).await);
     let first = within(Group::new(&one, "/g").unwrap().join("a", "1")).await.unwrap();
     let group = Group::new(&two, "/g").unwrap();

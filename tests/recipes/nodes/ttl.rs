@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use zk_recipes::nodes::{NodeState, PersistentTtlNode, PersistentTtlNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission, blocking};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, data, make_parent};
+use crate::stage::server_client_and_bystander;
 use crate::support::*;
 
 const TOUCH: &str = "/kept/a/touch";
@@ -304,8 +305,7 @@ async fn lost_replies_do_not_matter() {
 
 #[tokio::test]
 async fn servers_without_such_nodes_are_named() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     make_parent(&zookeeper).await;
     let node = start(&client, LONG);
     let error = within(node.wait_present()).await.unwrap_err();
@@ -400,23 +400,6 @@ async fn the_shortest_and_the_longest_ttl_are_accepted() {
     let most = Duration::from_millis((1 << 40) - 1);
     drop(kept(&client, most).await);
     assert!(stat(&zookeeper, PATH).await.is_some());
-}
-
-#[tokio::test]
-async fn it_works_on_a_server_in_memory() {
-    let builder = MemoryServer::builder().ttl_nodes(true);
-    let server = builder.container_check_interval(Duration::from_millis(20)).start().unwrap();
-    let client = Client::connect(&server.connect_string()).await.unwrap();
-    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
-    let node = kept(&client, SHORT).await;
-    touched_for_long(&zookeeper).await;
-    drop(node);
-    vanished(&zookeeper).await;
-
-    let server = MemoryServer::start().unwrap();
-    let client = Client::connect(&server.connect_string()).await.unwrap();
-    let error = within(start(&client, SHORT).wait_present()).await.unwrap_err();
-    assert_eq!(error, Error::TtlUnsupported { path: PATH.into() });
 }
 
 #[tokio::test]

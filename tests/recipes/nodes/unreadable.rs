@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use zk_recipes::nodes::{
-    Group, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions, PersistentTtlNode,
+    Group, NodeMode, OnStranger, PersistentNode, PersistentNodeOptions, PersistentTtlNode,
     PersistentTtlNodeOptions,
 };
 use zk_recipes::testing::{Fate, FaultProxy, Request};
-use zk_recipes::{Acl, AuthId, Client, Error, Permission};
+use zk_recipes::{Acl, AuthId, Client, Permission};
 use zookeeper_client as zk;
 
-use super::{PATH, anyone, make_parent, start};
+use super::{PATH, anyone, make_parent, present, start, taken};
+use crate::cache::server_3_9;
 use crate::installed::{Generation, Peers};
+use crate::stage::{server_and_bystander, server_client_and_bystander};
 use crate::support::*;
 
 /// An ACL that lets only its user do anything.
@@ -23,8 +25,7 @@ fn private() -> Vec<Acl> {
 // (Servers since 3.8.4 and 3.9.2 tell no one of a node that he may not read.)
 #[tokio::test]
 async fn an_unreadable_strangers_node_is_noticed_when_it_goes() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     make_parent(&zookeeper).await;
     zookeeper.auth("digest", b"stranger:secret").await.unwrap();
     let acl = private();
@@ -32,8 +33,7 @@ async fn an_unreadable_strangers_node_is_noticed_when_it_goes() {
     zookeeper.create(PATH, b"theirs", &ephemeral).await.unwrap();
     let options = PersistentNodeOptions::new().on_stranger(OnStranger::Wait);
     let node = PersistentNode::start(&client, PATH, "ours", options).unwrap();
-    let blocked = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
-    within(node.watch_state().wait_for(blocked)).await.unwrap();
+    taken(&node).await;
     zookeeper.delete(PATH, None).await.unwrap();
     within(node.wait_present()).await.unwrap();
 }
@@ -63,8 +63,7 @@ async fn joins_after_an_unreadable_earlier_run() {
 // "A member that has left and joined again meanwhile gives two changes"; "always shows the latest members".
 #[tokio::test]
 async fn an_unreadable_member_that_joins_again_is_a_new_one() {
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (server, client, zookeeper) = server_client_and_bystander().await;
     zookeeper.mkdir("/g", &anyone(zk::CreateMode::Container)).await.unwrap();
     zookeeper.auth("digest", b"stranger:secret").await.unwrap();
     let acl = private();
@@ -96,22 +95,24 @@ async fn an_unreadable_member_that_joins_again_is_a_new_one() {
 // "If someone deletes the node, it is made again."
 #[tokio::test]
 async fn an_own_node_that_may_not_be_read_is_made_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let acl = vec![Acl::new(Permission::CREATE | Permission::WRITE | Permission::ADMIN, AuthId::anyone())];
     let builder = builder().session_timeout(Duration::from_secs(10));
     let builder = builder.acl_for_path(move |path| path.ends_with("/a").then(|| acl.clone()));
     let client = builder.connect(&server.connect_string()).await.unwrap();
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
+    let _node = present(&client, NodeMode::Ephemeral).await;
     zookeeper.delete(PATH, None).await.unwrap();
     queue_of(&zookeeper, "/kept", 1).await;
 }
 
-/// Servers that do not even say whose a node is that may not be read.
-async fn server_that_hides() -> Option<Server> {
-    let peers = Peers::if_installed(Generation::Current)?;
-    Some(Server::builder().class_path(peers.class_path).start().await.unwrap())
+/// A server of 3.9, which does not even say whose a node is that may not be read; a proxy before it, and a bystander, who has
+/// made the parent.
+async fn hiding_server() -> Option<(Server, FaultProxy, zk::Client)> {
+    let server = server_3_9().await?;
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    make_parent(&zookeeper).await;
+    Some((server, proxy, zookeeper))
 }
 
 /// An ACL that lets everyone do everything but read.
@@ -123,12 +124,9 @@ fn unreadable() -> Vec<Acl> {
 // "If someone takes away the permission later, this is noticed with the next request".
 #[tokio::test]
 async fn a_node_that_may_not_be_read_any_more_is_made_again() {
-    let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
+    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
     let client = connect_through(&proxy).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
+    let node = present(&client, NodeMode::Ephemeral).await;
     eventually("it is read", async || proxy.take_requests().contains(&Request::GetData).then_some(())).await;
     zookeeper.set_acl(PATH, &unreadable(), None).await.unwrap();
     within(node.set_data("newer")).await.unwrap();
@@ -153,10 +151,7 @@ async fn is_ours(zookeeper: &zk::Client, node: PersistentNode) {
 
 #[tokio::test]
 async fn an_unreadable_node_is_ours_although_a_reply_was_lost() {
-    let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    make_parent(&zookeeper).await;
+    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
     for request in [Request::Create, Request::SetData] {
         let client = connect_unreadable(&proxy).await;
         let lost = proxy.intercept(request, Fate::LoseReply);
@@ -172,13 +167,9 @@ async fn an_unreadable_node_is_ours_although_a_reply_was_lost() {
 
 #[tokio::test]
 async fn an_unreadable_node_is_ours_although_others_write_to_it() {
-    let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    make_parent(&zookeeper).await;
+    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
     let client = connect_unreadable(&proxy).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
+    let node = present(&client, NodeMode::Ephemeral).await;
     zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
     is_ours(&zookeeper, node).await;
 }
@@ -186,19 +177,15 @@ async fn an_unreadable_node_is_ours_although_others_write_to_it() {
 // "A node that belongs to another session is left alone".
 #[tokio::test]
 async fn an_unreadable_strangers_node_in_the_place_of_ours_is_left_alone() {
-    let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
+    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
     let client = connect_unreadable(&proxy).await;
-    let node = start(&client, NodeMode::Ephemeral);
-    within(node.wait_present()).await.unwrap();
+    let node = present(&client, NodeMode::Ephemeral).await;
     let acl = unreadable();
     let mut writer = zookeeper.new_multi_writer();
     writer.add_delete(PATH, None).unwrap();
     writer.add_create(PATH, b"theirs", &zk::CreateMode::Ephemeral.with_acls(zk::Acls::new(&acl))).unwrap();
     writer.commit().await.unwrap();
-    let taken = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
-    within(node.watch_state().wait_for(taken)).await.unwrap();
+    taken(&node).await;
     within(node.close()).await.unwrap();
     assert_eq!(children(&zookeeper, "/kept").await, ["a"]);
 }
@@ -206,10 +193,7 @@ async fn an_unreadable_strangers_node_in_the_place_of_ours_is_left_alone() {
 // "by which the node is identified when the reply to its create is lost".
 #[tokio::test]
 async fn an_unreadable_numbered_node_is_ours_although_a_reply_was_lost() {
-    let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    make_parent(&zookeeper).await;
+    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
     let builder = builder().session_timeout(Duration::from_secs(10));
     let builder = builder.acl_for_path(|path| path.contains("/_c_").then(unreadable));
     let client = builder.connect(&proxy.connect_string()).await.unwrap();
@@ -222,7 +206,7 @@ async fn an_unreadable_numbered_node_is_ours_although_a_reply_was_lost() {
 /// Such servers tell nothing of a group that may not be listed any more, but the end of a member.
 #[tokio::test]
 async fn a_member_that_is_gone_is_not_current_in_a_group_that_may_not_be_listed_any_more() {
-    let Some(server) = server_that_hides().await else { return };
+    let Some(server) = server_3_9().await else { return };
     let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
     zookeeper.auth("digest", b"stranger:secret").await.unwrap();
     zookeeper.mkdir("/group", &anyone(zk::CreateMode::Persistent)).await.unwrap();
@@ -238,13 +222,9 @@ async fn a_member_that_is_gone_is_not_current_in_a_group_that_may_not_be_listed_
 // a write of its own was lost.
 #[tokio::test]
 async fn an_unreadable_persistent_node_is_ours_although_the_reply_to_a_write_was_lost() {
-    let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    make_parent(&zookeeper).await;
+    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
     let client = connect_unreadable(&proxy).await;
-    let node = start(&client, NodeMode::Persistent);
-    within(node.wait_present()).await.unwrap();
+    let node = present(&client, NodeMode::Persistent).await;
     let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
     assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
     within(lost.happened()).await;
@@ -261,14 +241,10 @@ async fn an_unreadable_persistent_node_is_ours_although_the_reply_to_a_write_was
 // The same right before its end.
 #[tokio::test]
 async fn close_after_a_lost_write_leaves_no_unreadable_persistent_node() {
-    let Some(server) = server_that_hides().await else { return };
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    make_parent(&zookeeper).await;
+    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
     for fate in [Fate::LoseRequest, Fate::LoseReply] {
         let client = connect_unreadable(&proxy).await;
-        let node = start(&client, NodeMode::Persistent);
-        within(node.wait_present()).await.unwrap();
+        let node = present(&client, NodeMode::Persistent).await;
         let lost = proxy.intercept(Request::SetData, fate);
         assert!(poll_once(&mut Box::pin(node.set_data("newer"))).is_pending());
         within(lost.happened()).await;

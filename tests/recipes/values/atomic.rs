@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use zk_recipes::atomic::{AtomicOptions, DistributedAtomicLong, DistributedAtomicValue};
-use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{Error, InterProcessMutex, blocking};
 use zookeeper_client as zk;
 
-use crate::support::{
-    Sandbox, bystander, connect, connect_many, connect_through, empty_server, eventually, poll_once, servers,
-    within,
+use crate::stage::{
+    server_and_bystander, server_and_client, server_and_clients, server_and_proxy,
+    server_client_and_bystander, server_proxy_and_client,
 };
+use crate::support::{Sandbox, bystander, connect, connect_through, eventually, poll_once, servers, within};
 
 const PATH: &str = "/numbers/deep/down/a";
 
@@ -22,8 +23,7 @@ fn long(client: &zk_recipes::Client) -> DistributedAtomicLong {
 
 #[tokio::test]
 async fn a_number_is_eight_bytes_in_a_node() {
-    let server = empty_server().await;
-    let [one, other] = connect_many(&server).await;
+    let (server, [one, other]) = server_and_clients().await;
     let zookeeper = bystander(&server).await;
     let (number, same) = (long(&one), long(&other));
     // A missing node counts as zero, and is not created by a read.
@@ -55,9 +55,7 @@ async fn a_number_is_eight_bytes_in_a_node() {
 
 #[tokio::test]
 async fn what_is_no_number_and_what_does_not_fit_are_errors() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let zookeeper = bystander(&server).await;
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let number = long(&client);
     number.force_set(i64::MAX - 1).await.unwrap();
     // Of three that are written together, one does not fit.
@@ -77,8 +75,7 @@ async fn what_is_no_number_and_what_does_not_fit_are_errors() {
 
 #[tokio::test]
 async fn a_change_takes_one_round_trip_while_nobody_else_writes() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let number = long(&connect_through(&proxy).await);
     let other = long(&connect(&server).await);
     assert_eq!(number.increment().await, Ok(1));
@@ -98,58 +95,37 @@ async fn a_change_takes_one_round_trip_while_nobody_else_writes() {
 
 #[tokio::test]
 async fn tasks_of_one_client_are_written_together() {
-    const TASKS: usize = 64;
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let number = long(&client);
-    number.increment().await.unwrap();
-    proxy.take_requests();
-    // While a write is under way, the others line up: also by other handles.
-    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
-    let first = tokio::spawn({
-        let number = number.clone();
-        async move { number.fetch_add(1).await }
-    });
-    within(held.happened()).await;
-    let handles: Vec<_> = (0..TASKS).map(|_| long(&client)).collect();
-    let adding = handles.iter().map(|number| number.fetch_add(1));
-    let mut adding = Box::pin(try_join_all(adding));
-    assert!(poll_once(&mut adding).is_pending());
-    held.release();
-    let previous = within(adding).await.unwrap();
-    assert_eq!(within(first).await.unwrap(), Ok(1));
-    assert_eq!(previous, (2..2 + TASKS as i64).collect::<Vec<_>>());
-    assert_eq!(proxy.take_requests(), [Request::SetData; 2]);
-}
-
-#[tokio::test]
-async fn updates_by_tasks_of_one_client_are_written_together() {
-    const TASKS: usize = 600;
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let number = long(&connect_through(&proxy).await);
-    number.increment().await.unwrap();
-    proxy.take_requests();
-    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
-    let update = || number.fetch_update(|old| Some(old + 1));
-    let mut first = Box::pin(update());
-    assert!(poll_once(&mut first).is_pending());
-    within(held.happened()).await;
-    let mut updating = Box::pin(try_join_all((0..TASKS).map(|_| update())));
-    assert!(poll_once(&mut updating).is_pending());
-    held.release();
-    let previous = within(updating).await.unwrap();
-    assert_eq!(within(first).await, Ok(Ok(1)));
-    assert_eq!(previous, (2..2 + TASKS as i64).map(Ok).collect::<Vec<_>>());
-    assert_eq!(proxy.take_requests(), [Request::SetData; 2]);
+    for (updates, tasks) in [(false, 64), (true, 600)] {
+        let (_server, proxy, client) = server_proxy_and_client().await;
+        let number = long(&client);
+        number.increment().await.unwrap();
+        proxy.take_requests();
+        // By handles of their own.
+        let add = || async {
+            match updates {
+                true => Ok(long(&client).fetch_update(|old| Some(old + 1)).await?.unwrap()),
+                false => long(&client).fetch_add(1).await,
+            }
+        };
+        // While a write is under way, the others line up.
+        let held = proxy.intercept(Request::SetData, Fate::HoldReply);
+        let mut first = Box::pin(add());
+        assert!(poll_once(&mut first).is_pending());
+        within(held.happened()).await;
+        let mut adding = Box::pin(try_join_all((0..tasks).map(|_| add())));
+        assert!(poll_once(&mut adding).is_pending());
+        held.release();
+        let previous = within(adding).await.unwrap();
+        assert_eq!(within(first).await, Ok(1));
+        assert_eq!(previous, (2..2 + tasks).collect::<Vec<_>>());
+        assert_eq!(proxy.take_requests(), [Request::SetData; 2]);
+    }
 }
 
 /// What is being written may not come about, so nothing is decided by it alone.
 #[tokio::test]
 async fn an_update_that_writes_nothing_has_seen_a_number_that_was_there() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let number = long(&connect_through(&proxy).await);
     let other = long(&connect(&server).await);
     number.force_set(1).await.unwrap();
@@ -171,8 +147,7 @@ async fn an_update_that_writes_nothing_has_seen_a_number_that_was_there() {
 
 #[tokio::test]
 async fn a_caller_that_vanishes_takes_only_itself_along() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (_server, proxy) = server_and_proxy().await;
     let number = long(&connect_through(&proxy).await);
     number.increment().await.unwrap();
     let held = proxy.intercept(Request::SetData, Fate::HoldReply);
@@ -190,38 +165,10 @@ async fn a_caller_that_vanishes_takes_only_itself_along() {
     assert_eq!(number.get().await, Ok(111));
 }
 
-#[tokio::test]
-async fn many_clients_lose_nothing() {
-    const CLIENTS: usize = 6;
-    const TASKS: usize = 3;
-    const ADDS: usize = 15;
-    let server = empty_server().await;
-    let clients: [_; CLIENTS] = connect_many(&server).await;
-    // Half of them are promoted to a lock when they fail often.
-    let options = AtomicOptions::new().timeout(Duration::from_secs(60));
-    let promoted = options.clone().promoted_to_lock("/numbers/lock");
-    let adding = (0..CLIENTS * TASKS).map(|nth| {
-        let options = if nth % 2 == 0 { &options } else { &promoted };
-        let number = long(&clients[nth % CLIENTS]).with_options(options).unwrap();
-        async move {
-            let mut previous = Vec::new();
-            for _ in 0..ADDS {
-                previous.push(number.fetch_add(1).await.unwrap());
-            }
-            previous
-        }
-    });
-    let previous: BTreeSet<_> = join_all(adding).await.concat().into_iter().collect();
-    let all = (CLIENTS * TASKS * ADDS) as i64;
-    assert_eq!(previous, (0..all).collect());
-    assert_eq!(long(&clients[0]).get().await, Ok(all));
-}
-
 /// Somebody else holds the lock; so who is promoted waits for it.
 #[tokio::test]
 async fn a_call_that_keeps_failing_is_promoted_to_the_lock() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let rival = connect(&server).await;
     let options = AtomicOptions::new().timeout(Duration::from_secs(60)).promoted_to_lock("/numbers/lock");
     let client = connect_through(&proxy).await;
@@ -256,8 +203,7 @@ async fn a_call_that_keeps_failing_is_promoted_to_the_lock() {
 
 #[tokio::test]
 async fn a_value_is_compared_and_exchanged() {
-    let server = empty_server().await;
-    let [one, other] = connect_many(&server).await;
+    let (_server, [one, other]) = server_and_clients().await;
     let value = DistributedAtomicValue::new(&one, PATH).unwrap();
     let same = DistributedAtomicValue::new(&other, PATH).unwrap();
     assert_eq!(value.get().await, Ok(None));
@@ -292,8 +238,7 @@ async fn a_value_is_compared_and_exchanged() {
 
 #[tokio::test]
 async fn a_closed_client_changes_nothing() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, client) = server_and_client().await;
     let number = long(&client);
     number.increment().await.unwrap();
     client.close().await;
@@ -326,9 +271,7 @@ fn threads_change_numbers() {
 
 #[tokio::test]
 async fn a_node_of_the_same_version_is_not_overwritten_unnoticed() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let zookeeper = bystander(&server).await;
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let number = long(&client);
     assert_eq!(number.increment().await, Ok(1));
     let version = zookeeper.get_data(PATH).await.unwrap().1.version;
@@ -346,8 +289,7 @@ async fn a_node_of_the_same_version_is_not_overwritten_unnoticed() {
 
 #[tokio::test]
 async fn an_operation_that_writes_nothing_does_not_create_the_node() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     let number = DistributedAtomicLong::new(&connect(&server).await, PATH).unwrap();
     assert_eq!(number.compare_exchange(7, 8).await, Ok(Err(0)));
     assert_eq!(number.fetch_update(|_| None).await, Ok(Err(0)));
@@ -357,8 +299,7 @@ async fn an_operation_that_writes_nothing_does_not_create_the_node() {
 /// By another call that arrives whenever it is computed.
 #[tokio::test]
 async fn an_update_that_is_overtaken_each_time_ends_in_its_time() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let number = long(&client);
     number.increment().await.unwrap();
     let hasty = number.with_options(&AtomicOptions::new().timeout(Duration::from_millis(300))).unwrap();

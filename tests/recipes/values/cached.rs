@@ -1,20 +1,18 @@
 //! `CachedAtomicLong`: numbers in blocks.
 
-use std::collections::BTreeSet;
-
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use zk_recipes::Error;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
-use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::testing::{Fate, Request};
 
-use crate::support::{bystander, connect, connect_many, connect_through, empty_server, eventually, within};
+use crate::stage::{server_and_proxy, server_client_and_bystander};
+use crate::support::{connect_through, eventually, within};
 
 const PATH: &str = "/ids";
 
 #[tokio::test]
 async fn numbers_come_in_blocks_that_are_drawn_ahead() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (_server, proxy) = server_and_proxy().await;
     let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
     number.increment().await.unwrap();
     let refused = CachedAtomicLong::new(&number, 0).unwrap_err();
@@ -38,21 +36,8 @@ async fn numbers_come_in_blocks_that_are_drawn_ahead() {
 }
 
 #[tokio::test]
-async fn no_number_is_handed_out_twice() {
-    let server = empty_server().await;
-    let clients: [_; 3] = connect_many(&server).await;
-    let sources = clients
-        .each_ref()
-        .map(|client| CachedAtomicLong::new(&DistributedAtomicLong::new(client, PATH).unwrap(), 7).unwrap());
-    let drawing = (0..300).map(|nth| sources[nth % 3].next());
-    let ids: BTreeSet<_> = within(try_join_all(drawing)).await.unwrap().into_iter().collect();
-    assert_eq!(ids.len(), 300);
-}
-
-#[tokio::test]
 async fn a_block_whose_reply_is_lost_is_left_out() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (_server, proxy) = server_and_proxy().await;
     let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
     number.increment().await.unwrap();
     let ids = CachedAtomicLong::new(&number, 10).unwrap();
@@ -63,9 +48,7 @@ async fn a_block_whose_reply_is_lost_is_left_out() {
 
 #[tokio::test]
 async fn all_who_wait_learn_that_no_block_can_be_drawn() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let zookeeper = bystander(&server).await;
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let number = DistributedAtomicLong::new(&client, PATH).unwrap();
     number.force_set(5).await.unwrap();
     zookeeper.set_data(PATH, b"five", None).await.unwrap();

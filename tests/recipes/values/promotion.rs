@@ -10,9 +10,8 @@ use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{Client, Error, InterProcessMutex, LockGuard};
 use zookeeper_client as zk;
 
-use crate::support::{
-    PooledServer, bystander, children, connect, connect_through, empty_server, eventually, within,
-};
+use crate::stage::{server_and_proxy, server_proxy_and_bystander};
+use crate::support::{PooledServer, bystander, children, connect, connect_through, eventually, within};
 
 const PATH: &str = "/numbers/a";
 const LOCK: &str = "/numbers/lock";
@@ -69,8 +68,7 @@ struct Held {
 
 impl Held {
     async fn start() -> Self {
-        let server = empty_server().await;
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+        let (server, proxy) = server_and_proxy().await;
         let holder = connect(&server).await;
         let held = InterProcessMutex::new(&holder, LOCK).unwrap().acquire().await.unwrap();
         long(&holder).force_set(0).await.unwrap();
@@ -115,9 +113,7 @@ async fn a_wait_for_the_lock_ends_with_the_time_of_the_call() {
 
 #[tokio::test]
 async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let client = connect_through(&proxy).await;
     long(&client).force_set(0).await.unwrap();
     let readable = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_read());
@@ -137,9 +133,7 @@ async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
 
 #[tokio::test]
 async fn no_client_waits_for_a_lock_that_it_holds_itself() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let client = connect_through(&proxy).await;
     long(&client).force_set(0).await.unwrap();
     let number = long(&client).with_options(&longest().promoted_to_lock(LOCK)).unwrap();

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use zk_recipes::shared::{SharedCount, SharedValue};
-use zk_recipes::testing::{FaultProxy, Request};
+use zk_recipes::testing::Request;
 use zk_recipes::{Error, blocking};
 use zookeeper_client as zk;
 
+use crate::stage::{server_and_clients, server_client_and_bystander, server_proxy_and_client};
 use crate::support::counter::server_with_version;
-use crate::support::{Sandbox, bystander, connect, connect_many, connect_through, empty_server, servers};
+use crate::support::{Sandbox, bystander, connect_many, servers};
 
 const PATH: &str = "/values/deep/down/a";
 
@@ -18,8 +19,7 @@ fn persistent() -> zk::CreateOptions<'static> {
 
 #[tokio::test]
 async fn a_value_is_the_data_of_a_node() {
-    let server = empty_server().await;
-    let [one, other] = connect_many(&server).await;
+    let (server, [one, other]) = server_and_clients().await;
     let zookeeper = bystander(&server).await;
     let value = SharedValue::new(&one, PATH, "seed").unwrap();
     assert_eq!(zookeeper.check_stat(PATH).await, Ok(None), "nothing is sent before it is needed");
@@ -39,8 +39,7 @@ async fn a_value_is_the_data_of_a_node() {
 
 #[tokio::test]
 async fn a_value_is_set_only_if_nothing_was_written_since() {
-    let server = empty_server().await;
-    let [one, other] = connect_many(&server).await;
+    let (_server, [one, other]) = server_and_clients().await;
     let [value, same] = [&one, &other].map(|client| SharedValue::new(client, PATH, "1").unwrap());
     let first = value.get_versioned().await.unwrap();
     assert_eq!(same.get_versioned().await.unwrap(), first);
@@ -60,9 +59,7 @@ async fn a_value_is_set_only_if_nothing_was_written_since() {
 
 #[tokio::test]
 async fn a_node_that_was_made_again_is_not_taken_for_the_old_one() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let zookeeper = bystander(&server).await;
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let value = SharedValue::new(&client, PATH, "seed").unwrap();
     let seen = value.get_versioned().await.unwrap();
     zookeeper.delete(PATH, None).await.unwrap();
@@ -77,32 +74,8 @@ async fn a_node_that_was_made_again_is_not_taken_for_the_old_one() {
 }
 
 #[tokio::test]
-async fn no_update_is_lost() {
-    const CLIENTS: usize = 6;
-    const UPDATES: i32 = 15;
-    let server = empty_server().await;
-    let clients: [_; CLIENTS] = connect_many(&server).await;
-    let updating = clients.iter().map(|client| async {
-        let count = SharedCount::new(client, PATH, 100).unwrap();
-        let count = count.with_timeout(Duration::from_secs(60));
-        let mut written = Vec::new();
-        for _ in 0..UPDATES {
-            written.push(count.update(|count| count + 1).await.unwrap().into_value());
-        }
-        written
-    });
-    let mut written = futures_util::future::join_all(updating).await.concat();
-    written.sort_unstable();
-    let all = CLIENTS as i32 * UPDATES;
-    assert_eq!(written, (101..=100 + all).collect::<Vec<_>>());
-    assert_eq!(SharedCount::new(&clients[0], PATH, 0).unwrap().get().await, Ok(100 + all));
-}
-
-#[tokio::test]
 async fn a_count_is_compared_and_set() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let zookeeper = bystander(&server).await;
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let count = SharedCount::new(&client, PATH, -1).unwrap();
     let first = count.get_versioned().await.unwrap();
     let second = count.compare_and_set(&first, i32::MIN).await.unwrap().unwrap();
@@ -151,9 +124,7 @@ async fn one_of_two_writes_over_version_minus_one_is_done() {
 
 #[tokio::test]
 async fn what_is_too_large_is_refused_before_anything_is_sent() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, client) = server_proxy_and_client().await;
     let too_large = vec![0; 1 << 20];
     let error = SharedValue::new(&client, PATH, too_large.clone()).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { argument: "seed", .. }), "{error}");

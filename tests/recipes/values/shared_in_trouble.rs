@@ -7,14 +7,14 @@ use zk_recipes::shared::{SharedCount, SharedValue};
 use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zookeeper_client as zk;
 
-use crate::support::{bystander, connect, connect_through, empty_server, within};
+use crate::stage::{server_and_client, server_and_proxy};
+use crate::support::{bystander, connect, connect_through, within};
 
 const PATH: &str = "/values/a";
 
 /// A value by way of a proxy, and who looks at the node.
 async fn stage() -> (crate::support::PooledServer, FaultProxy, SharedValue, zk::Client) {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy) = server_and_proxy().await;
     let value = SharedValue::new(&connect_through(&proxy).await, PATH, "seed").unwrap();
     let zookeeper = bystander(&server).await;
     value.get().await.unwrap();
@@ -85,8 +85,7 @@ async fn another_write_settles_a_lost_one() {
 
 #[tokio::test]
 async fn a_write_outlives_its_session() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let value = SharedValue::new(&client, PATH, "seed").unwrap();
     let seen = value.get_versioned().await.unwrap();
     kill_session(&client).await.unwrap();

@@ -8,7 +8,11 @@ use zk_recipes::testing::{FaultProxy, Request};
 use zk_recipes::{AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
-use crate::support::{BOUND, builder, bystander, connect, connect_through, empty_server, eventually, within};
+use crate::stage::{
+    server_and_bystander, server_and_client, server_and_proxy, server_client_and_bystander,
+    server_proxy_and_bystander,
+};
+use crate::support::{BOUND, builder, connect, connect_through, eventually, within};
 
 const PATH: &str = "/values/a";
 
@@ -18,9 +22,7 @@ async fn becomes<T>(states: &mut watch::Receiver<SharedState<T>>, is: impl FnMut
 
 #[tokio::test]
 async fn a_watch_shows_what_becomes_of_a_value() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let value = SharedValue::new(&connect_through(&proxy).await, PATH, "seed").unwrap();
     let mut states = value.watch();
     assert!(states.has_changed().unwrap(), "the first is told at once");
@@ -55,8 +57,7 @@ async fn a_watch_shows_what_becomes_of_a_value() {
 
 #[tokio::test]
 async fn a_watch_ends_with_its_receivers_and_with_the_client() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, client) = server_and_client().await;
     let value = SharedValue::new(&client, PATH, "seed").unwrap();
     value.get().await.unwrap();
     let mut states = value.watch();
@@ -75,8 +76,7 @@ async fn a_watch_ends_with_its_receivers_and_with_the_client() {
 /// The borrow of a watcher stops neither the client nor other calls.
 #[tokio::test]
 async fn a_watcher_that_borrows_stops_nobody() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let count = SharedCount::new(&client, PATH, 0).unwrap();
     let mut states = count.watch();
     count.get().await.unwrap();
@@ -94,9 +94,7 @@ async fn a_watcher_that_borrows_stops_nobody() {
 
 #[tokio::test]
 async fn what_is_no_count_or_may_not_be_read_is_stale() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
+    let (server, client, zookeeper) = server_client_and_bystander().await;
     let count = SharedCount::new(&client, PATH, 7).unwrap();
     count.get().await.unwrap();
     let mut states = count.watch();
@@ -139,9 +137,7 @@ async fn disconnect(client: &Client, proxy: &FaultProxy) {
 
 #[tokio::test]
 async fn a_value_is_stale_without_a_connection_also_right_after_a_change() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let client = patient(&proxy).await;
     let value = SharedValue::new(&client, PATH, "1").unwrap();
     value.get().await.unwrap();
@@ -171,8 +167,7 @@ async fn a_value_is_stale_without_a_connection_also_right_after_a_change() {
 /// Nor does it matter who looks at the state of the connection meanwhile.
 #[tokio::test]
 async fn a_value_is_stale_without_a_connection_while_somebody_borrows_the_state_of_that() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (_server, proxy) = server_and_proxy().await;
     let client = patient(&proxy).await;
     let value = SharedValue::new(&client, PATH, "seed").unwrap();
     value.get().await.unwrap();
@@ -192,8 +187,7 @@ async fn a_value_is_stale_without_a_connection_while_somebody_borrows_the_state_
 /// "The value if it is known to be current."
 #[tokio::test]
 async fn a_value_is_not_current_any_more_when_the_client_is_closed() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
+    let (server, zookeeper) = server_and_bystander().await;
     for closes in [true, false] {
         let client = connect(&server).await;
         let value = SharedValue::new(&client, PATH, "seed").unwrap();

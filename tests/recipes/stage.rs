@@ -1,0 +1,50 @@
+//! What a test begins with: a server without nodes, and who is connected to it.
+
+use zk_recipes::Client;
+use zk_recipes::testing::FaultProxy;
+use zookeeper_client as zk;
+
+use crate::support::{PooledServer, bystander, connect, connect_many, connect_through, empty_server};
+
+pub(crate) async fn server_and_client() -> (PooledServer, Client) {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    (server, client)
+}
+
+pub(crate) async fn server_and_clients<const N: usize>() -> (PooledServer, [Client; N]) {
+    let server = empty_server().await;
+    let clients = connect_many(&server).await;
+    (server, clients)
+}
+
+pub(crate) async fn server_and_bystander() -> (PooledServer, zk::Client) {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    (server, zookeeper)
+}
+
+pub(crate) async fn server_client_and_bystander() -> (PooledServer, Client, zk::Client) {
+    let (server, client) = server_and_client().await;
+    let zookeeper = bystander(&server).await;
+    (server, client, zookeeper)
+}
+
+pub(crate) async fn server_and_proxy() -> (PooledServer, FaultProxy) {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    (server, proxy)
+}
+
+pub(crate) async fn server_proxy_and_bystander() -> (PooledServer, FaultProxy, zk::Client) {
+    let (server, proxy) = server_and_proxy().await;
+    let zookeeper = bystander(&server).await;
+    (server, proxy, zookeeper)
+}
+
+/// The client is behind the proxy.
+pub(crate) async fn server_proxy_and_client() -> (PooledServer, FaultProxy, Client) {
+    let (server, proxy) = server_and_proxy().await;
+    let client = connect_through(&proxy).await;
+    (server, proxy, client)
+}
