@@ -296,11 +296,11 @@ impl Seat {
         self.known.and_then(|known| known.czxid)
     }
 
-    /// From now on, the seat serves one caller, who may not poll it for long: it waits in its queue.
+    /// From now on, the seat serves one caller, who might not poll it for long. See [`Place::may_idle`].
     pub(crate) fn reserve(&mut self) {
         self.is_reserved = true;
         if let Some(place) = self.place_mut() {
-            place.waits();
+            place.may_idle();
         }
     }
 
@@ -339,7 +339,7 @@ impl Seat {
         match &self.state {
             _ if self.is_reserved => return false,
             // The grant of a caller that has given up goes to the contenders behind it, of any client.
-            State::Resting(place) if place.is_granted() || place.node_name().is_none() => {
+            State::Resting(place) if place.is_granted() || place.is_idle() || place.node_name().is_none() => {
                 return false;
             }
             State::Resting(_) | State::Moving { .. } => {}

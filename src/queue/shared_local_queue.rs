@@ -17,6 +17,8 @@ use crate::client::{Session, Watcher};
 pub(crate) struct SharedLocalQueue {
     session: Arc<Session>,
     state: Mutex<State>,
+    /// Notified of each contender that is added.
+    arrived: Notify,
     /// How many lists are on their way that are sent behind creates.
     lists: AtomicUsize,
 }
@@ -59,7 +61,7 @@ pub(crate) struct Guess {
 
 impl SharedLocalQueue {
     pub(crate) fn new(session: Arc<Session>) -> Self {
-        Self { session, state: Mutex::default(), lists: AtomicUsize::new(0) }
+        Self { session, state: Mutex::default(), arrived: Notify::new(), lists: AtomicUsize::new(0) }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -140,7 +142,19 @@ impl SharedLocalQueue {
         wake: &Arc<Notify>,
     ) -> LocalSlot {
         let rank = self.with(|local, now| local.arrive(node, created, now, wake.clone()));
+        self.arrived.notify_waiters();
         LocalSlot { local: self.clone(), rank }
+    }
+
+    /// Waits until a local contender waits for this one.
+    pub(crate) async fn waited_for(&self, rank: Rank) {
+        loop {
+            let arrived = self.arrived.notified();
+            if self.with(|local, _| local.is_waited_for(rank)) {
+                return;
+            }
+            arrived.await;
+        }
     }
 
     /// Whether this contender waits in the local queue, or is waited for, and no task watches over the front yet.
@@ -177,6 +191,7 @@ impl SharedLocalQueue {
         // Never notified: the reader waits for no one.
         let wake = Arc::default();
         let rank = self.with(|local, now| local.follow(reader, writer, now, wake))?;
+        self.arrived.notify_waiters();
         Some(LocalSlot { local: self.clone(), rank })
     }
 }
@@ -197,7 +212,8 @@ impl LocalSlot {
         self.rank
     }
 
-    /// Whether it is still in the local queue: the task that [watches over](super::front) the front may have removed it.
+    /// Whether it is still in the local queue: the [watch](super::idle::IdleWatch) on an idle place may have
+    /// removed it.
     pub(crate) fn is_in_local_queue(&self) -> bool {
         self.local.state.lock().local.is_member(self.rank)
     }

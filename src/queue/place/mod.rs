@@ -14,6 +14,7 @@ use super::admission::OnTheWay;
 use super::blocker::BlockerWatch;
 use super::caller::Caller;
 use super::grant::{Grant, Slot};
+use super::idle::IdleWatch;
 use super::internals::LockInternals;
 use super::losses::Losses;
 use super::pure::connection::Connection;
@@ -41,6 +42,9 @@ pub(crate) struct Place {
     node: Option<EphemeralNode>,
     /// The slot of our node in the local queue, if the node is known to exist.
     slot: Option<LocalSlot>,
+    /// Whether our node stays watched because this place might not be polled for a long time.
+    may_idle: bool,
+    idle: Option<IdleWatch>,
     /// The watch on the contender of another session that we wait for.
     blocker: Option<BlockerWatch>,
     /// Notified by the local queue.
@@ -134,6 +138,8 @@ impl Place {
             local: internals.local_queue(node.session()),
             node: Some(node),
             slot: None,
+            may_idle: false,
+            idle: None,
             blocker: None,
             wake: Arc::default(),
             failures: Failures::default(),

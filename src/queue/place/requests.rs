@@ -21,6 +21,7 @@ impl Place {
     /// known, back to back.
     pub(super) async fn create(&mut self) -> Result<Event> {
         let internals = &self.internals;
+        self.idle = None;
         self.slot = None;
         self.blocker = None;
         let node = match &mut self.node {
@@ -87,6 +88,7 @@ impl Place {
         self.way = Way::Forecast;
         self.internals.exists_now();
         front::watch_over(&self.internals, &self.local, rank);
+        self.watch_while_idle();
         self.caller.reached();
         self.internals.admission().arrived();
         Some((own, rank))
@@ -232,6 +234,7 @@ impl Place {
         // By its own watch; or by that of the local queue, while the place was not polled.
         let is_seen_gone =
             self.own_watch_state() == WatchState::Gone || self.slot.is_some() && !self.is_in_local_queue();
+        self.idle = None;
         self.slot = None;
         self.blocker = None;
         if let Some(node) = self.node.take() {

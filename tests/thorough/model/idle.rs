@@ -1,4 +1,4 @@
-//! A ticket that nobody awaits, as `front.rs` watches it.
+//! A ticket that nobody awaits, as `idle.rs` has it.
 
 use super::client::{Answer, Client, Watch, What};
 use super::driver::{Ground, Shown};

@@ -214,8 +214,9 @@ fn a_ticket_that_was_first_is_not_granted_when_its_place_is_gone() {
 }
 
 /// The ticket's place is in the line of its client, and those behind it watch nothing but the line.
-fn ticket_ends_under_a_waiter(waited: Duration, within: Duration) {
-    play(async move |world| {
+#[test]
+fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
+    play(async |world| {
         let servers = world.servers();
         let clients = connect_all(&world).await;
         let [own, other, operator] = &clients;
@@ -226,10 +227,9 @@ fn ticket_ends_under_a_waiter(waited: Duration, within: Duration) {
         let next = waiter(&ours).await;
         let last = waiter(&mutex(other)).await;
         assert_eq!(nodes(servers, PATH).len(), 3);
-        sleep(waited).await;
         let removed = mutex(operator).participants().await.unwrap().remove(0);
         assert!(operate::force_release_participant(operator, &removed).await.unwrap());
-        let guard = timeout(within, granted(next)).await.expect("its end is told");
+        let guard = timeout(A_MOMENT, granted(next)).await.expect("its end is told at once");
         guard.release().await.unwrap();
         let guard = granted(last).await;
         // It has lost its place, and goes to the end.
@@ -242,12 +242,6 @@ fn ticket_ends_under_a_waiter(waited: Duration, within: Duration) {
         nothing_is_left(servers).await;
         ends(&world, clients).await;
     });
-}
-
-#[test]
-fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
-    ticket_ends_under_a_waiter(Duration::ZERO, Duration::from_secs(2) + A_MOMENT);
-    ticket_ends_under_a_waiter(Duration::from_secs(100), Duration::from_secs(1) + A_MOMENT);
 }
 
 #[test]

@@ -148,20 +148,20 @@ fn waiting_in_the_line_of_a_known_queue_takes_a_create_and_a_watch() {
     });
 }
 
-/// The first of the line is watched, by one for all.
+/// Whether the first of the line is still there is asked now and then, by one for all.
 #[test]
-fn a_long_wait_in_the_line_costs_one_look() {
+fn a_long_wait_in_the_line_costs_a_look_now_and_then() {
     play(async |world| {
         let Observed { proxy, mutex, clients, .. } = observed(&world, SESSION).await;
         let holder = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
         let waiters: Vec<_> = (0..5).map(|_| acquiring(&mutex)).collect();
-        // Most hand-overs are faster.
+        // Until the holder is watched, too.
         sleep(Duration::from_millis(1500)).await;
         proxy.take_requests();
-        sleep(Duration::from_secs(100)).await;
+        sleep(Duration::from_secs(3)).await;
         let mut asked = proxy.take_requests();
         asked.retain(|request| !matches!(request, Request::Sync | Request::Confirm));
-        assert_eq!(asked, [Request::GetData]);
+        assert!(asked.len() <= 3 && asked.iter().all(|request| *request == Request::Exists), "{asked:?}");
         holder.release().await.unwrap();
         for waiter in waiters {
             within(waiter).await.unwrap().unwrap().release().await.unwrap();

@@ -1,0 +1,68 @@
+//! Watches the node of a place that is not polled, on behalf of the local waiters behind it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::blocker::BlockerWatch;
+use super::internals::LockInternals;
+use super::pure::contender::WatchState;
+use super::pure::local_queue::Rank;
+use super::shared_local_queue::SharedLocalQueue;
+
+/// The pause after a request that failed for lack of a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Removes a place from its local queue when its node is gone, even while the place is not polled. Dropping this
+/// ends the watch.
+///
+/// The waiters behind the place in the local queue watch nothing else, and would wait until the place is polled
+/// again. Nothing is sent while there are no such waiters.
+#[derive(Debug)]
+pub(crate) struct IdleWatch {
+    _until_dropped: DropGuard,
+}
+
+impl IdleWatch {
+    /// Watches the node of that name, for the place of that rank.
+    pub(crate) fn of(
+        internals: &Arc<LockInternals>,
+        local: &Arc<SharedLocalQueue>,
+        rank: Rank,
+        name: String,
+    ) -> Self {
+        let dropped = CancellationToken::new();
+        // Not the queue itself: it would outlive its lock objects until the task learns of the drop.
+        let (queue, local, until_dropped) = (internals.path().clone(), local.clone(), dropped.clone());
+        internals.client().spawn(async move {
+            let watching = async {
+                local.waited_for(rank).await;
+                if is_gone(&queue, &local, &name).await {
+                    local.leave(rank);
+                }
+            };
+            // Whether it ended or was dropped, nothing is left to do.
+            let _ = until_dropped.run_until_cancelled(watching).await;
+        });
+        Self { _until_dropped: dropped.drop_guard() }
+    }
+}
+
+/// Waits until the node is gone. Returns false if that cannot be determined.
+async fn is_gone(queue: &str, local: &SharedLocalQueue, name: &str) -> bool {
+    loop {
+        local.session().ready().await;
+        match BlockerWatch::set(queue, local.session(), name, local.connection()).await {
+            Ok((_, Some(mut watch))) => {
+                watch.changed().await;
+                if watch.state() == WatchState::Gone {
+                    return true;
+                }
+            }
+            Ok((_, None)) => return true,
+            Err(error) if error.is_retryable() => tokio::time::sleep(PAUSE).await,
+            Err(_) => return false,
+        }
+    }
+}
