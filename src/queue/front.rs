@@ -42,16 +42,24 @@ async fn look_now_and_then(queue: &str, local: &Weak<SharedLocalQueue>) {
         age = if now == front { age + 1 } else { 0 };
         front = now;
         if is_look_due(age) {
-            let paths: Vec<_> = front.iter().map(|(_, name)| format!("{queue}/{name}")).collect();
-            let stats = join_all(paths.iter().map(|path| local.session().stat(path))).await;
-            for ((rank, _), stat) in front.iter().zip(stats) {
-                // An error only means that the servers cannot be reached.
-                if let Ok(None) = stat {
-                    local.leave(*rank);
-                }
+            // Those behind one that is gone may be gone as well.
+            while remove_gone(queue, &local, &front).await {
+                let Some(now) = local.front() else { return };
+                (front, age) = (now, 0);
             }
         }
     }
+}
+
+/// Removes those whose nodes are gone. Returns whether there were any.
+async fn remove_gone(queue: &str, local: &SharedLocalQueue, front: &[(Rank, String)]) -> bool {
+    // Not by watches: of a node that the client may not read, the servers tell nothing.
+    let paths: Vec<_> = front.iter().map(|(_, name)| format!("{queue}/{name}")).collect();
+    let stats = join_all(paths.iter().map(|path| local.session().stat(path))).await;
+    // An error only means that the servers cannot be reached.
+    let gone: Vec<_> = front.iter().zip(stats).filter(|(_, stat)| matches!(stat, Ok(None))).collect();
+    gone.iter().for_each(|((rank, _), _)| local.leave(*rank));
+    !gone.is_empty()
 }
 
 /// Whether a look is due at a front that has not changed for `age` ticks.

@@ -1,7 +1,6 @@
 //! Watches the node of a place that is not polled, on behalf of the local waiters behind it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -10,9 +9,7 @@ use super::internals::LockInternals;
 use super::pure::contender::WatchState;
 use super::pure::local_queue::Rank;
 use super::shared_local_queue::SharedLocalQueue;
-
-/// The pause after a request that failed for lack of a connection.
-const PAUSE: Duration = Duration::from_millis(100);
+use crate::client::PAUSE;
 
 /// Removes a place from its local queue when its node is gone, even while the place is not polled. Dropping this
 /// ends the watch.

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tokio::time::{sleep, timeout};
-use zk_recipes::{ConnectionState, InterProcessMutex, LossReason, MultiLock, Owner, RetryPolicy, operate};
+use zk_recipes::{
+    ConnectionState, InterProcessMutex, LossReason, MultiLock, Owner, RetryPolicy, operate,
+    zookeeper_client as zk,
+};
 use zk_recipes_simulation::world::World;
 
 use super::kinds::{KINDS, assert_lost, in_task};
@@ -242,6 +245,49 @@ fn the_end_of_a_ticket_that_nobody_awaits_lets_the_next_one_on() {
         nothing_is_left(servers).await;
         ends(&world, clients).await;
     });
+}
+
+/// Futures that are never polled again, whose nodes somebody deletes.
+fn forgotten_futures_end(number: usize, may_be_read: bool) {
+    play(async move |world| {
+        let servers = world.servers();
+        let clients = connect_all(&world).await;
+        let [own, other, operator] = &clients;
+        let ours = mutex(own);
+        let held = mutex(other).acquire().await.unwrap();
+        let owners: Vec<_> = (0..number).map(|_| ours.owned_by(&Owner::new())).collect();
+        let mut futures = Vec::new();
+        for owned in &owners {
+            let mut future = Box::pin(owned.acquire());
+            assert!(timeout(A_MOMENT, &mut future).await.is_err());
+            futures.push(future);
+        }
+        let next = waiter(&ours).await;
+        sleep(SESSION).await;
+        let operator = operator.zookeeper().await.unwrap();
+        for node in &nodes(servers, PATH)[1..=number] {
+            if !may_be_read {
+                // Servers tell nobody of the end of a node that he may not read.
+                let but_read = zk::Permission::CREATE | zk::Permission::DELETE | zk::Permission::ADMIN;
+                operator.set_acl(node, &[zk::Acl::new(but_read, zk::AuthId::anyone())], None).await.unwrap();
+            }
+            assert!(servers.delete(node));
+        }
+        held.release().await.unwrap();
+        // The longer it has waited, the longer is the pause.
+        let guard = timeout(2 * SESSION, granted(next)).await.expect("their ends are noticed");
+        guard.release().await.unwrap();
+        drop(futures);
+        nothing_is_left(servers).await;
+        ends(&world, clients).await;
+    });
+}
+
+#[test]
+fn futures_that_are_never_polled_are_in_nobodys_way_when_their_nodes_are_gone() {
+    for (number, may_be_read) in [(1, true), (1, false), (10, true)] {
+        forgotten_futures_end(number, may_be_read);
+    }
 }
 
 #[test]
