@@ -73,7 +73,8 @@ impl Session {
         // the call itself would send.
         self.requests.count(Request::List);
         let is_told = !self.lists_no_nodes.load(Relaxed);
-        let listing = OptionFuture::from(is_told.then(|| async { zookeeper.list_ephemerals(prefix).await }));
+        let listing =
+            OptionFuture::from(is_told.then_some(async { zookeeper.list_ephemerals(prefix).await }));
         let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
         confirmed?;
         match own.transpose() {
