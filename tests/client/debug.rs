@@ -145,6 +145,7 @@ async fn servers(shown: &mut Shown, server: &TestingServer) {
     let memory = builder.start().unwrap();
     shown.add(&memory, &memory.port().to_string());
     shown.add(&ManualClock::new(SystemTime::UNIX_EPOCH), "0");
+    shown.add(&MemoryVersion::V3_5, "V3_5");
     let builder = MemoryEnsemble::builder().servers(1).seed(42);
     shown.add(&builder, "42");
     let ensemble = builder.start().unwrap();
