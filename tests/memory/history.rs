@@ -75,12 +75,8 @@ impl Pair {
             let real = Real::Cluster { cluster, follower };
             let answer = real.server().four_letter_word("srvr").await.unwrap();
             let version = version(&answer);
-            (
-                Memory::three(if version >= (3, 8, 2) { MemoryVersion::V3_9 } else { MemoryVersion::V3_6 })
-                    .await,
-                real,
-                version,
-            )
+            let same = if version >= (3, 8, 2) { MemoryVersion::V3_9 } else { MemoryVersion::V3_6 };
+            (Memory::three(same).await, real, version)
         });
         Self { memory, real, version, runtime }
     }

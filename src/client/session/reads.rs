@@ -71,10 +71,11 @@ impl Session {
         // After a reconnect, the current server may lag behind the one that handled a create, or follow a leader
         // that has been replaced. `join` polls in this order, and the first poll sends; without the async block,
         // the call itself would send.
-        self.requests.count(Request::List);
-        let is_told = !self.lists_no_nodes.load(Relaxed);
-        let listing =
-            OptionFuture::from(is_told.then_some(async { zookeeper.list_ephemerals(prefix).await }));
+        let listing = async {
+            self.requests.count(Request::List);
+            zookeeper.list_ephemerals(prefix).await
+        };
+        let listing = OptionFuture::from((!self.lists_no_nodes.load(Relaxed)).then_some(listing));
         let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
         confirmed?;
         match own.transpose() {
