@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
 
-use crate::fleet::*;
+use crate::jobs::fleet::*;
 use crate::support::*;
 use tokio::time::Instant;
 use zk_recipes::job::{ClockDifference, JobOptions, JobRun, JobState, MissedRuns, ScheduledJob};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::*;
+use crate::jobs::fleet::*;
 use crate::support::*;
 use tokio::time::Instant;
 use zk_recipes::job::{JobOptions, JobState};

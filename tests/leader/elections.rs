@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::leader::{PATH, leading, server_with_clients, until_asked};
 use crate::support::*;
-use crate::{PATH, leading, server_with_clients, until_asked};
 use tokio::sync::{mpsc, oneshot, watch};
 use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zk_recipes::{

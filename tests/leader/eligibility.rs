@@ -1,7 +1,7 @@
 //! Candidates that stand only while they are eligible, and what probes see of them.
 
+use crate::leader::{PATH, server_with_clients, until_asked};
 use crate::support::*;
-use crate::{PATH, server_with_clients, until_asked};
 use tokio::sync::{mpsc, watch};
 use zk_recipes::{
     Client, CloseMode, ConnectionState, Error, LeaderLatch, LeaderOptions, LeaderRole, LeaderSelector,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::leader::{PATH, server_with_clients};
 use crate::support::*;
-use crate::{PATH, server_with_clients};
 use zk_recipes::{Error, LeaderOptions, LeaderRole, LeaderSelector, operate};
 
 /// What a panic throws may panic as well when it is dropped.

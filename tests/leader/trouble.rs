@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::leader::{PATH, leading, server_with_clients};
 use crate::support::*;
-use crate::{PATH, leading, server_with_clients};
 use zk_recipes::{
     Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderState, LossReason,
     Observation,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::stage::{sandbox_with_clients, server_with_clients};
+use crate::locks::stage::{sandbox_with_clients, server_with_clients};
 use crate::support::alone::is_alone;
 use crate::support::kinds::Lock;
 use crate::support::*;
@@ -307,7 +307,7 @@ async fn use_keys(locks: &Locks, count: usize) {
 
 #[test]
 fn a_hundred_thousand_keys_take_no_memory() {
-    if !is_alone("by_key::a_hundred_thousand_keys_take_no_memory") {
+    if !is_alone("locks::by_key::a_hundred_thousand_keys_take_no_memory") {
         return;
     }
     let Ok(_) = std::fs::metadata("/proc/self/statm") else { return };

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
-use crate::linger::others_with;
-use crate::stage::{sandbox_with_clients, server_with_clients};
+use crate::locks::linger::others_with;
+use crate::locks::stage::{sandbox_with_clients, server_with_clients};
 use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::kill_session;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::cohort::{PATH, all_end, alone, in_line, is_up_to_date, selfish};
-use crate::stage::server_with_clients;
+use crate::locks::cohort::{PATH, all_end, alone, in_line, is_up_to_date, selfish};
+use crate::locks::stage::server_with_clients;
 use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::FaultProxy;

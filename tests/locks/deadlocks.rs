@@ -15,7 +15,7 @@ use zk_recipes::{
     ReadWriteLock, Result, Semaphore, SemaphoreMutex,
 };
 
-use crate::stage::server_with_clients;
+use crate::locks::stage::server_with_clients;
 use crate::support::*;
 
 /// Longer than any test.

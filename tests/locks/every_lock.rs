@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::every_kind::{Kind, Lock, PERMITS, acquired, take};
+use crate::locks::every_kind::{Kind, Lock, PERMITS, acquired, take};
 use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
+use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::future::{join, join_all};

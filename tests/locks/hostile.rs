@@ -12,7 +12,7 @@ const PATH: &str = "/locks/a";
 #[tokio::test]
 async fn floods_that_come_and_go_leave_no_memory() {
     const FLOOD: usize = 2_000;
-    if !is_alone("hostile::floods_that_come_and_go_leave_no_memory") {
+    if !is_alone("locks::hostile::floods_that_come_and_go_leave_no_memory") {
         return;
     }
     let server = empty_server().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::stage::{sandbox_with_clients, server_with_clients};
+use crate::locks::stage::{sandbox_with_clients, server_with_clients};
 use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::kill_session;

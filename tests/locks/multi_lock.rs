@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::stage::server_with_clients;
+use crate::locks::stage::server_with_clients;
 use crate::support::room::{Room, linger};
 use crate::support::*;
 use tokio::task::{JoinHandle, JoinSet};

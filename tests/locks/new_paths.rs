@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::stage::{server_behind_proxy, server_with_clients};
+use crate::locks::stage::{server_behind_proxy, server_with_clients};
 use crate::support::*;
 use tokio::task::JoinSet;
 use zk_recipes::testing::{Fate, FaultProxy, Request};

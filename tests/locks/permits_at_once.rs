@@ -1,6 +1,6 @@
 //! Permits that are taken along with the create at the gate: in one round trip, if no other client was there since.
 
-use crate::stage::server_behind_proxy;
+use crate::locks::stage::server_behind_proxy;
 use crate::support::*;
 use std::sync::Arc;
 use tokio::task::JoinHandle;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use crate::blocking::is_in_vain;
+use crate::locks::blocking::is_in_vain;
 use crate::support::room::{Room, linger};
 use crate::support::*;
 use futures_util::future::join_all;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::quorum::{BRIEF, Contender, PATH, Zones, assert_empty, lock_of};
+use crate::locks::quorum::{BRIEF, Contender, PATH, Zones, assert_empty, lock_of};
 use crate::support::*;
 use futures_util::future::join_all;
 use zk_recipes::testing::FaultProxy;

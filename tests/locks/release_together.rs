@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::stage::server_behind_proxy;
+use crate::locks::stage::server_behind_proxy;
 use crate::support::*;
 use tokio::task::JoinHandle;
 use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
+use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
+use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::kinds::*;
 use crate::support::*;
 use futures_util::FutureExt;

@@ -1,7 +1,7 @@
 //! The same histories on a server in memory and on a real one: the same replies and the same events.
 
-use crate::history::Pair;
 use crate::installed::{Generation, Peers};
+use crate::memory::history::Pair;
 use crate::support::is_thorough;
 
 /// A history to repeat, as a failure names it.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use futures_executor::block_on;
 use zk_recipes::testing::{MemoryServer, MemoryServerBuilder};
 
+use crate::memory::wire::{Body, Event, Welcome, Wire};
 use crate::support::BOUND;
-use crate::wire::{Body, Event, Welcome, Wire};
 
 const CREATE: i32 = 1;
 const EXISTS: i32 = 3;

@@ -7,9 +7,11 @@ use fastrand::Rng;
 use tokio::runtime::Runtime;
 use zk_recipes::testing::{MemoryVersion, TestingCluster, TestingServer};
 
-use crate::operation::{self, CREATE, CREATE_2, CREATE_CONTAINER, CREATE_TTL, Generator, Operation, Scope};
-use crate::servers::{Memory, Real};
-use crate::wire::{Body, Event, Parts, Welcome, Wire};
+use crate::memory::operation::{
+    self, CREATE, CREATE_2, CREATE_CONTAINER, CREATE_TTL, Generator, Operation, Scope,
+};
+use crate::memory::servers::{Memory, Real};
+use crate::memory::wire::{Body, Event, Parts, Welcome, Wire};
 
 const CLIENTS: usize = 3;
 const STEPS: usize = 120;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use fastrand::Rng;
 
-use crate::wire::{Body, Parts, Reply};
+use crate::memory::wire::{Body, Parts, Reply};
 
 pub(crate) const CREATE: i32 = 1;
 const DELETE: i32 = 2;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use zk_recipes::testing::MemoryEnsemble;
 
-use crate::wire::{Body, Event, Parts, Reply, Welcome};
+use crate::memory::wire::{Body, Event, Parts, Reply, Welcome};
 
 pub(super) const CREATE: i32 = 1;
 pub(super) const DELETE: i32 = 2;

@@ -10,7 +10,7 @@ use zk_recipes::testing::{MemoryEnsemble, Observed, ObservedKind};
 
 use super::client::{Client, PERSISTENT, Refusal, SEQUENTIAL};
 use super::one_server::observe;
-use crate::wire::Welcome;
+use crate::memory::wire::Welcome;
 
 const MS: Duration = Duration::from_millis(1);
 const CLIENTS: usize = 4;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use zk_recipes::testing::{MemoryEnsemble, MemoryServer, Observed, ObservedKind};
 
 use super::client::{Client, EPHEMERAL, GET_DATA, PERSISTENT, SEQUENTIAL};
-use crate::wire::Body;
+use crate::memory::wire::Body;
 
 const ONE: Duration = Duration::from_secs(1);
 

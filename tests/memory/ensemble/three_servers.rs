@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::testing::{MemoryEnsemble, MemoryEnsembleBuilder};
 
 use super::client::{CREATE, Client, DELETE, EPHEMERAL, GET_DATA, PERSISTENT, Refusal, create};
-use crate::wire::{Body, Parts, Welcome};
+use crate::memory::wire::{Body, Parts, Welcome};
 
 const MS: Duration = Duration::from_millis(1);
 const NO_NODE: i32 = -101;

@@ -10,7 +10,7 @@ use zk_recipes::testing::{Fate, Request, Traffic, kill_session};
 use zk_recipes::{Client, Error, Result};
 use zookeeper_client as zk;
 
-use crate::stage::{
+use crate::recipes::stage::{
     server_and_client, server_and_clients, server_and_proxy, server_proxy_and_bystander,
     server_proxy_and_client,
 };

@@ -8,7 +8,7 @@ use zookeeper_client as zk;
 
 use super::*;
 use crate::installed::{Generation, Peers};
-use crate::stage::{server_and_bystander, server_proxy_and_bystander};
+use crate::recipes::stage::{server_and_bystander, server_proxy_and_bystander};
 
 /// A client whose nodes no one else may read.
 async fn private(server: &str, who: &str) -> Client {

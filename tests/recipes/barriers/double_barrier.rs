@@ -6,7 +6,7 @@ use zk_recipes::{Error, LossReason};
 use zookeeper_client as zk;
 
 use super::*;
-use crate::stage::{
+use crate::recipes::stage::{
     server_and_bystander, server_and_client, server_and_clients, server_and_proxy, server_proxy_and_bystander,
 };
 

@@ -4,7 +4,7 @@ use zk_recipes::testing::{Fate, MemoryServer, Request, Traffic, kill_session};
 use zookeeper_client as zk;
 
 use super::*;
-use crate::stage::{server_and_bystander, server_client_and_bystander, server_proxy_and_bystander};
+use crate::recipes::stage::{server_and_bystander, server_client_and_bystander, server_proxy_and_bystander};
 
 /// Nobody is let in alone once all have left; and two are.
 async fn assert_next_round_waits(server: &Server) {

@@ -12,7 +12,7 @@ use zk_recipes::{
 };
 
 use super::create;
-use crate::stage::{server_and_bystander, server_and_client, server_and_clients};
+use crate::recipes::stage::{server_and_bystander, server_and_client, server_and_clients};
 use crate::support::{connect, eventually, watches_of, watches_on_children, within};
 
 /// What is to be told is told within this time, on a server that is idle otherwise.

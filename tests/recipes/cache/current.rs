@@ -11,7 +11,7 @@ use zk_recipes::testing::FaultProxy;
 use zookeeper_client as zk;
 
 use super::{create, server_3_9};
-use crate::stage::server_and_bystander;
+use crate::recipes::stage::server_and_bystander;
 use crate::support::{BOUND, bystander, connect, connect_through, eventually, is_thorough, within};
 
 #[test]

@@ -8,7 +8,7 @@ use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
 use zk_recipes::{Client, Error};
 
 use super::create;
-use crate::stage::server_and_bystander;
+use crate::recipes::stage::server_and_bystander;
 use crate::support::{BOUND, connect_through, eventually, within};
 
 const ADD_WATCH: Request = Request::Other(106);

@@ -6,7 +6,7 @@ use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{Reader, create, paths, shows};
-use crate::stage::server_and_bystander;
+use crate::recipes::stage::server_and_bystander;
 use crate::support::{connect, connect_through, eventually, watches_on, within};
 
 #[tokio::test]

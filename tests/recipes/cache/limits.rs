@@ -6,7 +6,7 @@ use zk_recipes::testing::FaultProxy;
 use zookeeper_client as zk;
 
 use super::{create, create_many, shows};
-use crate::stage::{server_and_bystander, server_and_client};
+use crate::recipes::stage::{server_and_bystander, server_and_client};
 use crate::support::{connect, connect_through, eventually, within};
 
 #[tokio::test]

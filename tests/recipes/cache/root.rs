@@ -9,7 +9,7 @@ use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zookeeper_client as zk;
 
 use super::{Reader, create, paths, server_3_9, shows};
-use crate::stage::server_and_bystander;
+use crate::recipes::stage::server_and_bystander;
 use crate::support::{Server, bystander, eventually, lasting_server, within};
 
 /// What `/` is of a client.

@@ -8,7 +8,7 @@ use zk_recipes::{
 use zookeeper_client as zk;
 
 use super::{Reader, create, server_3_9, shows};
-use crate::stage::{server_and_bystander, server_client_and_bystander};
+use crate::recipes::stage::{server_and_bystander, server_client_and_bystander};
 use crate::support::{bystander, connect, empty_server, eventually, within};
 
 /// Lets one-shot watches come and go on the very path of a cache, by this library.

@@ -9,7 +9,7 @@ use zk_recipes::Client;
 use zk_recipes::cache::CacheState;
 
 use super::{create, open, orders, services};
-use crate::stage::{server_and_clients, server_client_and_bystander};
+use crate::recipes::stage::{server_and_clients, server_client_and_bystander};
 use crate::support::*;
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_recipes::discovery::{DownInstancePolicy, ServiceProvider};
 
 use super::{create, orders, services};
-use crate::stage::{server_and_client, server_and_clients, server_client_and_bystander};
+use crate::recipes::stage::{server_and_client, server_and_clients, server_client_and_bystander};
 use crate::support::*;
 
 #[tokio::test]

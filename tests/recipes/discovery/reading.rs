@@ -8,7 +8,7 @@ use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{create, orders, services};
-use crate::stage::server_client_and_bystander;
+use crate::recipes::stage::server_client_and_bystander;
 use crate::support::*;
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use zk_recipes::testing::{MemoryServer, kill_session};
 use zk_recipes::{Client, Error};
 
 use super::{ids, json, orders, services};
-use crate::stage::{server_and_clients, server_client_and_bystander};
+use crate::recipes::stage::{server_and_clients, server_client_and_bystander};
 use crate::support::*;
 
 #[tokio::test]

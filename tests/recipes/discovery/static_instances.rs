@@ -7,7 +7,7 @@ use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{Weight, create, json, orders, services};
-use crate::stage::{server_and_clients, server_client_and_bystander, server_proxy_and_bystander};
+use crate::recipes::stage::{server_and_clients, server_client_and_bystander, server_proxy_and_bystander};
 use crate::support::*;
 
 const PATH: &str = "/services/orders/a";

@@ -3,7 +3,7 @@
 use zk_recipes::discovery::ServiceProvider;
 
 use super::{Weight, orders};
-use crate::stage::server_and_client;
+use crate::recipes::stage::server_and_client;
 use crate::support::*;
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, start};
-use crate::stage::{server_and_bystander, server_and_client, server_client_and_bystander};
+use crate::recipes::stage::{server_and_bystander, server_and_client, server_client_and_bystander};
 use crate::support::*;
 
 /// gzip of "x", as in the tests of the library.

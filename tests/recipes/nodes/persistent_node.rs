@@ -8,7 +8,7 @@ use zk_recipes::testing::{Fate, Request, kill_session};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
-use crate::stage::{server_and_client, server_client_and_bystander, server_proxy_and_client};
+use crate::recipes::stage::{server_and_client, server_client_and_bystander, server_proxy_and_client};
 use crate::support::*;
 
 const PATH: &str = "/kept/a";

@@ -12,7 +12,7 @@ use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, data, make_parent, present, start};
-use crate::stage::{server_and_bystander, server_proxy_and_bystander};
+use crate::recipes::stage::{server_and_bystander, server_proxy_and_bystander};
 use crate::support::*;
 
 // The create found someone else's node, but the reply that says so was lost.

@@ -5,7 +5,7 @@ use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
 use zookeeper_client as zk;
 
 use super::{PATH, data, present, take_over, taken};
-use crate::stage::{server_and_proxy, server_proxy_and_client};
+use crate::recipes::stage::{server_and_proxy, server_proxy_and_client};
 use crate::support::*;
 
 // "A node that belongs to another session is never written to or deleted."

@@ -8,7 +8,7 @@ use zk_recipes::{Acl, AuthId, Client, Error, Permission, blocking};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, data, make_parent};
-use crate::stage::server_client_and_bystander;
+use crate::recipes::stage::server_client_and_bystander;
 use crate::support::*;
 
 const TOUCH: &str = "/kept/a/touch";

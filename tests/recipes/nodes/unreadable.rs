@@ -11,9 +11,9 @@ use zk_recipes::{Acl, AuthId, Client, Permission};
 use zookeeper_client as zk;
 
 use super::{PATH, anyone, make_parent, present, start, taken};
-use crate::cache::server_3_9;
 use crate::installed::{Generation, Peers};
-use crate::stage::{server_and_bystander, server_client_and_bystander};
+use crate::recipes::cache::server_3_9;
+use crate::recipes::stage::{server_and_bystander, server_client_and_bystander};
 use crate::support::*;
 
 /// An ACL that lets only its user do anything.

@@ -9,7 +9,7 @@ use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{Error, InterProcessMutex, blocking};
 use zookeeper_client as zk;
 
-use crate::stage::{
+use crate::recipes::stage::{
     server_and_bystander, server_and_client, server_and_clients, server_and_proxy,
     server_client_and_bystander, server_proxy_and_client,
 };

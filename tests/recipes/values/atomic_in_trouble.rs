@@ -8,7 +8,7 @@ use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{Client, Error};
 use zookeeper_client as zk;
 
-use crate::stage::{server_and_proxy, server_proxy_and_bystander, server_proxy_and_client};
+use crate::recipes::stage::{server_and_proxy, server_proxy_and_bystander, server_proxy_and_client};
 use crate::support::{connect, connect_through, empty_server, poll_once, within};
 
 const PATH: &str = "/numbers/a";

@@ -5,7 +5,7 @@ use zk_recipes::Error;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
 use zk_recipes::testing::{Fate, Request};
 
-use crate::stage::{server_and_proxy, server_client_and_bystander};
+use crate::recipes::stage::{server_and_proxy, server_client_and_bystander};
 use crate::support::{connect_through, eventually, within};
 
 const PATH: &str = "/ids";

@@ -10,7 +10,7 @@ use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{Client, Error, InterProcessMutex, LockGuard};
 use zookeeper_client as zk;
 
-use crate::stage::{server_and_proxy, server_proxy_and_bystander};
+use crate::recipes::stage::{server_and_proxy, server_proxy_and_bystander};
 use crate::support::{PooledServer, bystander, children, connect, connect_through, eventually, within};
 
 const PATH: &str = "/numbers/a";

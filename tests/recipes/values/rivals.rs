@@ -10,7 +10,7 @@ use zk_recipes::atomic::DistributedAtomicLong;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{Client, Error};
 
-use crate::stage::server_and_bystander;
+use crate::recipes::stage::server_and_bystander;
 use crate::support::{connect, connect_through, empty_server, repeats, within};
 
 const PATH: &str = "/numbers/a";

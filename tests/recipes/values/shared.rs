@@ -7,7 +7,7 @@ use zk_recipes::testing::Request;
 use zk_recipes::{Error, blocking};
 use zookeeper_client as zk;
 
-use crate::stage::{server_and_clients, server_client_and_bystander, server_proxy_and_client};
+use crate::recipes::stage::{server_and_clients, server_client_and_bystander, server_proxy_and_client};
 use crate::support::counter::server_with_version;
 use crate::support::{Sandbox, bystander, connect_many, servers};
 

@@ -7,7 +7,7 @@ use zk_recipes::shared::{SharedCount, SharedValue};
 use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zookeeper_client as zk;
 
-use crate::stage::{server_and_client, server_and_proxy};
+use crate::recipes::stage::{server_and_client, server_and_proxy};
 use crate::support::{bystander, connect, connect_through, within};
 
 const PATH: &str = "/values/a";

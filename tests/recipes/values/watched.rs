@@ -8,7 +8,7 @@ use zk_recipes::testing::{FaultProxy, Request};
 use zk_recipes::{AuthId, Client, Error, Permission};
 use zookeeper_client as zk;
 
-use crate::stage::{
+use crate::recipes::stage::{
     server_and_bystander, server_and_client, server_and_proxy, server_client_and_bystander,
     server_proxy_and_bystander,
 };

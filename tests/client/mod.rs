@@ -1,9 +1,6 @@
 //! The client: its connections, its calls and what they are allowed.
 
-#[path = "../support/mod.rs"]
-mod support;
-
-mod client;
+mod basics;
 mod connections;
 mod debug;
 mod ensembles;

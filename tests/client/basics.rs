@@ -180,7 +180,7 @@ async fn nodes_carry_the_identity() {
     assert_eq!(holder.pid(), Some(std::process::id()));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert_eq!(holder.host(), Some(host.trim_end()));
-    assert!(holder.program().is_some_and(|program| program.starts_with("client")), "{holder:?}");
+    assert!(holder.program().is_some_and(|program| program.starts_with("it")), "{holder:?}");
     guard.release().await.unwrap();
     // What others say is shown as it is.
     for (data, address) in [("billing-7", None), ("10.1.2.3", Some(IpAddr::from([10, 1, 2, 3])))] {
@@ -340,7 +340,7 @@ fn in_a_process_that_aborts_at_panics(test: &str, play: impl FnOnce()) {
         return play();
     }
     let mut process = std::process::Command::new(std::env::current_exe().unwrap());
-    let process = process.args(["--exact", &format!("client::{test}"), "--nocapture"]);
+    let process = process.args(["--exact", &format!("client::basics::{test}"), "--nocapture"]);
     let output = process.env(ABORTS_AT_PANICS, "1").output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {printed}", output.status);

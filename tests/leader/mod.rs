@@ -1,8 +1,5 @@
 //! Elections.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod elections;
 mod eligibility;
 mod failing;
@@ -10,7 +7,7 @@ mod trouble;
 
 use zk_recipes::{Client, Error, LeaderLatch, LeaderOptions, Leadership};
 
-use support::*;
+use crate::support::*;
 
 /// The path of most elections.
 const PATH: &str = "/leaders/a";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::*;
+use crate::jobs::fleet::*;
 use crate::support::*;
 use zk_recipes::job::{JobOptions, JobRun, JobState, MissedRuns, RunOutcome, ScheduledJob, UnfinishedRun};
 use zk_recipes::testing::{FaultProxy, ManualClock, Request};

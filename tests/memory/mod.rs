@@ -1,10 +1,5 @@
 //! `testing::MemoryServer`, held to real servers.
 
-#[path = "../interop/installed.rs"]
-mod installed;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod differences;
 mod ensemble;
 mod faults;

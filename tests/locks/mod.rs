@@ -1,8 +1,5 @@
 //! The locks: each kind, and what is done with them.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 #[path = "../support/every_kind.rs"]
 #[allow(unreachable_pub, reason = "others use it, too")]
 mod every_kind;
