@@ -1,16 +1,15 @@
 //! The example's alerts and dashboard, in a Prometheus that watches the example's service.
 //!
-//! Prometheus is installed by `tests/interop/install-peers`, or found on the `PATH`. Without it the tests are ignored,
-//! and say so. With `ZK_RECIPES_REQUIRE_PEERS` in the environment they fail instead.
+//! Prometheus is installed by `tests/interop/install-peers`, or found on the `PATH`.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,26 +20,23 @@ use zk_recipes::testing::TestingServer;
 /// When something must have gone wrong.
 const BOUND: Duration = Duration::from_secs(120);
 
-fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let is_required = std::env::var_os("ZK_RECIPES_REQUIRE_PEERS").is_some_and(|value| !value.is_empty());
-    let is_ignored = program("promtool").is_none() && !is_required;
-    if is_ignored && !arguments.list {
-        println!("ignored, since there is no Prometheus: run tests/interop/install-peers");
-    }
-    let trials = vec![
-        Trial::test("the_configuration_is_valid", || promtool(&["check", "config", "prometheus.yml"])),
-        Trial::test("alerts_fire_as_they_should", || promtool(&["test", "rules", "alerts.test.yaml"])),
-        Trial::test("the_service_is_watched", || {
-            let runtime = tokio::runtime::Runtime::new()?;
-            runtime.block_on(async { timeout(3 * BOUND, the_service_is_watched()).await? })
-        }),
-    ];
-    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(is_ignored)).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+type Failed = Box<dyn Error>;
+
+#[test]
+#[ignore = "it needs Prometheus, which tests/interop/install-peers installs"]
+fn the_configuration_is_valid() -> Result<(), Failed> {
+    promtool(&["check", "config", "prometheus.yml"])
+}
+
+#[test]
+#[ignore = "it needs Prometheus, which tests/interop/install-peers installs"]
+fn alerts_fire_as_they_should() -> Result<(), Failed> {
+    promtool(&["test", "rules", "alerts.test.yaml"])
 }
 
 /// Healthy, holding a lock for too long, and without servers.
+#[tokio::test]
+#[ignore = "it needs Prometheus, which tests/interop/install-peers installs"]
 async fn the_service_is_watched() -> Result<(), Failed> {
     let mut server = TestingServer::start().await?;
     let (listen, folder) = (free_address()?, tempfile::tempdir()?);
@@ -168,11 +164,9 @@ fn service(server: &TestingServer, listen: &str, order_seconds: &str) -> Result<
 fn promtool(arguments: &[&str]) -> Result<(), Failed> {
     let promtool = program("promtool").ok_or("there is no promtool")?;
     let checked = std::process::Command::new(promtool).args(arguments).current_dir(file("")).output()?;
-    if checked.status.success() {
-        return Ok(());
-    }
-    Err(format!("{}{}", String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr))
-        .into())
+    let said = [checked.stdout, checked.stderr].concat();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&said));
+    Ok(())
 }
 
 /// A program of Prometheus: of the peers, or on the `PATH`.

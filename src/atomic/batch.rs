@@ -378,7 +378,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn each_operation_is_done_once_or_not_at_all(steps in prop::collection::vec(step(), 1..40)) {
             let mut play = Play {

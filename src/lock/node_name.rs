@@ -154,8 +154,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4096))]
-
         #[test]
         fn every_name_is_valid(key in key()) {
             let name = node_name(&key);

@@ -3,7 +3,7 @@
 use zk_recipes::barriers::{Barrier, DoubleBarrier};
 
 use crate::installed::Generation;
-use crate::stage::Stage;
+use crate::interop::stage::Stage;
 use crate::support::{queue_of, within};
 
 pub(crate) async fn barriers_hold_back_both(generation: Generation) {

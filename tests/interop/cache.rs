@@ -3,7 +3,7 @@
 use zk_recipes::cache::{Cache, CacheOptions};
 
 use crate::installed::Generation;
-use crate::stage::Stage;
+use crate::interop::stage::Stage;
 use crate::support::within;
 
 pub(crate) async fn what_curator_writes_is_followed(generation: Generation) {

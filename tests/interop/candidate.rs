@@ -7,7 +7,7 @@ use zk_recipes::{
     Result,
 };
 
-use crate::line::{Contender, Release};
+use crate::interop::line::{Contender, Release};
 use crate::support::within;
 
 /// Where all of them stand.

@@ -3,10 +3,10 @@
 use zk_recipes::shared::SharedCount;
 use zk_recipes::{Client, InterProcessMutex, LeaderObserver, LeaderOptions, ReadWriteLock, operate};
 
-use crate::candidate::{Recipe, ids};
 use crate::installed::Generation;
-use crate::line::{Contender, Line};
-use crate::stage::{Stage, data_of};
+use crate::interop::candidate::{Recipe, ids};
+use crate::interop::line::{Contender, Line};
+use crate::interop::stage::{Stage, data_of};
 use crate::support::{eventually, queue_of, within};
 
 const PATH: &str = "/compressed";
@@ -64,7 +64,7 @@ pub(crate) async fn compressed_data_is_understood(generation: Generation) {
     // The leaders of Curator.
     for recipe in [Recipe::Latch, Recipe::Selector] {
         let path = format!("/leaders/{recipe:?}");
-        let kind = recipe.open("data=java-leader").replace(crate::candidate::PATH, &path);
+        let kind = recipe.open("data=java-leader").replace(crate::interop::candidate::PATH, &path);
         let mut leader = java.open(&format!("{recipe:?}"), &kind).await;
         leader.call("acquire").await;
         let observer = LeaderObserver::new(&client, &path).unwrap();

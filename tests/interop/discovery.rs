@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance, ServiceProvider, UriSpec};
 
 use crate::installed::Generation;
-use crate::peer::Actor;
-use crate::stage::Stage;
+use crate::interop::peer::Actor;
+use crate::interop::stage::Stage;
 use crate::support::{eventually, within};
 
 const BASE: &str = "/services";

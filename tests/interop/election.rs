@@ -3,11 +3,11 @@
 use uuid::Uuid;
 use zk_recipes::{Error, LeaderObserver, LeaderOptions, LossReason, Observation, Participant, operate};
 
-use crate::candidate::{PATH, Recipe, id, ids};
 use crate::installed::Generation;
-use crate::line::{Contender, Line};
-use crate::peer::Actor;
-use crate::stage::Stage;
+use crate::interop::candidate::{PATH, Recipe, id, ids};
+use crate::interop::line::{Contender, Line};
+use crate::interop::peer::Actor;
+use crate::interop::stage::Stage;
 use crate::support::{queue_of, session_id, watches_of, within};
 
 /// First come, first served; and everybody sees who stands and who leads. The others are candidates of other libraries.

@@ -3,11 +3,11 @@
 use zk_recipes::{LossReason, operate};
 use zookeeper_client as zk;
 
-use crate::candidate::{PATH, Recipe, id, ids};
-use crate::election;
 use crate::installed::Generation;
-use crate::line::{Contender, Line, Release};
-use crate::stage::Stage;
+use crate::interop::candidate::{PATH, Recipe, id, ids};
+use crate::interop::election;
+use crate::interop::line::{Contender, Line, Release};
+use crate::interop::stage::Stage;
 use crate::support::{bystander, eventually, queue_of, within};
 
 /// A lock of `zookeeper-client` that stands for election.

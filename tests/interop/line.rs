@@ -6,8 +6,8 @@ use std::pin::Pin;
 use tokio::task::JoinHandle;
 use zk_recipes::{LockGuard, Result};
 
-use crate::peer::Actor;
-use crate::stage::Stage;
+use crate::interop::peer::Actor;
+use crate::interop::stage::Stage;
 use crate::support::{children, queue_of, within};
 
 /// How to give back what was acquired.

@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use zk_recipes::{Client, InterProcessMutex, MultiLock};
 
 use crate::installed::Generation;
-use crate::line::{Contender, Line};
-use crate::stage::Stage;
+use crate::interop::line::{Contender, Line};
+use crate::interop::stage::Stage;
 use crate::support::{answered, queue_of, within};
 
 const PATHS: [&str; 3] = ["/multi/a", "/multi/b", "/multi/c"];

@@ -7,8 +7,8 @@ use std::time::Duration;
 use zk_recipes::{Client, Error, InterProcessMutex, LockOptions, Locks};
 
 use crate::installed::Generation;
-use crate::line::{Contender, Line};
-use crate::stage::{Stage, data_of};
+use crate::interop::line::{Contender, Line};
+use crate::interop::stage::{Stage, data_of};
 use crate::support::{answered, queue_of, within};
 
 const PATH: &str = "/locks/a";

@@ -9,7 +9,7 @@ use zk_recipes::nodes::{
 };
 
 use crate::installed::Generation;
-use crate::stage::Stage;
+use crate::interop::stage::Stage;
 use crate::support::{children, eventually, queue_of, within};
 
 const PATH: &str = "/kept/a";

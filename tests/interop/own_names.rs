@@ -3,11 +3,11 @@
 
 use zk_recipes::{InterProcessMutex, LeaderObserver, ReadWriteLock};
 
-use crate::candidate::{PATH, Recipe, id, ids};
 use crate::installed::Generation;
-use crate::line::{Contender, Line};
-use crate::read_write::{Trier, assert_only_readers_share};
-use crate::stage::{Stage, data_of};
+use crate::interop::candidate::{PATH, Recipe, id, ids};
+use crate::interop::line::{Contender, Line};
+use crate::interop::read_write::{Trier, assert_only_readers_share};
+use crate::interop::stage::{Stage, data_of};
 use crate::support::queue_of;
 
 pub(crate) async fn kazoo_keeps_its_own_names(generation: Generation) {

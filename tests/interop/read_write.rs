@@ -3,9 +3,9 @@
 use zk_recipes::{Client, Error, LockGuard, Owner, ReadWriteLock};
 
 use crate::installed::Generation;
-use crate::line::{Contender, Line};
-use crate::peer::Actor;
-use crate::stage::{Stage, data_of};
+use crate::interop::line::{Contender, Line};
+use crate::interop::peer::Actor;
+use crate::interop::stage::{Stage, data_of};
 use crate::support::{queue_of, within};
 
 const PATH: &str = "/rw";

@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use tokio::sync::mpsc;
 use zk_recipes::{LeaderSelector, Leadership};
 
-use crate::candidate::{PATH, Recipe, id, ids};
-use crate::election;
 use crate::installed::Generation;
-use crate::line::Contender;
-use crate::stage::Stage;
+use crate::interop::candidate::{PATH, Recipe, id, ids};
+use crate::interop::election;
+use crate::interop::line::Contender;
+use crate::interop::stage::Stage;
 use crate::support::{queue_of, within};
 
 pub(crate) async fn selectors_lead_in_order(generation: Generation) {

@@ -7,8 +7,8 @@ use zk_recipes::shared::SharedCount;
 use zk_recipes::{Client, LockGuard, LockOptions, Semaphore};
 
 use crate::installed::Generation;
-use crate::line::{Contender, Line};
-use crate::stage::{Stage, data_of};
+use crate::interop::line::{Contender, Line};
+use crate::interop::stage::{Stage, data_of};
 use crate::support::{answered, eventually, queue_of};
 
 const PATH: &str = "/semaphore";

@@ -5,8 +5,8 @@ use std::time::Duration;
 use zk_recipes::{Client, SemaphoreMutex};
 
 use crate::installed::Generation;
-use crate::line::{Contender, Line};
-use crate::stage::Stage;
+use crate::interop::line::{Contender, Line};
+use crate::interop::stage::Stage;
 use crate::support::{answered, queue_of};
 
 const PATH: &str = "/semaphore-mutex";

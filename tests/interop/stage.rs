@@ -6,10 +6,10 @@ use zk_recipes::{Client, ClientBuilder, Participant};
 use zookeeper_client as zk;
 
 use crate::installed::{Generation, Peers};
-use crate::peer::Peer;
+use crate::interop::peer::Peer;
+use crate::interop::wire::Wire;
 use crate::support::server::ServerBuilder;
 use crate::support::{self, Server};
-use crate::wire::Wire;
 
 /// A session that is not meant to end: long enough for a busy machine.
 const LASTING: Duration = Duration::from_secs(30);

@@ -13,8 +13,8 @@ use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 
 use crate::installed::Generation;
-use crate::peer::Actor;
-use crate::stage::Stage;
+use crate::interop::peer::Actor;
+use crate::interop::stage::Stage;
 use crate::support::{connect_through, eventually, within};
 
 /// Waits until Curator has heard of a change.

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use zk_recipes::testing::MemoryServer;
@@ -20,21 +19,24 @@ const PANIC: &str = "nonce=\"\\é\",realm=\"r\"";
 
 const SASL: i32 = 102;
 
-pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |name: &'static str, challenge: &'static str, told: &'static str| {
-        Trial::test(name, move || {
-            // A thread is lost, and computes until its process ends.
-            if is_alone(name) {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                runtime.block_on(the_others_go_on(challenge, told));
-            }
-            Ok(())
-        })
-    };
-    vec![
-        trial("hostile::a_handshake_that_loops_stops_no_other_client", LOOP, "earlier handshakes do not end"),
-        trial("hostile::a_handshake_that_panics_is_a_failed_attempt", PANIC, "the handshake panicked"),
-    ]
+#[test]
+fn a_handshake_that_loops_stops_no_other_client() {
+    let name = "hostile::a_handshake_that_loops_stops_no_other_client";
+    the_others_go_on_alone(name, LOOP, "earlier handshakes do not end");
+}
+
+#[test]
+fn a_handshake_that_panics_is_a_failed_attempt() {
+    let name = "hostile::a_handshake_that_panics_is_a_failed_attempt";
+    the_others_go_on_alone(name, PANIC, "the handshake panicked");
+}
+
+/// A thread is lost, and computes until its process ends.
+fn the_others_go_on_alone(name: &str, challenge: &'static str, told: &str) {
+    if is_alone(name) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(the_others_go_on(challenge, told));
+    }
 }
 
 async fn the_others_go_on(challenge: &'static str, told: &str) {

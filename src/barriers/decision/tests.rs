@@ -181,7 +181,6 @@ impl Play {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5000))]
     #[test]
     fn nobody_is_let_in_by_members_of_another_round(
         steps in prop::collection::vec(

@@ -410,8 +410,6 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     #[test]
     fn a_cache_becomes_what_the_servers_have(
         steps in prop::collection::vec(step(), 0..150),
@@ -437,8 +435,6 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     /// Since 3.8.4 and 3.9.2.
     #[test]
     fn a_cache_becomes_what_servers_have_that_hide_what_may_not_be_read(

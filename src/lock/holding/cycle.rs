@@ -174,8 +174,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4000))]
-
         /// Tries every set of owners.
         #[test]
         fn every_cycle_of_stuck_owners_is_found_and_no_other(waits in waits()) {

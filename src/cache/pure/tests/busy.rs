@@ -187,8 +187,6 @@ fn a_hidden_node_that_is_readable_now_comes_below_its_parent() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     /// The same is written again and again, between any two replies.
     #[test]
     fn nothing_that_happens_again_and_again_keeps_a_cache_from_loading(
