@@ -142,10 +142,13 @@ fn what_it_names_exists(folder: &str, command: &[&str]) -> Result<(), String> {
         let program = folder_of(programs).join(program);
         let files = [program.with_extension("rs"), program.join("main.rs")];
         let main = files.iter().find(|file| file.exists()).ok_or(format!("{}", program.display()))?;
-        for test in command.iter().skip_while(|word| **word != "--").filter(|word| word.contains("::")) {
-            let (module, name) = test.split_once("::").expect("it has a ::");
-            let text = fs::read_to_string(main.with_file_name(format!("{module}.rs"))).map_err(|_| module)?;
-            if !text.contains(&format!("fn {name}")) {
+        for test in command.iter().filter(|word| word.contains("::")) {
+            let (modules, name) = test.rsplit_once("::").expect("it has a ::");
+            let module = main.with_file_name(modules.replace("::", "/"));
+            let files = [module.with_extension("rs"), module.join("mod.rs")];
+            let file = files.iter().find(|file| file.exists()).ok_or(modules)?;
+            let text = fs::read_to_string(file).unwrap();
+            if !name.is_empty() && !text.contains(&format!("fn {name}")) {
                 return Err(name.to_owned());
             }
         }
