@@ -9,7 +9,8 @@
 //! an earlier request.
 //!
 //! The reply does prove this: everything that had been answered half a tick before the request was sent had been
-//! reported by then. A follower sends its reports and its clients' writes to the leader in one stream.
+//! reported by then. A follower sends its reports and its clients' writes to the leader in one stream. And a connection
+//! that continues a session is reported at once: the server asks its leader, which counts the session as alive.
 
 use std::collections::VecDeque;
 
@@ -71,7 +72,8 @@ pub(crate) fn continues(asked: i64, given: i64) -> bool {
 pub(crate) struct Signs {
     timeout: u64,
     margin: u64,
-    /// When requests were sent and answered, oldest first. No two are closer, and none is older, than needed.
+    /// When requests were sent, and by when a leader has been told of them if a write is committed later; oldest first. No
+    /// two are closer, and none is older, than needed.
     heard: VecDeque<(u64, u64)>,
     /// A time since which the leader has counted the session as alive, at that time or later. `None` if nothing is
     /// known.
@@ -104,12 +106,17 @@ impl Signs {
             self.confirmed(sent);
         }
         self.last_heard = self.last_heard.max(sent);
-        self.remember(sent, now);
+        // Keeping fewer entries than needed is on the safe side.
+        if self.heard.back().is_none_or(|(last, _)| last + self.timeout / 28 <= sent) {
+            self.heard.push_back((sent, now + self.report()));
+        }
+        while self.heard.get(1).is_some_and(|(_, reported)| *reported <= sent) {
+            self.heard.pop_front();
+        }
     }
 
     fn confirmed(&mut self, sent: u64) {
-        let is_reported = |heard: &&(u64, u64)| heard.1 + self.report() <= sent;
-        let reported = self.heard.iter().rev().find(is_reported);
+        let reported = self.heard.iter().rev().find(|(_, reported)| *reported <= sent);
         self.counted = self.counted.max(reported.map(|(sent, _)| *sent));
         let by_answer = (sent + self.timeout).saturating_sub(self.margin);
         let by_report = (self.counted.unwrap_or(0) + self.timeout).saturating_sub(self.clocks());
@@ -117,21 +124,16 @@ impl Signs {
         self.last_confirmed = self.last_confirmed.max(sent);
     }
 
-    fn remember(&mut self, sent: u64, now: u64) {
-        // Keeping fewer entries than needed is on the safe side.
-        if self.heard.back().is_none_or(|(last, _)| last + self.timeout / 28 <= sent) {
-            self.heard.push_back((sent, now));
+    /// Records a connection that continues the session, made after `since`, and the timeout and margin that are granted on
+    /// it. The servers may have counted by these before that, and do not count by the old ones after it.
+    pub(crate) fn connected(&mut self, timeout: u64, margin: u64, since: u64, now: u64) {
+        if timeout != self.timeout {
+            (self.timeout, self.margin) = (timeout, margin);
+            self.until = self.until.min(since + timeout - margin);
         }
-        while self.heard.get(1).is_some_and(|(_, answered)| answered + self.report() <= sent) {
-            self.heard.pop_front();
-        }
-    }
-
-    /// Records that the servers grant another timeout, on a connection made after `since`. They may have counted by
-    /// the new timeout before that, and do not count by the old one after it.
-    pub(crate) fn renegotiated(&mut self, timeout: u64, margin: u64, since: u64) {
-        (self.timeout, self.margin) = (timeout, margin);
-        self.until = self.until.min(since + timeout - margin);
+        // What was heard before proves less from now on.
+        self.heard.clear();
+        self.heard.push_back((since, now));
     }
 
     /// Returns when the last answered request was sent.
@@ -172,7 +174,7 @@ impl Signs {
         } else if now < self.until && is_enough {
             Granting::Now
         } else {
-            Granting::Confirm(self.heard.back().map_or(now, |(_, answered)| answered + self.report()))
+            Granting::Confirm(self.next_report().unwrap_or(now))
         }
     }
 
@@ -196,8 +198,12 @@ impl Signs {
         if !is_needed || self.until >= self.last_confirmed + self.worth() {
             return regular;
         }
-        let reported = self.heard.iter().map(|(_, answered)| answered + self.report());
-        reported.filter(|at| *at > last).min().map_or(regular, |at| at.min(regular))
+        self.next_report().map_or(regular, |at| at.min(regular))
+    }
+
+    /// Returns when the first that was heard and that no confirmation has counted yet will have been reported.
+    fn next_report(&self) -> Option<u64> {
+        self.heard.iter().map(|(_, reported)| *reported).filter(|at| *at > self.last_confirmed).min()
     }
 }
 
@@ -268,6 +274,53 @@ mod tests {
         assert_eq!(signs.granting(again, 2), Granting::Now);
         assert_eq!(signs.until(), again + TIMEOUT * 2 / 3);
         assert_eq!(signs.beat_at(true), again + BEAT);
+    }
+
+    #[test]
+    fn on_a_connection_that_is_made_after_a_silence_one_confirmation_is_enough() {
+        for answered in [0, BEAT] {
+            let mut signs = signs();
+            signs.answered(Confirmed, 0, 0);
+            let since = TIMEOUT * 4 / 5;
+            signs.connected(TIMEOUT, TIMEOUT / 3, since, since + answered);
+            assert!(signs.until() < since, "a connection alone proves nothing");
+            let sent = since + answered;
+            signs.answered(Confirmed, sent, sent);
+            assert_eq!(signs.until(), (sent + TIMEOUT * 2 / 3).min(since + TIMEOUT - TIMEOUT / 21));
+            assert_eq!(signs.granting(sent, 1), Granting::Now);
+            // Sent before it was answered, so perhaps before the leader was asked.
+            let mut signs = super::tests::signs();
+            signs.connected(TIMEOUT, TIMEOUT / 3, since, sent + 1);
+            signs.answered(Confirmed, sent, sent + 1);
+            assert_eq!(signs.until(), TIMEOUT - TIMEOUT / 21);
+        }
+    }
+
+    #[test]
+    fn connections_that_come_and_go_take_no_memory() {
+        let mut signs = signs();
+        for since in 0..1000 {
+            signs.connected(TIMEOUT, TIMEOUT / 3, since, since);
+        }
+        assert_eq!(signs.heard.len(), 1);
+    }
+
+    #[test]
+    fn the_second_confirmation_comes_when_what_was_heard_first_after_the_silence_is_reported() {
+        let mut signs = signs();
+        signs.answered(Confirmed, 0, 0);
+        let end = TIMEOUT * 4 / 5;
+        for heard in [end, end + TIMEOUT / 12, end + TIMEOUT / 6] {
+            signs.answered(Heard, heard, heard);
+        }
+        let wanted = end + TIMEOUT / 5;
+        assert!(wanted < signs.until() + TIMEOUT, "it is alive");
+        signs.answered(Confirmed, wanted, wanted);
+        let reported = end + TIMEOUT / 4;
+        assert_eq!(signs.granting(wanted, 1), Granting::Confirm(reported));
+        signs.answered(Confirmed, reported, reported);
+        assert_eq!(signs.granting(reported, 2), Granting::Now);
+        assert!(signs.until() >= reported + TIMEOUT / 2, "{signs:?}");
     }
 
     #[test]
@@ -359,16 +412,16 @@ mod tests {
         signs.answered(Confirmed, TIMEOUT / 2, TIMEOUT / 2);
         let until = signs.until();
         let since = TIMEOUT / 2 + BEAT;
-        signs.renegotiated(TIMEOUT * 2, TIMEOUT * 2 / 3, since);
+        signs.connected(TIMEOUT * 2, TIMEOUT * 2 / 3, since, since);
         assert_eq!(signs.until(), until);
-        signs.renegotiated(BEAT, BEAT / 3, since);
+        signs.connected(BEAT, BEAT / 3, since, since);
         assert_eq!(signs.until(), since + BEAT - BEAT / 3);
         for sent in (since..since + TIMEOUT).step_by(60) {
             signs.answered(Confirmed, sent, sent);
             assert!(signs.until() <= sent + BEAT - BEAT / 3);
         }
         assert!(signs.until() > since + TIMEOUT);
-        signs.renegotiated(TIMEOUT, TIMEOUT / 3, since + TIMEOUT);
+        signs.connected(TIMEOUT, TIMEOUT / 3, since + TIMEOUT, since + TIMEOUT);
         for sent in (since + TIMEOUT..since + 3 * TIMEOUT).step_by(60) {
             signs.answered(Confirmed, sent, sent);
         }

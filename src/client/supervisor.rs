@@ -379,7 +379,7 @@ impl Supervisor {
                 if !dialed.continues(info) {
                     return Err(End::Replaced { old: info.clone(), new: Box::new(dialed) });
                 }
-                session.validity().renegotiated(dialed.zookeeper.session_timeout(), dialed.since);
+                session.validity().connected(dialed.zookeeper.session_timeout(), dialed.since);
                 // A server that lags behind, or that is cut off from the others, would show an old state.
                 let confirmed = timeout(patience.get(), session.confirm_on(&dialed.zookeeper));
                 let is_confirmed = tokio::select! {

@@ -92,17 +92,17 @@ impl Validity {
         self.terms.keep_alive
     }
 
-    /// Records that the session continues with the timeout that its server grants, on a connection made after
-    /// `since`.
-    pub(super) fn renegotiated(&self, timeout: Duration, since: Moment) {
+    /// Records a connection that continues the session, made after `since`, with the timeout that its server grants.
+    pub(super) fn connected(&self, timeout: Duration, since: Moment) {
         if timeout != self.timeout() {
             tracing::info!(before = ?self.timeout(), now = ?timeout, "the servers have changed the session timeout");
             self.timeout.store(nanos(timeout), SeqCst);
-            let margin = nanos(self.terms.margin_of(timeout));
-            let mut signs = self.signs.lock();
-            signs.renegotiated(nanos(timeout), margin, nanos(since.since(self.start)));
-            self.read(&signs);
         }
+        let margin = nanos(self.terms.margin_of(timeout));
+        let [since, now] = [since, Moment::now()].map(|at| nanos(at.since(self.start)));
+        let mut signs = self.signs.lock();
+        signs.connected(nanos(timeout), margin, since, now);
+        self.read(&signs);
     }
 
     /// Returns when to give up a session that nothing is heard of: later than the servers do, unless they were down

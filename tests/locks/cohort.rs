@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::locks::linger::others_with;
-use crate::locks::stage::{sandbox_with_clients, server_with_clients};
+use crate::locks::stage::{sandbox_with_clients, server_with_clients, server_with_clients_here};
 use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::kill_session;
@@ -73,10 +73,12 @@ fn stranger(mutex: &InterProcessMutex) -> Acquire {
     Box::pin(async move { mutex.acquire().await })
 }
 
-/// Waits until the client knows what has happened in the queue so far.
+/// Waits until the client, which is on this runtime, has heeded what has happened in the queue so far.
 pub(crate) async fn is_up_to_date(client: &Client) {
     // In the session's order, events and earlier answers come before this answer.
     client.zookeeper().await.unwrap().sync(PATH).await.unwrap();
+    // Whoever was told of them is polled before this goes on.
+    tokio::task::yield_now().await;
 }
 
 /// Acquires, and waits until the client knows that no one else is in the queue.
@@ -148,7 +150,7 @@ async fn those_who_come_again_are_last() {
 
 #[tokio::test]
 async fn another_client_has_its_turn_after_so_many_holds() {
-    let (server, zookeeper, [client, other]) = server_with_clients().await;
+    let (server, zookeeper, [client, other]) = server_with_clients_here().await;
     for hand_ons in [1, 5] {
         let mutex = cohort(&client, hand_ons, LONG);
         let log = Log::default();
@@ -258,7 +260,7 @@ async fn an_expired_session_does_not_stop_the_line() {
 
 #[tokio::test]
 async fn a_deleted_node_does_not_stop_the_line() {
-    let (server, zookeeper, [client]) = server_with_clients().await;
+    let (server, zookeeper, [client]) = server_with_clients_here().await;
     let mutex = selfish(&client);
     // As holders, and as the next of the line.
     for is_held in [true, false] {
@@ -285,7 +287,7 @@ async fn a_deleted_node_does_not_stop_the_line() {
 
 #[tokio::test]
 async fn a_request_to_give_it_back_ends_the_handing_on() {
-    let (server, zookeeper, [client, operator]) = server_with_clients().await;
+    let (server, zookeeper, [client, operator]) = server_with_clients_here().await;
     let mutex = selfish(&client);
     for is_held in [true, false] {
         let log = Log::default();
@@ -379,8 +381,9 @@ async fn an_owner_that_would_wait_for_itself_is_told() {
 async fn attempts_do_not_wait_in_line() {
     let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
+    let here = Client::builder().runtime(tokio::runtime::Handle::current());
     let client =
-        builder().session_timeout(Duration::from_secs(60)).connect(&server.connect_string()).await.unwrap();
+        here.session_timeout(Duration::from_secs(60)).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let other = connect(&server).await;
     let mutex = selfish(&client);
@@ -430,7 +433,7 @@ async fn all_in_line_learn_that_the_session_is_over_for_good() {
 
 #[tokio::test]
 async fn a_cohort_may_linger() {
-    let (server, zookeeper, [client, other]) = server_with_clients().await;
+    let (server, zookeeper, [client, other]) = server_with_clients_here().await;
     let options = LockOptions::new().cohort(3).cohort_time(LONG).linger(LONG);
     let mutex = mutex(&client).with_options(options).unwrap();
     let guard = alone(&server, &client, &mutex).await;
@@ -530,7 +533,7 @@ fn threads_form_a_cohort_as_well() {
 
 #[tokio::test]
 async fn a_ticket_and_other_lock_objects_count_as_others() {
-    let (server, zookeeper, [client]) = server_with_clients().await;
+    let (server, zookeeper, [client]) = server_with_clients_here().await;
     let mutex = cohort(&client, 2, LONG);
     for has_ticket in [true, false] {
         let log = Log::default();
@@ -570,7 +573,7 @@ async fn a_ticket_that_is_granted_before_the_line_does_not_stop_it() {
 
 #[tokio::test]
 async fn an_unknown_outcome_ends_the_handing_on() {
-    let (server, _, [client]) = server_with_clients().await;
+    let (server, _, [client]) = server_with_clients_here().await;
     let mutex = selfish(&client);
     let guard = alone(&server, &client, &mutex).await;
     let node = guard.node_path().to_owned();

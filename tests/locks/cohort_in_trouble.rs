@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::locks::cohort::{PATH, all_end, alone, in_line, is_up_to_date, selfish};
-use crate::locks::stage::server_with_clients;
+use crate::locks::stage::{server_with_clients, server_with_clients_here};
 use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::FaultProxy;
@@ -27,7 +27,7 @@ fn seconds() -> Duration {
 /// is by a node that is known to exist, so that the stranger can have the lock only if a node is deleted afterwards.
 #[tokio::test]
 async fn a_node_that_is_gone_is_not_handed_on() {
-    let (server, zookeeper, [client, other]) = server_with_clients().await;
+    let (server, zookeeper, [client, other]) = server_with_clients_here().await;
     let mutex = selfish(&client);
     let mut bad = 0;
     for _ in 0..10 {
@@ -167,7 +167,7 @@ async fn closing_while_the_next_is_not_polled() {
     let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     for number in 0..5 {
-        let client = connect(&server).await;
+        let client = connect_here(&server).await;
         let mutex = selfish(&client);
         let guard = alone(&server, &client, &mutex).await;
         let line: Vec<_> = (0..100).map(|_| in_line(&mutex)).collect();
@@ -188,7 +188,7 @@ async fn closing_while_the_next_is_not_polled() {
 /// The runtime of the next in line ends.
 #[tokio::test]
 async fn the_runtime_of_the_next_in_line_ends() {
-    let (server, zookeeper, [client]) = server_with_clients().await;
+    let (server, zookeeper, [client]) = server_with_clients_here().await;
     let mutex = selfish(&client);
     for _ in 0..20 {
         let guard = alone(&server, &client, &mutex).await;
@@ -249,7 +249,7 @@ async fn members_with_cohorts_and_callers_that_vanish() {
 /// The pair of token and turn grows with every grant, also if an operator has freed the lock in between.
 #[tokio::test]
 async fn tokens_and_turns_grow_after_a_forced_release() {
-    let (server, _, [client, other, operator]) = server_with_clients().await;
+    let (server, _, [client, other, operator]) = server_with_clients_here().await;
     let mutex = selfish(&client);
     let mut shrunk = 0;
     for _ in 0..10 {
@@ -274,7 +274,7 @@ async fn tokens_and_turns_grow_after_a_forced_release() {
 /// A guard whose node was deleted, as the client has been told, is not released as if nothing had happened.
 #[tokio::test]
 async fn a_release_tells_of_a_deleted_node_as_without_a_cohort() {
-    let (server, zookeeper, [client]) = server_with_clients().await;
+    let (server, zookeeper, [client]) = server_with_clients_here().await;
     let guard = mutex_of(&client).acquire().await.unwrap();
     zookeeper.delete(guard.node_path(), None).await.unwrap();
     let plain = guard.release().await;

@@ -13,6 +13,14 @@ pub(crate) async fn server_with_clients<const N: usize>() -> (PooledServer, zk::
     (server, zookeeper, clients)
 }
 
+/// The same with clients on the runtime of the test.
+pub(crate) async fn server_with_clients_here<const N: usize>() -> (PooledServer, zk::Client, [Client; N]) {
+    let server = empty_server().await;
+    let clients = futures_util::future::join_all((0..N).map(|_| connect_here(&server))).await;
+    let zookeeper = bystander(&server).await;
+    (server, zookeeper, clients.try_into().unwrap())
+}
+
 /// A server, a proxy before it, somebody who looks, and a client whose requests go through the proxy.
 pub(crate) async fn server_behind_proxy() -> (PooledServer, FaultProxy, zk::Client, Client) {
     let server = empty_server().await;

@@ -432,14 +432,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "what was just heard counts as reported",
         SIGNS,
-        "[[heard.1 + self.report() <= sent]]",
-        "heard.1 <= sent",
+        "self.heard.push_back((sent, [[now + self.report()]]));",
+        "now",
     ),
     mutant(
         "what was sent half a tick ago counts as reported, however late it was answered",
         SIGNS,
-        "[[heard.1 + self.report() <= sent]]",
-        "heard.0 + self.report() <= sent",
+        "self.heard.push_back((sent, [[now + self.report()]]));",
+        "sent + self.report()",
     ),
     mutant(
         "a timeout that is shortened does not end what was valid by the longer one",
@@ -464,6 +464,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         SIGNS,
         "let is_enough = [[confirmations > 1 || self.until >= self.last_confirmed + self.worth()]];",
         "true",
+    ),
+    mutant(
+        "a connection confirms the session that it continues",
+        SIGNS,
+        "[[self.heard.clear();]]",
+        "self.confirmed(now); self.heard.clear();",
+    ),
+    mutant(
+        "a session is counted when the client hears of its connection",
+        SIGNS,
+        "self.heard.push_back(([[since]], now));",
+        "now",
+    ),
+    mutant(
+        "a connection is reported before it is made",
+        SIGNS,
+        "self.heard.push_back((since, [[now]]));",
+        "since",
     ),
     mutant("a session continues on the connection of another one", SIGNS, "[[given == asked]]", "true"),
     mutant("a report takes less than half a tick", SIGNS, "[[self.timeout.div_ceil(4)]]", "self.timeout / 8"),

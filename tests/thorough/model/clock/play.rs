@@ -17,6 +17,10 @@ const SESSIONS: &[Session] = &[
     AT_A_LEADER,
     AT_A_FOLLOWER,
     Session { moves: true, ..AT_A_FOLLOWER },
+    Session { reconnects: Some(Change::Nothing), ..AT_A_LEADER },
+    Session { reconnects: Some(Change::Nothing), ..AT_A_FOLLOWER },
+    Session { reconnects: Some(Change::Nothing), moves: true, ..AT_A_LEADER },
+    Session { reconnects: Some(Change::Nothing), moves: true, ..AT_A_FOLLOWER },
     Session { reconnects: Some(Change::Shorten), ..AT_A_LEADER },
     Session { reconnects: Some(Change::Shorten), ..AT_A_FOLLOWER },
     Session { reconnects: Some(Change::Replace), ..AT_A_LEADER },
@@ -52,6 +56,7 @@ fn play(session: &Session, threads: usize) -> Option<&'static str> {
         if moves { ", and another server" } else { "" },
         match reconnects {
             None => "",
+            Some(Change::Nothing) => ", and another connection",
             Some(Change::Shorten) => ", and a shorter timeout",
             Some(Change::Replace) => ", and another session",
         },

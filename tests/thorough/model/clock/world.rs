@@ -26,6 +26,8 @@ pub(crate) enum Server {
 /// What servers do to a client that connects again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
+    /// They take it in. So does a leader that is isolated.
+    Nothing,
     /// They grant a shorter timeout.
     Shorten,
     /// They give another session.
@@ -123,7 +125,7 @@ pub(crate) enum Step {
     Move,
     /// The client has lost its connection, and makes another.
     Reconnect,
-    /// The servers take it in, and something has changed; the answer is on its way.
+    /// The servers take it in; the answer is on its way.
     TakeIn(Change),
     Reconnected,
     /// The lock is to be handed out.
@@ -150,6 +152,11 @@ impl World {
             Probe::Sync => knows_the_leader || self.is_isolated && self.server == Server::Leader,
             Probe::Check => knows_the_leader,
         }
+    }
+
+    /// Whether the client's server continues the session of a client that connects again.
+    fn takes_in(&self, change: Option<Change>) -> bool {
+        self.serves(if change == Some(Change::Nothing) { Probe::Sync } else { Probe::Check })
     }
 
     fn serve(&mut self) {
@@ -279,7 +286,7 @@ impl Model for Session {
             None if world.may_reconnect => steps.push(Step::Reconnect),
             None => {}
             Some((_, true)) => steps.push(Step::Reconnected),
-            Some(_) if world.serves(Probe::Check) => steps.extend(self.reconnects.map(Step::TakeIn)),
+            Some(_) if world.takes_in(self.reconnects) => steps.extend(self.reconnects.map(Step::TakeIn)),
             Some(_) if is_due => steps.push(Step::Lose),
             Some(_) => {}
         }
@@ -346,8 +353,10 @@ impl Model for Session {
                 world.may_reconnect = false;
             }
             Step::TakeIn(change) => {
+                // The leader counts it as alive.
                 match change {
-                    // The leader counts it as alive.
+                    Change::Nothing if !world.is_isolated => world.last_counted = world.now,
+                    Change::Nothing => {}
                     Change::Shorten => (world.last_counted, world.timeout) = (world.now, SHORTER),
                     Change::Replace => world.is_another = true,
                 }
@@ -356,7 +365,7 @@ impl Model for Session {
             Step::Reconnected => {
                 let (since, _) = world.connecting.take()?;
                 if continues(ID, if world.is_another { OTHER } else { ID }) {
-                    world.signs.renegotiated(world.timeout, world.timeout / 3, since);
+                    world.signs.connected(world.timeout, world.timeout / 3, since, world.now);
                 } else {
                     (world.is_told, world.requests_left) = (true, 0);
                 }
@@ -412,6 +421,7 @@ impl Model for Session {
             Property::sometimes("what may change has changed", |session: &Session, world: &World| {
                 match session.reconnects {
                     None => true,
+                    Some(Change::Nothing) => world.now > TIMEOUT && world.is_valid() && !world.may_reconnect,
                     Some(Change::Shorten) => {
                         world.timeout == SHORTER && world.is_valid() && world.connecting.is_none()
                     }

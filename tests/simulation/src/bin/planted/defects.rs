@@ -43,8 +43,8 @@ pub(crate) const DEFECTS: &[Defect] = &[
     Defect {
         name: "reports-of-followers-do-not-count",
         file: SIGNS,
-        place: "let reported = [[self.heard.iter().rev().find(is_reported)]];",
-        broken: "{ let _ = is_reported; self.heard.iter().next_back() }",
+        place: "let reported = [[self.heard.iter().rev().find(|(_, reported)| *reported <= sent)]];",
+        broken: "self.heard.iter().next_back()",
         arguments: LOCKS_OF_THREE,
     },
     Defect {
