@@ -42,9 +42,12 @@ async fn look_now_and_then(queue: &str, local: &Weak<SharedLocalQueue>) {
         age = if now == front { age + 1 } else { 0 };
         front = now;
         if is_look_due(age) {
-            // Those behind one that is gone may be gone as well.
-            while remove_gone(queue, &local, &front).await {
+            // Those behind one that is gone may be gone as well. Each is looked at once.
+            let mut unseen = front.clone();
+            while remove_gone(queue, &local, &unseen).await {
                 let Some(now) = local.front() else { return };
+                unseen =
+                    now.iter().filter(|contender| front.binary_search(contender).is_err()).cloned().collect();
                 (front, age) = (now, 0);
             }
         }

@@ -71,14 +71,15 @@ impl Session {
                 async { zookeeper.check_stat(path).await },
             )
             .await;
-            synced.map_err(lost)?;
             let is_listed = match listed {
+                // The refusal may overtake the reply before it, which does not come then.
                 Err(zk::Error::Unimplemented) => {
                     self.lists_no_nodes.store(true, Relaxed);
                     return Ok(true);
                 }
                 listed => listed.map_err(lost)?.contains(path),
             };
+            synced.map_err(lost)?;
             let is_there = match stat {
                 Ok(stat) => stat.is_some_and(|stat| stat.ephemeral_owner == self.id),
                 // Only a node that is there has permissions.

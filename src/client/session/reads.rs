@@ -77,12 +77,14 @@ impl Session {
         };
         let listing = OptionFuture::from((!self.lists_no_nodes.load(Relaxed)).then_some(listing));
         let (confirmed, own) = join(self.confirm_on(zookeeper), listing).await;
+        let own = own.transpose();
+        if matches!(own, Err(zk::Error::Unimplemented)) {
+            // It may overtake the reply before it, which does not come then.
+            self.lists_no_nodes.store(true, Relaxed);
+        }
         confirmed?;
-        match own.transpose() {
-            Err(zk::Error::Unimplemented) => {
-                self.lists_no_nodes.store(true, Relaxed);
-                Ok(None)
-            }
+        match own {
+            Err(zk::Error::Unimplemented) => Ok(None),
             own => own.map_err(lost),
         }
     }

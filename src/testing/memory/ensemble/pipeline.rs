@@ -151,6 +151,10 @@ impl State {
         let mut header = Reader::new(message);
         let (Ok(_xid), Ok(operation)) = (header.i32(), header.i32()) else { return Fate::Close };
         let replica = &mut self.replicas[server];
+        if !replica.database.limits.version.knows(operation) {
+            // The refusal overtakes the replies to requests that are being done. Those do not come, since the server hangs up.
+            return self.serve(server, id, message);
+        }
         match replica.role {
             Role::Following { .. } => drop(replica.touched.insert(session)),
             _ => drop(replica.database.sessions.touch(session, self.now)),

@@ -6,14 +6,14 @@ use futures_util::FutureExt;
 use futures_util::future::{join, join_all, select_ok};
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::{
-    Client, InterProcessMutex, LeaderLatch, LeaderOptions, LockGuard, LockOptions, ReadWriteLock, Result,
-    Semaphore,
+    Client, ConnectionState, InterProcessMutex, LeaderLatch, LeaderOptions, LockGuard, LockOptions,
+    ReadWriteLock, Result, Semaphore,
 };
 use zk_recipes_simulation::world::World;
 
 use super::kinds::{KINDS, Kind, in_task};
-use super::queue::{SESSION, connect, nodes, session_id};
-use super::{A_MOMENT, ends, play, within};
+use super::queue::{SESSION, connect, mutex, nodes, session_id, state_is, waiter};
+use super::{A_MOMENT, Proxy, ends, play, takes, within};
 
 /// A lock that was just handed out is valid for half of the session at least.
 async fn handed_out(acquiring: impl Future<Output = Result<LockGuard>>) -> LockGuard {
@@ -107,5 +107,30 @@ fn what_has_stayed_over_an_outage_is_confirmed_before_it_is_handed_out() {
         drop((guards, writing));
         sleep(LONG).await;
         ends(&world, [client]).await;
+    });
+}
+
+/// The leader has counted the session when it was continued: no second confirmation is waited for.
+#[test]
+fn a_lock_that_is_free_soon_after_an_outage_is_handed_out_at_once() {
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let holding = connect(&world, 1).await;
+        let waiting = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+        let session = session_id(&waiting).await;
+        let held = mutex(&holding).acquire().await.unwrap();
+        let waiter = waiter(&mutex(&waiting)).await;
+        proxy.cut_off();
+        sleep(SESSION / 2).await;
+        proxy.refuse_connections(false);
+        state_is(&waiting, ConnectionState::Reconnected).await;
+        sleep(A_MOMENT).await;
+        held.release().await.unwrap();
+        let free = Instant::now();
+        let guard = handed_out(async { waiter.await.unwrap() }).await;
+        takes(free, Duration::ZERO);
+        assert_eq!(session_id(&waiting).await, session);
+        guard.release().await.unwrap();
+        ends(&world, [holding, waiting]).await;
     });
 }

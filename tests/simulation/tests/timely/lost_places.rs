@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tokio::time::{sleep, timeout};
+use zk_recipes::testing::Request;
 use zk_recipes::{
-    ConnectionState, InterProcessMutex, LossReason, MultiLock, Owner, RetryPolicy, operate,
+    ConnectionState, InterProcessMutex, LossReason, MultiLock, Owner, ReadWriteLock, RetryPolicy, operate,
     zookeeper_client as zk,
 };
 use zk_recipes_simulation::world::World;
 
 use super::kinds::{KINDS, assert_lost, in_task};
 use super::queue::*;
-use super::{A_MOMENT, ends, play, play_with, within};
+use super::{A_MOMENT, Proxy, ends, play, play_with, within};
 
 /// Ends the session of a client, which gets another one.
 async fn end_session(world: &World, client: &zk_recipes::Client) {
@@ -359,5 +360,48 @@ fn parents_that_vanish_are_made_again() {
             visit(&deep).await;
         }
         ends(&world, [client]).await;
+    });
+}
+
+/// An operator deletes the nodes of readers that are never polled again, one after another: each is looked at once.
+#[test]
+fn the_end_of_many_readers_is_noticed_with_few_looks() {
+    const READERS: usize = 100;
+    play(async |world| {
+        let proxy = Proxy::before(&world, 0).await;
+        let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+        let other = connect(&world, 1).await;
+        let [lock, theirs] = [&client, &other].map(|client| ReadWriteLock::new(client, PATH).unwrap());
+        let held = theirs.write().acquire().await.unwrap();
+        let mut readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                let reader = lock.read().owned_by(&Owner::new());
+                Box::pin(async move { reader.acquire().await })
+            })
+            .collect();
+        for reader in &mut readers {
+            assert!(timeout(A_MOMENT, reader).await.is_err());
+        }
+        let writer = lock.write().owned_by(&Owner::new());
+        let next = tokio::spawn(async move { writer.acquire().await });
+        let looks = || proxy.take_requests().iter().filter(|request| **request == Request::Exists).count();
+        // The second look is two seconds after the first, or after a change.
+        let mut looked = 0;
+        while looked < 2 * READERS {
+            sleep(Duration::from_millis(1)).await;
+            looked += looks();
+        }
+        sleep(Duration::from_millis(1990)).await;
+        looks();
+        for victim in &nodes(world.servers(), PATH)[1..=READERS] {
+            assert!(world.servers().delete(victim));
+            sleep(Duration::from_millis(1)).await;
+        }
+        let looked = looks();
+        assert!((1..=3 * READERS).contains(&looked), "{looked} looks");
+        held.release().await.unwrap();
+        granted(next).await.release().await.unwrap();
+        drop(readers);
+        ends(&world, [client, other]).await;
     });
 }

@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use zk_recipes::testing::{Fate, MemoryEnsemble, MemoryVersion, Request};
-use zk_recipes::{ConnectionState, InterProcessLock, Owner, ReadWriteLock, RetryPolicy, Semaphore};
+use zk_recipes::{
+    Client, ConnectionState, InterProcessLock, Owner, ReadWriteLock, RetryPolicy, Semaphore,
+    zookeeper_client as zk,
+};
+use zk_recipes_simulation::world::World;
 
 use super::queue::*;
 use super::room::Room;
@@ -59,30 +63,58 @@ fn a_lost_create_reply_is_found_again_and_not_doubled() {
     });
 }
 
-/// ZooKeeper 3.5 does not list the nodes of a session, and hangs up on whoever asks for that.
+/// Servers that do not list the nodes of a session, and hang up on whoever asks for that. Among three, the refusal
+/// overtakes the reply to what was written before.
+async fn of_version_3_5(servers: usize) -> (MemoryEnsemble, Proxy) {
+    let servers = MemoryEnsemble::builder().servers(servers).version(MemoryVersion::V3_5).start().unwrap();
+    let proxy = Proxy::before_server(servers.clone(), "10.2.0.1:2181").await;
+    (servers, proxy)
+}
+
+async fn are_settled_on_zookeeper_3_5(world: World, servers: usize) {
+    let (servers, proxy) = of_version_3_5(servers).await;
+    let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
+    let lock = mutex(&client);
+    visit(&lock).await;
+    for is_given_up in [false, true, false] {
+        let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+        let waiting = waiter(&lock).await;
+        within(lost.happened()).await;
+        if is_given_up {
+            waiting.abort();
+            drop(waiting.await);
+            sleep(SOON).await;
+        } else {
+            let guard = granted(waiting).await;
+            assert_eq!(nodes(&servers, PATH), [guard.node_path()], "one node for one acquire");
+            guard.release().await.unwrap();
+        }
+        nothing_is_left(&servers).await;
+    }
+    ends(&world, [client]).await;
+}
+
 #[test]
 fn lost_replies_are_settled_on_zookeeper_3_5() {
+    play(|world| are_settled_on_zookeeper_3_5(world, 1));
+    play(|world| are_settled_on_zookeeper_3_5(world, 3));
+}
+
+#[test]
+fn an_adopted_session_connects_again_on_zookeeper_3_5() {
     play(async |world| {
-        let servers = MemoryEnsemble::builder().servers(1).version(MemoryVersion::V3_5).start().unwrap();
-        let proxy = Proxy::before_server(servers.clone(), "10.2.0.1:2181").await;
-        let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-        let lock = mutex(&client);
-        visit(&lock).await;
-        for is_given_up in [false, true, false] {
-            let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-            let waiting = waiter(&lock).await;
-            within(lost.happened()).await;
-            if is_given_up {
-                waiting.abort();
-                drop(waiting.await);
-                sleep(SOON).await;
-            } else {
-                let guard = granted(waiting).await;
-                assert_eq!(nodes(&servers, PATH), [guard.node_path()], "one node for one acquire");
-                guard.release().await.unwrap();
-            }
-            nothing_is_left(&servers).await;
+        let (servers, proxy) = of_version_3_5(3).await;
+        let connector = zk::Client::connector().with_session_timeout(SESSION);
+        let client = Client::from_zookeeper(connector.connect(&proxy.address).await.unwrap()).unwrap();
+        let guard = mutex(&client).acquire().await.unwrap();
+        for _ in 0..3 {
+            proxy.cut();
+            sleep(SOON).await;
+            state_is(&client, ConnectionState::Reconnected).await;
+            assert!(guard.is_valid());
         }
+        guard.release().await.unwrap();
+        nothing_is_left(&servers).await;
         ends(&world, [client]).await;
     });
 }
