@@ -161,10 +161,10 @@ impl Signs {
     /// Returns what to do now before a lock is handed out, after so many confirmations that were made for that purpose.
     ///
     /// A holder that were to lose the lock soon, although the servers answer, would not have needed it. So the lock is
-    /// handed out with a validity [worth having](Self::worth) ahead, or after a confirmation. After a silence, one
-    /// confirmation is not enough: it cannot show that the leader has heard of the session before it expires it. The
-    /// second can, once that has been reported. No more are waited for as long as the session is valid: over a slow
-    /// connection, none might be enough.
+    /// handed out with a validity [worth having](Self::worth) ahead, or after a confirmation. After a silence of its
+    /// connection, one confirmation is not enough: it cannot show that the leader has heard of the session before it
+    /// expires it. The second can, once that has been reported. No more are waited for as long as the session is valid:
+    /// over a slow connection, none might be enough.
     pub(crate) fn granting(&self, now: u64, confirmations: u32) -> Granting {
         let is_enough = confirmations > 1 || self.until >= self.last_confirmed + self.worth();
         if now + self.worth() <= self.until {

@@ -71,8 +71,8 @@ impl Session {
         self.is_connected() && self.validity.confirm_at(0).is_none()
     }
 
-    /// [Confirms](Self::confirm) the session until a lock can be handed out on it: mostly once, and after a silence a
-    /// second time, a quarter of the timeout later.
+    /// [Confirms](Self::confirm) the session until a lock can be handed out on it: mostly once, and after a silence of
+    /// its connection a second time, up to a quarter of the timeout later.
     ///
     /// # Errors
     /// Nothing is proven.

@@ -17,16 +17,14 @@ const SESSIONS: &[Session] = &[
     AT_A_LEADER,
     AT_A_FOLLOWER,
     Session { moves: true, ..AT_A_FOLLOWER },
-    Session { reconnects: Some(Change::Nothing), ..AT_A_LEADER },
-    Session { reconnects: Some(Change::Nothing), ..AT_A_FOLLOWER },
-    Session { reconnects: Some(Change::Nothing), moves: true, ..AT_A_LEADER },
-    Session { reconnects: Some(Change::Nothing), moves: true, ..AT_A_FOLLOWER },
     Session { reconnects: Some(Change::Shorten), ..AT_A_LEADER },
     Session { reconnects: Some(Change::Shorten), ..AT_A_FOLLOWER },
     Session { reconnects: Some(Change::Replace), ..AT_A_LEADER },
     Session { reconnects: Some(Change::Replace), ..AT_A_FOLLOWER },
     Session { grants: true, latest: 4, ..AT_A_LEADER },
     Session { grants: true, latest: 4, ..AT_A_FOLLOWER },
+    Session { reconnects: Some(Change::Nothing), ..AT_A_LEADER },
+    Session { reconnects: Some(Change::Nothing), ..AT_A_FOLLOWER },
 ];
 
 /// Plays all of them, and prints figures. Answers whether all is well.
