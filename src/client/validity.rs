@@ -99,9 +99,8 @@ impl Validity {
             self.timeout.store(nanos(timeout), SeqCst);
         }
         let margin = nanos(self.terms.margin_of(timeout));
-        let [since, now] = [since, Moment::now()].map(|at| nanos(at.since(self.start)));
         let mut signs = self.signs.lock();
-        signs.connected(nanos(timeout), margin, since, now);
+        signs.connected(nanos(timeout), margin, nanos(since.since(self.start)));
         self.read(&signs);
     }
 

@@ -365,7 +365,7 @@ impl Model for Session {
             Step::Reconnected => {
                 let (since, _) = world.connecting.take()?;
                 if continues(ID, if world.is_another { OTHER } else { ID }) {
-                    world.signs.connected(world.timeout, world.timeout / 3, since, world.now);
+                    world.signs.connected(world.timeout, world.timeout / 3, since);
                 } else {
                     (world.is_told, world.requests_left) = (true, 0);
                 }
