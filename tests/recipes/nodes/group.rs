@@ -218,7 +218,9 @@ async fn a_group_that_may_not_be_listed_is_tried_again() {
     within(client.close()).await;
     within(seen.wait_for(|members| !members.is_current())).await.unwrap();
     assert!(within(seen.changed()).await.is_err(), "it ends with the client");
-    assert_eq!(within(member.leave()).await, Err(Error::Closed));
+    // It depends on what its keeper sees first: that the client is closed, or that its session is over.
+    let left = within(member.leave()).await;
+    assert!(matches!(left, Ok(()) | Err(Error::Closed)), "{left:?}");
 }
 
 #[tokio::test]
