@@ -125,10 +125,10 @@ impl Signs {
     }
 
     /// Records a connection that continues the session, made after `since` and after the end of the one before, and the
-    /// timeout and margin that are granted on it. The servers may have counted by these before that, and do not count by
-    /// the old ones after it.
+    /// timeout and margin that are granted on it. The servers may have counted by a shorter timeout before that. By a
+    /// longer one only some do: the next leader goes by the one that the session was created with.
     pub(crate) fn connected(&mut self, timeout: u64, margin: u64, since: u64) {
-        if timeout != self.timeout {
+        if timeout < self.timeout {
             (self.timeout, self.margin) = (timeout, margin);
             self.until = self.until.min(since + timeout - margin);
         }
@@ -175,7 +175,7 @@ impl Signs {
         } else if now < self.until && is_enough {
             Granting::Now
         } else {
-            Granting::Confirm(self.next_report().unwrap_or(now))
+            Granting::Confirm(self.worth_confirming_at().unwrap_or(now))
         }
     }
 
@@ -200,6 +200,15 @@ impl Signs {
             return regular;
         }
         self.next_report().map_or(regular, |at| at.min(regular))
+    }
+
+    /// Returns when another confirmation is worth a lock: when something will have been reported that was answered soon
+    /// enough, or else anything.
+    fn worth_confirming_at(&self) -> Option<u64> {
+        let is_worth_it =
+            |(sent, reported): &&(u64, u64)| sent + self.timeout - self.clocks() >= reported + self.worth();
+        let mut unconfirmed = self.heard.iter().filter(|(_, reported)| *reported > self.last_confirmed);
+        unconfirmed.find(is_worth_it).map(|(_, reported)| *reported).or_else(|| self.next_report())
     }
 
     /// Returns when the first that was heard and that no confirmation has counted yet will have been reported.
@@ -275,6 +284,24 @@ mod tests {
         assert_eq!(signs.granting(again, 2), Granting::Now);
         assert_eq!(signs.until(), again + TIMEOUT * 2 / 3);
         assert_eq!(signs.beat_at(true), again + BEAT);
+    }
+
+    #[test]
+    fn no_second_confirmation_comes_too_early_to_be_worth_a_lock() {
+        let mut signs = signs();
+        signs.connected(TIMEOUT, TIMEOUT / 3, TIMEOUT / 17);
+        // A slow answer.
+        let mut now = TIMEOUT * 5 / 8;
+        signs.answered(Confirmed, TIMEOUT * 2 / 9, now);
+        let mut confirmations = 0;
+        while let Granting::Confirm(at) = signs.granting(now, confirmations) {
+            let sent = now.max(at);
+            now = sent + TIMEOUT / 22;
+            signs.answered(Confirmed, sent, now);
+            confirmations += 1;
+        }
+        assert!(signs.until() >= now + TIMEOUT / 2, "{signs:?} at {now}");
+        assert_eq!(confirmations, 2);
     }
 
     #[test]
@@ -403,13 +430,15 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_timeout_ends_it_sooner_and_a_longer_one_not_before_an_answer() {
+    fn a_shorter_timeout_ends_it_sooner_and_a_longer_one_changes_nothing() {
         let mut signs = signs();
         signs.answered(Confirmed, TIMEOUT / 2, TIMEOUT / 2);
         let until = signs.until();
         let since = TIMEOUT / 2 + BEAT;
         signs.connected(TIMEOUT * 2, TIMEOUT * 2 / 3, since);
         assert_eq!(signs.until(), until);
+        signs.answered(Confirmed, since, since);
+        assert_eq!(signs.until(), since + TIMEOUT * 2 / 3);
         signs.connected(BEAT, BEAT / 3, since);
         assert_eq!(signs.until(), since + BEAT - BEAT / 3);
         for sent in (since..since + TIMEOUT).step_by(60) {
@@ -417,11 +446,6 @@ mod tests {
             assert!(signs.until() <= sent + BEAT - BEAT / 3);
         }
         assert!(signs.until() > since + TIMEOUT);
-        signs.connected(TIMEOUT, TIMEOUT / 3, since + TIMEOUT);
-        for sent in (since + TIMEOUT..since + 3 * TIMEOUT).step_by(60) {
-            signs.answered(Confirmed, sent, sent);
-        }
-        assert!(signs.until() > since + 3 * TIMEOUT + TIMEOUT / 2);
     }
 
     #[test]

@@ -466,6 +466,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "true",
     ),
     mutant(
+        "a timeout that is lengthened counts",
+        SIGNS,
+        "if [[timeout < self.timeout]] {",
+        "timeout != self.timeout",
+    ),
+    mutant(
         "a connection confirms the session that it continues",
         SIGNS,
         "[[self.heard.clear();]]",

@@ -24,7 +24,7 @@ const SESSIONS: &[Session] = &[
     Session { grants: true, latest: 4, ..AT_A_LEADER },
     Session { grants: true, latest: 4, ..AT_A_FOLLOWER },
     Session { reconnects: Some(Change::Nothing), ..AT_A_LEADER },
-    Session { reconnects: Some(Change::Nothing), ..AT_A_FOLLOWER },
+    Session { reconnects: Some(Change::Lengthen), ..AT_A_FOLLOWER },
 ];
 
 /// Plays all of them, and prints figures. Answers whether all is well.
@@ -56,6 +56,7 @@ fn play(session: &Session, threads: usize) -> Option<&'static str> {
             None => "",
             Some(Change::Nothing) => ", and another connection",
             Some(Change::Shorten) => ", and a shorter timeout",
+            Some(Change::Lengthen) => ", and a longer timeout",
             Some(Change::Replace) => ", and another session",
         },
         if grants { ", and a lock that is handed out" } else { "" },

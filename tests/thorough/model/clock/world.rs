@@ -10,6 +10,7 @@ const TIMEOUT: u64 = 8;
 const MARGIN: u64 = TIMEOUT / 3;
 /// What the servers grant after they were reconfigured.
 const SHORTER: u64 = 5;
+const LONGER: u64 = 12;
 /// How often a follower reports which sessions it has heard from: half a tick, for a session of two ticks.
 const REPORT: u64 = TIMEOUT / 4;
 const END: u64 = TIMEOUT + 6;
@@ -30,6 +31,8 @@ pub(crate) enum Change {
     Nothing,
     /// They grant a shorter timeout.
     Shorten,
+    /// They grant a longer one, and have another leader, which does not know it.
+    Lengthen,
     /// They give another session.
     Replace,
 }
@@ -355,8 +358,8 @@ impl Model for Session {
             Step::TakeIn(change) => {
                 // The leader counts it as alive.
                 match change {
-                    Change::Nothing if !world.is_isolated => world.last_counted = world.now,
-                    Change::Nothing => {}
+                    Change::Nothing if world.is_isolated => {}
+                    Change::Nothing | Change::Lengthen => world.last_counted = world.now,
                     Change::Shorten => (world.last_counted, world.timeout) = (world.now, SHORTER),
                     Change::Replace => world.is_another = true,
                 }
@@ -365,7 +368,9 @@ impl Model for Session {
             Step::Reconnected => {
                 let (since, _) = world.connecting.take()?;
                 if continues(ID, if world.is_another { OTHER } else { ID }) {
-                    world.signs.connected(world.timeout, world.timeout / 3, since);
+                    let is_longer = self.reconnects == Some(Change::Lengthen);
+                    let timeout = if is_longer { LONGER } else { world.timeout };
+                    world.signs.connected(timeout, timeout / 3, since);
                 } else {
                     (world.is_told, world.requests_left) = (true, 0);
                 }
@@ -421,7 +426,9 @@ impl Model for Session {
             Property::sometimes("what may change has changed", |session: &Session, world: &World| {
                 match session.reconnects {
                     None => true,
-                    Some(Change::Nothing) => world.now > TIMEOUT && world.is_valid() && !world.may_reconnect,
+                    Some(Change::Nothing | Change::Lengthen) => {
+                        world.now > TIMEOUT && world.is_valid() && !world.may_reconnect
+                    }
                     Some(Change::Shorten) => {
                         world.timeout == SHORTER && world.is_valid() && world.connecting.is_none()
                     }
