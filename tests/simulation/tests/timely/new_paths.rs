@@ -256,8 +256,7 @@ fn a_server_that_falls_silent_behind_a_new_queue_is_nobody_who_holds() {
             // The list is sent right behind the transaction of one that is known.
             let behind = is_new.then(|| proxy.intercept(Request::Multi, Fate::HoldReply));
             let known = (!is_new).then(|| proxy.intercept(Request::GetChildren, Fate::HoldReply));
-            let trying =
-                world.machines()[0].spawn(async move { semaphore.try_acquire_for(2 * SECOND).await });
+            let trying = world.machines()[0].spawn(async move { semaphore.try_acquire_for(SECOND).await });
             let silent = match (behind, known) {
                 (Some(behind), _) => {
                     within(behind.happened()).await;
