@@ -400,7 +400,7 @@ const CHILD: &str = "ZK_RECIPES_TESTING_CHILD";
 fn child(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", &format!("servers::{test}"), "--include-ignored", "--nocapture"])
+        .args(["--exact", &format!("testing::servers::{test}"), "--include-ignored", "--nocapture"])
         .env(CHILD, "1");
     command.stdout(Stdio::piped()).kill_on_drop(true);
     command
