@@ -23,7 +23,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Where they must be there: whoever asks is ignored without them.
+    /// Where they must be there.
     pub(crate) fn of(generation: Generation) -> Self {
         Self::find(generation).unwrap_or_else(|missing| panic!("{missing}"))
     }
@@ -35,7 +35,7 @@ impl Peers {
     }
 
     /// Or what is missing.
-    pub(crate) fn find(generation: Generation) -> Result<Self, String> {
+    fn find(generation: Generation) -> Result<Self, String> {
         let folder = folder();
         let generation = match generation {
             Generation::Debian => "debian",
@@ -71,7 +71,7 @@ pub(crate) fn repository() -> &'static Path {
 }
 
 /// Whether it is a failure if they are missing.
-pub(crate) fn are_required() -> bool {
+fn are_required() -> bool {
     std::env::var_os("ZK_RECIPES_REQUIRE_PEERS").is_some_and(|value| !value.is_empty())
 }
 
