@@ -116,8 +116,9 @@ impl Shared {
     pub(super) fn publish(&self, snapshot: Snapshot, changes: Vec<Change>) {
         let last = snapshot.changes();
         self.meters.holds(snapshot.len());
-        // First: a reader that is late takes it instead of the changes.
-        *self.snapshot.write() = Arc::new(snapshot);
+        // First, since a reader that is late takes it instead of the changes; but nobody sees it before they are told.
+        let mut current = self.snapshot.write();
+        *current = Arc::new(snapshot);
         let count = changes.len() as u64;
         if let Some(sender) = &*self.changes.lock() {
             for (number, change) in (last + 1 - count..).zip(changes) {
@@ -125,6 +126,7 @@ impl Shared {
                 let _ = sender.send((number, change));
             }
         }
+        drop(current);
         self.news.send_modify(|_| {});
     }
 

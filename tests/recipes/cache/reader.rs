@@ -62,7 +62,7 @@ impl Reader {
         assert_eq!(self.nodes, nodes(snapshot));
     }
 
-    /// Takes what happens, until it has led to this snapshot, which is published first.
+    /// Takes what happens, until it has led to this snapshot.
     pub(crate) async fn reaches(&mut self, changes: &mut Changes, snapshot: &Snapshot) {
         while self.nodes != nodes(snapshot) {
             let event = within(changes.next()).await.unwrap_or_else(|| panic!("{:?}", self.told));
