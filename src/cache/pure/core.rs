@@ -589,6 +589,9 @@ impl Core {
         if !is_readable && self.rules.with_data {
             // They cannot be listed. Those that are known are read one by one.
             self.listed.remove(path);
+            if let Some(want) = self.wants.get_mut(path) {
+                want.children = None;
+            }
         } else if !has_children {
             self.listed.remove(path);
             let gone: Vec<_> = self.nodes.children(path).cloned().collect();

@@ -592,6 +592,22 @@ fn a_node_that_was_to_be_read_comes_below_the_new_parent() {
 }
 
 #[test]
+fn a_node_that_was_unreadable_when_it_was_read_has_its_data_once_its_children_are_listed() {
+    let mut world = World::new(9, true, false);
+    world.write("/r", 0);
+    for step in [Step::Connect, Step::Send, Step::CreateAgain, Step::Answer, Step::Take(3, 0)] {
+        world.step(&step);
+    }
+    // Its children are about to be listed when the connection is lost.
+    world.step(&Step::Cut);
+    for step in [Step::Permit(0, true), Step::Connect, Step::Send, Step::Answer, Step::Permit(0, false)] {
+        world.step(&step);
+    }
+    world.settle();
+    world.assert_is_right(9, true, false);
+}
+
+#[test]
 fn a_node_of_which_the_servers_tell_first_comes_below_the_new_parent() {
     let mut world = World::new(9, false, true);
     loaded(&mut world);
