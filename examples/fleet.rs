@@ -9,12 +9,11 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use zk_recipes::nodes::{Group, MemberChange, Members};
 use zk_recipes::testing::kill_session;
 use zk_recipes::zookeeper_client::Error as ServerError;
-use zk_recipes::{Client, Result};
+use zk_recipes::{Client, Result, Watch};
 
 /// Between the steps of its own fleet, so that they can be followed.
 const BREATH: Duration = Duration::from_millis(400);
@@ -68,11 +67,10 @@ async fn watch(path: &str, joins_as: Option<(&str, &str)>) -> Result<()> {
 }
 
 /// Prints each change, and the members after it, until the client is closed.
-async fn show(mut members: watch::Receiver<Members>) {
+async fn show(mut members: Watch<Members>) {
     let began = Instant::now();
     let mut before = Members::default();
-    while members.changed().await.is_ok() {
-        let now = members.borrow_and_update().clone();
+    while let Some(now) = members.changed().await {
         for change in now.changes_since(&before) {
             let change = match change {
                 MemberChange::Joined { id, member } => format!("+ {id} {}", text(member.payload())),
@@ -128,7 +126,7 @@ async fn story(path: &str) -> Result<()> {
 
     println!("          > the session of web-2 ends; it joins again with the next one");
     let mut state = members[1].watch_state();
-    let before = state.borrow_and_update().clone();
+    let before = state.get().clone();
     // A server that cannot be reached directly does not matter here.
     let _ = kill_session(&clients[1]).await;
     let is_back = |state: &zk_recipes::nodes::NodeState| state.is_present() && *state != before;

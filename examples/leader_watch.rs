@@ -70,21 +70,18 @@ async fn show(client: &Client, path: &str) -> Result<()> {
     let mut leader = observer.watch_leader();
     let mut screen = Screen { began: Instant::now(), shown: String::new(), leader: None };
     loop {
-        let seen = leader.borrow_and_update().clone();
+        let seen = leader.get();
         let queue = match seen {
             Observation::Leader(_) => tokio::select! {
                 queue = observer.participants() => queue.unwrap_or_default(),
                 // It need not be waited for any more.
-                changed = leader.changed() => match changed {
-                    Ok(()) => continue,
-                    Err(_) => return Ok(()),
-                },
+                changed = leader.changed() => if changed.is_some() { continue } else { return Ok(()) },
             },
             _ => Vec::new(),
         };
         screen.show(&seen, &queue);
         tokio::select! {
-            changed = leader.changed() => if changed.is_err() { return Ok(()) },
+            changed = leader.changed() => if changed.is_none() { return Ok(()) },
             () = sleep(LOOK) => {}
         }
     }

@@ -147,6 +147,7 @@ mod queue;
 pub mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod watch;
 
 pub use zookeeper_client;
 pub use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
@@ -164,6 +165,7 @@ pub use self::lock::{
     Participant, QuorumGuard, QuorumLock, ReadLock, ReadWriteLock, Semaphore, SemaphoreMutex, SuspectPolicy,
     Ticket, Transaction, WriteLock,
 };
+pub use self::watch::Watch;
 
 /// Compiles the programs of the README.
 #[cfg(doctest)]

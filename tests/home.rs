@@ -103,7 +103,7 @@ async fn work_that_blocks_keeps_its_lock() {
     let state = guard.watch_state();
     std::thread::sleep(LONGER_THAN_A_SESSION);
     assert!(guard.is_valid());
-    assert_eq!(*state.borrow(), zk_recipes::LockState::Held);
+    assert_eq!(state.get(), zk_recipes::LockState::Held);
     assert_eq!(session_id(&client).await, session);
     guard.release().await.unwrap();
 }
@@ -230,24 +230,6 @@ fn all_clients_share_two_threads() {
     ours.sort();
     assert_eq!(ours, ["zk-recipes\n", "zk-recipes-io\n"]);
     drop(clients);
-}
-
-/// As `match *state.borrow() { … => work() }` does.
-#[test]
-fn a_borrowed_state_of_one_client_costs_others_nothing() {
-    let (elsewhere, server) = server_elsewhere();
-    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
-    let one = block_on(connect_through(&proxy));
-    let held_by_one = block_on(InterProcessMutex::new(&one, "/locks/b").unwrap().acquire()).unwrap();
-    let builder = Client::builder().session_timeout(SESSION);
-    let other = block_on(builder.connect(&server.connect_string())).unwrap();
-    let guard = block_on(mutex(&other).acquire()).unwrap();
-    let (state, lock_state) = (one.watch_connection(), held_by_one.watch_state());
-    let borrowed = (state.borrow(), lock_state.borrow());
-    proxy.cut();
-    std::thread::sleep(LONGER_THAN_A_SESSION);
-    drop(borrowed);
-    assert_eq!(guard.loss(), None);
 }
 
 /// Its turn ends when the call has returned, though that does not await.

@@ -12,158 +12,13 @@ use std::time::{Duration, Instant};
 use futures_executor::block_on;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::runtime::Runtime;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
 use zk_recipes::testing::FaultProxy;
-use zk_recipes::{
-    Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, Locks, Owner, blocking, operate,
-};
+use zk_recipes::{Client, Locks, Owner, blocking, operate};
 
 use support::room::Room;
 use support::runtime::*;
 use support::*;
-
-fn short(connect_string: &str) -> Client {
-    let builder = Client::builder().session_timeout(Duration::from_secs(4)).drop_timeout(Duration::ZERO);
-    block_on(builder.connect(connect_string)).unwrap()
-}
-
-/// One user borrows one state of one client, whose connection comes and goes.
-fn borrow_while_it_flaps(elsewhere: &Runtime, server: &Server, meanwhile: impl FnOnce()) {
-    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
-    let one = block_on(connect_through(&proxy));
-    let state = one.watch_connection();
-    let borrowed = state.borrow();
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    let before = threads();
-    for _ in 0..28 {
-        proxy.cut();
-        thread::sleep(Duration::from_millis(250));
-    }
-    let after = threads();
-    // It keeps one. Those of the other tests of this process are among them.
-    assert!(after < before + 28, "{after} threads instead of {before}");
-    meanwhile();
-    drop(borrowed);
-}
-
-#[test]
-fn one_borrow_in_one_client_does_not_keep_the_loss_from_the_work_of_another() {
-    let (elsewhere, server) = server_elsewhere();
-    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
-    let next = block_on(connect(&server));
-    let holder = short(&proxy.connect_string());
-    let guard = block_on(mutex(&holder).acquire()).unwrap();
-    borrow_while_it_flaps(&elsewhere, &server, || {
-        let (ended, end) = mpsc::channel();
-        let working = thread::spawn(move || {
-            let ran = block_on(guard.run(std::future::pending::<()>()));
-            ended.send((ran, Instant::now())).ok();
-        });
-        thread::sleep(Duration::from_secs(1));
-        proxy.refuse_connections(true).unwrap();
-        proxy.cut();
-        let next = elsewhere.block_on(within(mutex(&next).acquire())).unwrap();
-        let let_in = Instant::now();
-        let stopped = end.recv_timeout(Duration::from_secs(15));
-        assert!(next.is_valid());
-        let (_, stopped) = stopped.expect("the work goes on though another holds the lock");
-        assert!(stopped <= let_in);
-        working.join().unwrap();
-    });
-}
-
-#[test]
-fn one_borrow_in_one_client_does_not_keep_another_from_leading() {
-    let (elsewhere, server) = server_elsewhere();
-    let other = short(&server.connect_string());
-    borrow_while_it_flaps(&elsewhere, &server, || {
-        let latch = LeaderLatch::start(&other, "/leader", LeaderOptions::new()).unwrap();
-        let elected = elsewhere.block_on(async {
-            tokio::time::timeout(Duration::from_secs(10), latch.await_leadership()).await
-        });
-        let participants = block_on(latch.participants()).unwrap();
-        assert!(elected.is_ok(), "never told that it leads, which it does: {participants:?}");
-        block_on(latch.close(CloseMode::Silent)).unwrap();
-    });
-}
-
-#[test]
-fn one_borrow_in_one_client_does_not_keep_another_from_its_next_session() {
-    let (elsewhere, server) = server_elsewhere();
-    let other = short(&server.connect_string());
-    let _state = other.watch_connection();
-    let before = elsewhere.block_on(session_id(&other));
-    borrow_while_it_flaps(&elsewhere, &server, || {
-        elsewhere.block_on(server.kill_session(before)).unwrap();
-        thread::sleep(Duration::from_secs(5));
-        let acquired = elsewhere
-            .block_on(async { tokio::time::timeout(Duration::from_secs(20), mutex(&other).acquire()).await });
-        assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
-    });
-}
-
-#[test]
-fn one_borrow_in_one_client_does_not_keep_others_from_connecting() {
-    let (elsewhere, server) = server_elsewhere();
-    borrow_while_it_flaps(&elsewhere, &server, || {
-        let connected = block_on(Client::connect(&server.connect_string()));
-        assert!(connected.is_ok(), "{connected:?}");
-    });
-}
-
-/// A candidate that leaves asks whether there is a connection, which is about to change behind the borrow.
-#[test]
-fn one_borrow_while_a_latch_closes_does_not_keep_others_from_connecting() {
-    let (elsewhere, server) = server_elsewhere();
-    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
-    let one = block_on(connect_through(&proxy));
-    let state = one.watch_connection();
-    let borrowed = state.borrow();
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let latch = LeaderLatch::start(&one, "/leader", LeaderOptions::new()).unwrap();
-    // It waits for a connection by then.
-    thread::sleep(Duration::from_secs(1));
-    let closing = thread::spawn(move || block_on(latch.close(CloseMode::Silent)));
-    thread::sleep(Duration::from_secs(1));
-    let (connected, connects) = mpsc::channel();
-    let servers = server.connect_string();
-    thread::spawn(move || connected.send(block_on(Client::connect(&servers)).map(drop)));
-    let connects = connects.recv_timeout(Duration::from_secs(30));
-    drop(borrowed);
-    assert!(matches!(connects, Ok(Ok(()))), "{connects:?}");
-    drop(closing);
-}
-
-/// The same by one borrowed state of a lock.
-#[test]
-fn one_borrow_of_a_locks_state_does_not_keep_the_loss_from_another() {
-    let (elsewhere, server) = server_elsewhere();
-    let zookeeper = elsewhere.block_on(bystander(&server));
-    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
-    let one = block_on(connect_through(&proxy));
-    let of_one = block_on(InterProcessMutex::new(&one, "/locks/b").unwrap().acquire()).unwrap();
-    let other = block_on(connect(&server));
-    let guard = block_on(mutex(&other).acquire()).unwrap();
-    let state = of_one.watch_state();
-    let borrowed = state.borrow();
-    for _ in 0..28 {
-        proxy.cut();
-        thread::sleep(Duration::from_millis(400));
-    }
-    let node = guard.node_path().to_owned();
-    let lost = async {
-        elsewhere.spawn(async move {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            zookeeper.delete(&node, None).await.unwrap();
-        });
-        tokio::time::timeout(Duration::from_secs(10), guard.lost()).await
-    };
-    let lost = elsewhere.block_on(lost);
-    assert!(lost.is_ok(), "{lost:?}, though it is known: {:?}", guard.loss());
-    drop(borrowed);
-}
 
 /// As that of the executor of the "Async Book", whose wakers expect that it is still there.
 struct Gone(AtomicUsize);
@@ -195,6 +50,24 @@ fn a_waker_of_one_client_that_panics_costs_others_nothing() {
             .block_on(async { tokio::time::timeout(Duration::from_secs(10), mutex(client).acquire()).await });
         assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
     }
+}
+
+/// The same of one that waits for a change of the connection.
+#[test]
+fn a_waker_of_a_watch_that_panics_costs_its_client_nothing() {
+    let (elsewhere, server) = server_elsewhere();
+    let client = block_on(connect(&server));
+    let mut states = client.watch_connection();
+    assert!(block_on(states.changed()).is_some());
+    let gone = Arc::new(Gone(AtomicUsize::new(0)));
+    let waker = Waker::from(gone.clone());
+    let mut changed = pin!(states.changed());
+    assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let session = elsewhere.block_on(session_id(&client));
+    elsewhere.block_on(server.kill_session(session)).unwrap();
+    elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
+    let acquired = elsewhere.block_on(within(mutex(&client).acquire()));
+    assert!(acquired.is_ok(), "{acquired:?}");
 }
 
 /// Counts how often it is woken.

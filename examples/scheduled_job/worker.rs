@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use zk_recipes::job::{JobOptions, JobRun, ScheduledJob};
-use zk_recipes::{CreateMode, Error, LeaderOptions, LeaderState, Leadership};
+use zk_recipes::{CreateMode, Error, LeaderOptions, LeaderState, Leadership, Watch};
 
 use crate::record::{Event, Recorder, Tick};
 use crate::{PERIOD, Result, connect, job, ticks};
@@ -66,12 +66,9 @@ impl Worker {
         }
     }
 
-    async fn note_elections(self: Arc<Self>, mut state: watch::Receiver<LeaderState>) {
-        while state.changed().await.is_ok() {
-            let leadership = match &*state.borrow_and_update() {
-                LeaderState::Leading(leadership) => leadership.clone(),
-                _ => continue,
-            };
+    async fn note_elections(self: Arc<Self>, mut states: Watch<LeaderState>) {
+        while let Some(state) = states.changed().await {
+            let LeaderState::Leading(leadership) = state else { continue };
             self.note(Event::Elected { worker: self.name.clone(), token: leadership.fencing_token() });
             tokio::spawn(self.clone().note_the_end(leadership));
         }

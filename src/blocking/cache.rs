@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::wait::{wait, wait_within};
-use super::watch::Watch;
 use crate::cache::{CacheEvent, CacheOptions, CacheState, Snapshot};
 use crate::error::Result;
+use crate::watch::Watch;
 
 /// A node, its children, or a tree of nodes, kept up to date in memory. The blocking twin of
 /// [`Cache`](crate::cache::Cache).
@@ -59,7 +59,7 @@ impl Cache {
     /// Returns a [`Watch`] that always shows the latest state. See
     /// [`Cache::watch_state`](crate::cache::Cache::watch_state).
     pub fn watch_state(&self) -> Watch<CacheState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Returns the changes from now on, beginning with a snapshot. See

@@ -1,10 +1,10 @@
 //! The client, for threads.
 
 use super::wait::wait;
-use super::watch::Watch;
 use crate::ConnectionState;
 use crate::client::{ClientBuilder, ClientHealth};
 use crate::error::Result;
+use crate::watch::Watch;
 
 /// A connection to ZooKeeper that outlives its sessions, for threads. The blocking twin of
 /// [`Client`](crate::Client).
@@ -74,7 +74,7 @@ impl Client {
 
     /// Returns a [`Watch`] that always shows the latest state of the connection.
     pub fn watch_connection(&self) -> Watch<ConnectionState> {
-        self.inner.watch_connection().into()
+        self.inner.watch_connection()
     }
 
     /// Returns the identity of the client. See [`Client::identity`](crate::Client::identity).

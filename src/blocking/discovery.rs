@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 
 use super::client::Client;
 use super::wait::{wait, wait_within};
-use super::watch::Watch;
 use crate::cache::CacheState;
 use crate::discovery::{Instances, ServiceInstance};
 use crate::error::Result;
 use crate::nodes::NodeState;
+use crate::watch::Watch;
 
 /// The services below one path. The blocking twin of [`ServiceDiscovery`](crate::discovery::ServiceDiscovery).
 ///
@@ -179,7 +179,7 @@ impl<T> Registration<T> {
     /// Returns a [`Watch`] of the state of the node. See
     /// [`Registration::watch_state`](crate::discovery::Registration::watch_state).
     pub fn watch_state(&self) -> Watch<NodeState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 }
 
@@ -222,7 +222,7 @@ impl<T> ServiceCache<T> {
     /// Returns a [`Watch`] that tells how up to date the instances are. See
     /// [`ServiceCache::watch_state`](crate::discovery::ServiceCache::watch_state).
     pub fn watch_state(&self) -> Watch<CacheState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::transaction::Transaction;
 use super::wait::{wait, wait_within};
-use super::watch::Watch;
 use crate::error::{LossReason, Result};
 use crate::lock::LockState;
+use crate::watch::Watch;
 
 /// A held lock, or permits of a semaphore. The lock is released when its last guard is dropped or
 /// [released](Self::release), on any thread. The blocking twin of [`LockGuard`](crate::LockGuard).
@@ -96,7 +96,7 @@ impl LockGuard {
     /// Returns a [`Watch`] that always shows the latest state of the lock. See
     /// [`LockGuard::watch_state`](crate::LockGuard::watch_state).
     pub fn watch_state(&self) -> Watch<LockState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Runs `work` if the lock is held before it, and returns its result if the lock is still held after it. A

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::client::Client;
 use super::leadership::Leadership;
 use super::wait::{wait, wait_within};
-use super::watch::Watch;
 use crate::error::Result;
 use crate::leader::{CloseMode, LeaderHealth, LeaderOptions, LeaderState};
 use crate::lock::Participant;
+use crate::watch::Watch;
 
 /// A candidate for the leadership among all processes that use the same path. The blocking twin of
 /// [`LeaderLatch`](crate::LeaderLatch).
@@ -91,7 +91,7 @@ impl LeaderLatch {
     /// Returns a [`Watch`] that always shows the latest state of the candidate. See
     /// [`LeaderLatch::watch_state`](crate::LeaderLatch::watch_state).
     pub fn watch_state(&self) -> Watch<LeaderState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Returns the candidates at this path in queue order. The blocking version of

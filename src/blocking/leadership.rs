@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::transaction::Transaction;
 use super::wait::{wait, wait_within};
-use super::watch::Watch;
 use crate::error::{LossReason, Result};
 use crate::lock::LockState;
+use crate::watch::Watch;
 
 /// One term of a leader: from its election until another candidate can be elected. The blocking twin of
 /// [`Leadership`](crate::Leadership).
@@ -72,7 +72,7 @@ impl Leadership {
     /// Returns a [`Watch`] that always shows how certain it is that the term continues. See
     /// [`Leadership::watch_state`](crate::Leadership::watch_state).
     pub fn watch_state(&self) -> Watch<LockState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Runs `work` if the term continues, and returns its result if the term still continues after it. The work is

@@ -132,5 +132,4 @@ pub use self::semaphore::Semaphore;
 pub use self::semaphore_mutex::SemaphoreMutex;
 pub use self::ticket::Ticket;
 pub use self::transaction::Transaction;
-pub use self::watch::Watch;
 pub use self::write_lock::WriteLock;

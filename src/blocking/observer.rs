@@ -2,10 +2,10 @@
 
 use super::client::Client;
 use super::wait::wait;
-use super::watch::Watch;
 use crate::error::Result;
 use crate::leader::Observation;
 use crate::lock::Participant;
+use crate::watch::Watch;
 
 /// Shows who leads at a path without standing for election there. The blocking twin of
 /// [`LeaderObserver`](crate::LeaderObserver).
@@ -69,7 +69,7 @@ impl LeaderObserver {
     /// Returns a [`Watch`] that always shows the latest observation. See
     /// [`LeaderObserver::watch_leader`](crate::LeaderObserver::watch_leader).
     pub fn watch_leader(&self) -> Watch<Observation> {
-        self.inner.watch_leader().into()
+        self.inner.watch_leader()
     }
 
     /// Returns the async twin.

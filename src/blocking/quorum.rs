@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::wait::{wait, wait_within};
-use super::watch::Watch;
 use crate::ensembles::Ensembles;
 use crate::error::{LossReason, Result};
 use crate::lock::{LockOptions, LockState};
+use crate::watch::Watch;
 
 /// A lock over independent ensembles, held by whoever holds it on more than half of them. The blocking twin of
 /// [`QuorumLock`](crate::QuorumLock).
@@ -163,7 +163,7 @@ impl QuorumGuard {
     /// Returns a [`Watch`] that always shows the latest state of the lock. See
     /// [`QuorumGuard::watch_state`](crate::QuorumGuard::watch_state).
     pub fn watch_state(&self) -> Watch<LockState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Runs `work` if the lock is held before it, and returns its result if the lock is still held after it. A

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use super::client::Client;
 use super::leadership::Leadership;
 use super::wait::wait;
-use super::watch::Watch;
 use crate::error::{Result, WorkError};
 use crate::leader::{LeaderHealth, LeaderOptions, LeaderState};
 use crate::lock::Participant;
+use crate::watch::Watch;
 
 /// A candidate for the leadership among all processes that use the same path, which calls a closure while it
 /// leads, on a new thread for each term. The blocking twin of [`LeaderSelector`](crate::LeaderSelector).
@@ -136,7 +136,7 @@ impl LeaderSelector {
     /// Returns a [`Watch`] that always shows the latest state of the candidate. See
     /// [`LeaderSelector::watch_state`](crate::LeaderSelector::watch_state).
     pub fn watch_state(&self) -> Watch<LeaderState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Returns the candidates at this path in queue order. The blocking version of

@@ -2,8 +2,8 @@
 
 use super::guard::LockGuard;
 use super::wait::wait;
-use super::watch::Watch;
 use crate::error::Result;
+use crate::watch::Watch;
 
 /// A place in the queue of a lock. Dropping it leaves the queue. The blocking twin of [`Ticket`](crate::Ticket).
 ///
@@ -36,7 +36,7 @@ impl Ticket {
     /// Returns a [`Watch`] that follows the position, for use on a thread other than the waiting one. See
     /// [`Ticket::watch_position`](crate::Ticket::watch_position).
     pub fn watch_position(&self) -> Watch<usize> {
-        self.inner.watch_position().into()
+        self.inner.watch_position()
     }
 
     /// Blocks the thread until it is this contender's turn, and returns the lock. The blocking version of

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::changes::Changes;
@@ -13,6 +12,7 @@ use super::snapshot::Snapshot;
 use super::state::CacheState;
 use crate::client::Client;
 use crate::error::Result;
+use crate::watch::Watch;
 
 /// A node, its children, or a tree of nodes, kept up to date in memory.
 ///
@@ -137,10 +137,8 @@ impl Cache {
         self.shared.state()
     }
 
-    /// Returns a receiver of the latest state, which it may show a moment later than [`state`](Self::state): it is told in
-    /// the background. The first [`changed`](watch::Receiver::changed) returns immediately. The channel closes when the
-    /// cache has ended.
-    pub fn watch_state(&self) -> watch::Receiver<CacheState> {
+    /// Follows the state. Ends when the cache does.
+    pub fn watch_state(&self) -> Watch<CacheState> {
         self.shared.watch_state()
     }
 

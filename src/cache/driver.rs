@@ -67,7 +67,7 @@ impl From<Error> for End {
 impl Drop for Driver {
     /// The runtime of the client may be shut down at any time, and takes this along.
     fn drop(&mut self) {
-        self.shared.abandon(&self.client);
+        self.shared.abandon();
     }
 }
 
@@ -92,7 +92,7 @@ impl Driver {
                 if error != Error::Closed {
                     tracing::warn!(path = %self.root, error = %report(&error), "a cache has ended");
                 }
-                self.shared.set_state(&self.client, CacheState::Failed(error));
+                self.shared.set_state(CacheState::Failed(error));
             }
             None => self.shared.end(),
         }
@@ -120,7 +120,7 @@ impl Driver {
 
     fn become_stale(&self) {
         if self.has_loaded && !matches!(self.shared.state(), CacheState::Stale { .. }) {
-            self.shared.set_state(&self.client, CacheState::Stale { since: Instant::now() });
+            self.shared.set_state(CacheState::Stale { since: Instant::now() });
         }
     }
 
@@ -299,7 +299,7 @@ impl Driver {
             self.shared.publish(snapshot, changes);
         }
         if is_loaded && !self.shared.state().is_current() {
-            self.shared.set_state(&self.client, CacheState::Current);
+            self.shared.set_state(CacheState::Current);
         }
     }
 }

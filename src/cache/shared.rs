@@ -8,9 +8,9 @@ use tokio::sync::{broadcast, watch};
 use super::change::Change;
 use super::snapshot::Snapshot;
 use super::state::CacheState;
-use crate::client::{Client, Latest};
 use crate::error::Error;
 use crate::meters::CacheMeters;
+use crate::watch::{Watch, Watched};
 
 /// What the handles of a cache share with its driver, which writes it.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub(super) struct Shared {
     snapshot: RwLock<Arc<Snapshot>>,
     /// `None` after the end.
     changes: Mutex<Option<broadcast::Sender<(u64, Change)>>>,
-    state: Latest<CacheState>,
-    /// The state as users see it. They may hold a borrow of it, so nothing else goes by it. `None` after the end.
-    shown: Mutex<Option<Arc<watch::Sender<CacheState>>>>,
+    state: Mutex<CacheState>,
+    /// `None` after the end.
+    watched: Mutex<Option<Watched<CacheState>>>,
     /// Wakes those who wait, when the snapshot or what they need to know of the state has changed.
     news: watch::Sender<News>,
     meters: CacheMeters,
@@ -40,8 +40,8 @@ impl Shared {
         Self {
             snapshot: RwLock::default(),
             changes: Mutex::new(Some(broadcast::Sender::new(buffer))),
-            state: Latest::new(CacheState::Loading),
-            shown: Mutex::new(Some(Arc::new(watch::Sender::new(CacheState::Loading)))),
+            state: Mutex::new(CacheState::Loading),
+            watched: Mutex::new(Some(Watched::new(CacheState::Loading))),
             news: watch::Sender::default(),
             meters,
         }
@@ -52,16 +52,14 @@ impl Shared {
     }
 
     pub(super) fn state(&self) -> CacheState {
-        self.state.with(|state| state.clone())
+        self.state.lock().clone()
     }
 
-    pub(super) fn watch_state(&self) -> watch::Receiver<CacheState> {
-        let mut state = match &*self.shown.lock() {
-            Some(shown) => shown.subscribe(),
-            None => watch::channel(self.state()).1,
-        };
-        state.mark_changed();
-        state
+    pub(super) fn watch_state(&self) -> Watch<CacheState> {
+        match &*self.watched.lock() {
+            Some(watched) => watched.watch(),
+            None => Watched::new(self.state()).watch(),
+        }
     }
 
     /// Returns a receiver of the changes from now on.
@@ -130,7 +128,7 @@ impl Shared {
         self.news.send_modify(|_| {});
     }
 
-    pub(super) fn set_state(self: &Arc<Self>, client: &Client, state: CacheState) {
+    pub(super) fn set_state(&self, state: CacheState) {
         let has_loaded = state == CacheState::Current;
         let end = match &state {
             CacheState::Failed(error) => Some(error.clone()),
@@ -140,21 +138,14 @@ impl Shared {
         if matches!(state, CacheState::Stale { .. }) {
             self.meters.resyncs();
         }
-        let (before, is_to_be_shown) = self.state.replace(state);
+        let before = std::mem::replace(&mut *self.state.lock(), state.clone());
         tracing::debug!(?before, has_loaded, ?end, "the state of a cache has changed");
         self.news.send_modify(|news| {
             news.has_loaded |= has_loaded;
             news.end = news.end.take().or(end);
         });
-        let shown = self.shown.lock().clone();
-        if let Some(shown) = shown.filter(|_| is_to_be_shown) {
-            let shared = self.clone();
-            client.tell(move || {
-                shown.send_if_modified(|shown| {
-                    let state = shared.state.take(Clone::clone);
-                    std::mem::replace(shown, state) != *shown
-                });
-            });
+        if let Some(watched) = &*self.watched.lock() {
+            watched.show(state);
         }
         if is_over {
             self.end();
@@ -162,16 +153,16 @@ impl Shared {
     }
 
     /// Ends the cache as the end of the client does, unless it has ended already.
-    pub(super) fn abandon(self: &Arc<Self>, client: &Client) {
+    pub(super) fn abandon(&self) {
         if !self.news.borrow().is_over {
-            self.set_state(client, CacheState::Failed(Error::Closed));
+            self.set_state(CacheState::Failed(Error::Closed));
         }
     }
 
     /// Tells those who follow the cache that nothing will come any more.
     pub(super) fn end(&self) {
         self.changes.lock().take();
-        self.shown.lock().take();
+        self.watched.lock().take();
         self.news.send_modify(|news| news.is_over = true);
         self.meters.holds(0);
     }

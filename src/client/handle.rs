@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Either;
-use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::context::TokioContext;
 use tokio_util::future::FutureExt as _;
@@ -24,6 +23,7 @@ use super::retry::RetryPolicy;
 use super::state::ConnectionState;
 use crate::error::{Error, Result};
 use crate::meters::{CacheMeters, JobMeter, LockMeters, NodeMeter, ValueMeters};
+use crate::watch::Watch;
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
 ///
@@ -113,21 +113,18 @@ impl Client {
         self.presence.clone()
     }
 
-    /// Returns a receiver of the state of the connection. It always has the latest state, never a queue of old
-    /// ones. The first [`changed`](watch::Receiver::changed) returns immediately, for the current state.
+    /// Follows the state of the connection.
     ///
     /// ```no_run
     /// # async fn example(client: zk_recipes::Client) {
-    /// let mut state = client.watch_connection();
-    /// while state.changed().await.is_ok() {
-    ///     println!("{:?}", *state.borrow_and_update());
+    /// let mut states = client.watch_connection();
+    /// while let Some(state) = states.changed().await {
+    ///     println!("{state:?}");
     /// }
     /// # }
     /// ```
-    pub fn watch_connection(&self) -> watch::Receiver<ConnectionState> {
-        let mut state = self.core.link.state();
-        state.mark_changed();
-        state
+    pub fn watch_connection(&self) -> Watch<ConnectionState> {
+        self.core.link.state().watch()
     }
 
     /// Waits until a connection accepts writes, for up to the [connection
@@ -138,7 +135,7 @@ impl Client {
     /// # async fn example() -> zk_recipes::Result<()> {
     /// let client = zk_recipes::Client::connect_lazily("zk1:2181,zk2:2181,zk3:2181")?;
     /// client.wait_connected().await?;
-    /// assert!(client.watch_connection().borrow().is_connected());
+    /// assert!(client.watch_connection().get().is_connected());
     /// # Ok(())
     /// # }
     /// ```
@@ -266,21 +263,6 @@ impl Client {
         self.at_home(unless_closed).map(|done| done.unwrap_or(Err(Error::Closed)))
     }
 
-    /// Publishes something to watchers, which may have to be deferred. See [`Home::tell`].
-    pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
-        self.core.home.tell(show);
-    }
-
-    /// Publishes something to watchers, never on this thread. See [`Home::tell_from_afar`].
-    pub(crate) fn tell_from_afar(&self, show: impl FnOnce() + Send + 'static) {
-        self.core.home.tell_from_afar(show);
-    }
-
-    /// Publishes something to watchers, and waits until it is published.
-    pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
-        self.core.home.told(show).await;
-    }
-
     /// Runs a task on the client's runtime, whatever the caller's runtime is.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.core.home.spawn(task));
@@ -292,10 +274,8 @@ impl Client {
     }
 
     /// Runs a task for each of the runtimes of these clients, so that the work goes on until the last of them ends.
-    pub(crate) fn spawn_on_each<'a, T>(
-        clients: impl IntoIterator<Item = &'a Self>,
-        task: impl Fn(&'a Self) -> T,
-    ) where
+    pub(crate) fn spawn_on_each<'a, T>(clients: impl IntoIterator<Item = &'a Self>, task: impl Fn() -> T)
+    where
         T: Future<Output = ()> + Send + 'static,
     {
         let mut runtimes = Vec::new();
@@ -303,7 +283,7 @@ impl Client {
             let runtime = client.core.home.runtime().id();
             if !runtimes.contains(&runtime) {
                 runtimes.push(runtime);
-                client.spawn(task(client));
+                client.spawn(task());
             }
         }
     }

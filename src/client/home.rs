@@ -8,17 +8,13 @@ use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, Abortable};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::context::TokioContext;
 
 use super::reactor::{Reactor, Task};
 use crate::error::{Error, Result};
-
-/// How many threads publish news at a time. A thread is blocked for as long as a user keeps a value borrowed. They
-/// come from a pool of 512, which host name lookups use as well.
-const MOST_THREADS: usize = 256;
 
 /// The runtime of a client.
 #[derive(Clone, Debug)]
@@ -126,51 +122,13 @@ impl Home {
         Served(handle)
     }
 
-    /// Runs `show`, which updates a `watch` that users may have borrowed and so may block. On a shared thread, it
-    /// runs in the background: a user who keeps a value borrowed must not cost other clients their sessions. Calls
-    /// may overtake each other, so `show` must read the latest value itself.
-    pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
-        drop(self.show(show));
-    }
-
-    /// Runs `show` as [`tell`](Self::tell) does, and waits until it has run.
-    pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
-        if let Some(showing) = self.show(show) {
-            // The task is never aborted, and does not panic.
-            let _ = showing.await;
-        }
-    }
-
-    /// Runs `show` as [`tell`](Self::tell) does, but never on this thread, which may be the one that borrows.
-    pub(crate) fn tell_from_afar(&self, show: impl FnOnce() + Send + 'static) {
-        drop(self.hand_over(show));
-    }
-
-    /// Runs `show`, or returns the task that does.
-    fn show(&self, show: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
-        if !self.own.as_ref().is_some_and(Own::is_here) {
-            show();
-            return None;
-        }
-        Some(self.hand_over(show))
-    }
-
-    /// Runs `show` in a task, on a thread that may be blocked.
-    fn hand_over(&self, show: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-        static THREADS: Semaphore = Semaphore::const_new(MOST_THREADS);
-        let shown_by = |thread: SemaphorePermit<'static>| {
-            move || {
-                show();
-                drop(thread);
-            }
-        };
-        match THREADS.try_acquire() {
-            Ok(thread) => self.runtime.spawn_blocking(shown_by(thread)),
-            Err(_) => self.spawn(async move {
-                // The semaphore is never closed.
-                let Ok(thread) = THREADS.acquire().await else { return };
-                let _ = tokio::task::spawn_blocking(shown_by(thread)).await;
-            }),
+    /// Runs `act`, which users may block. A blocked thread of ours would cost all clients their sessions.
+    pub(crate) async fn run_blocking(&self, act: impl FnOnce() + Send + 'static) {
+        if self.is_ours() {
+            // It is never aborted, and does not panic.
+            let _ = self.runtime.spawn_blocking(act).await;
+        } else {
+            act();
         }
     }
 

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::clock::Moment;
 use super::home::Home;
-use super::latest::Latest;
 use super::session::Session;
 use super::state::ConnectionState;
 use crate::host_failure::HostFailure;
 use crate::meters::Connections;
+use crate::watch::Watched;
 
 /// The current state of a client's session.
 #[derive(Clone, Debug)]
@@ -59,9 +60,9 @@ pub(crate) struct Link {
     /// Whether it is that of a [second session](super::watching), whose states are those of the client, as a rule: they
     /// are logged once.
     is_second: bool,
-    present: Latest<Present>,
+    present: Mutex<Present>,
     status: watch::Sender<Status>,
-    state: watch::Sender<ConnectionState>,
+    state: Watched<ConnectionState>,
     connections: Connections,
     /// What is known about the servers while there is no connected session.
     pub(super) causes: watch::Sender<Vec<HostFailure>>,
@@ -87,8 +88,8 @@ impl Link {
             is_second,
             connections,
             status: watch::Sender::new(status.clone()),
-            state: watch::Sender::new(state),
-            present: Latest::new(Present { state, status, disconnected_since: Some(Moment::now()) }),
+            state: Watched::new(state),
+            present: Mutex::new(Present { state, status, disconnected_since: Some(Moment::now()) }),
             causes: watch::Sender::default(),
         }
     }
@@ -102,21 +103,23 @@ impl Link {
     }
 
     /// Returns the latest state and status, which the channels may not show yet, and since when there has been no
-    /// connection that accepts writes. Waits for no borrow.
+    /// connection that accepts writes.
     pub(super) fn present(&self) -> (ConnectionState, Status, Option<Moment>) {
-        self.present.with(|present| (present.state, present.status.clone(), present.disconnected_since))
+        let present = self.present.lock();
+        (present.state, present.status.clone(), present.disconnected_since)
     }
 
-    pub(crate) fn state(&self) -> watch::Receiver<ConnectionState> {
-        self.state.subscribe()
+    pub(crate) fn state(&self) -> &Watched<ConnectionState> {
+        &self.state
     }
 
-    pub(super) fn publish(self: &Arc<Self>, state: ConnectionState, status: Status) {
+    pub(super) fn publish(&self, state: ConnectionState, status: Status) {
         let error = match &status {
             Status::Over { source } if state != ConnectionState::Closed => Some(source.clone()),
             _ => None,
         };
-        let (before, id) = self.present.with(|present| {
+        let (before, id) = {
+            let mut present = self.present.lock();
             // Of the session that begins, or of the one that was lost.
             let id = status.session_id().or(present.status.session_id());
             present.status = status;
@@ -125,15 +128,17 @@ impl Link {
                 false => present.disconnected_since.or_else(|| Some(Moment::now())),
             };
             (std::mem::replace(&mut present.state, state), id)
-        });
+        };
         if before != state {
             self.log(before, state, id, error);
             self.connections.changed(state.name());
         }
-        if self.present.sets_out() {
-            let link = self.clone();
-            self.home.tell(move || link.show());
-        }
+        // Before the status: a task that sees the status sees that state, or a later one.
+        self.state.show_if(|shown| {
+            let state = self.present.lock().state;
+            Some((state != *shown, state))
+        });
+        self.show_status();
     }
 
     fn log(
@@ -164,16 +169,7 @@ impl Link {
 
     /// Publishes a status while the state stays the same.
     pub(super) fn publish_status(&self, status: Status) {
-        self.present.with(|present| present.status = status);
-        self.show_status();
-    }
-
-    /// Updates the state before the status: a task that sees the status sees that state, or a later one.
-    fn show(&self) {
-        self.state.send_if_modified(|shown| {
-            let state = self.present.take(|present| present.state);
-            std::mem::replace(shown, state) != state
-        });
+        self.present.lock().status = status;
         self.show_status();
     }
 
@@ -181,7 +177,7 @@ impl Link {
         // Dropped after the lock is released.
         let mut _before = None;
         self.status.send_modify(|shown| {
-            _before = Some(std::mem::replace(shown, self.present.with(|present| present.status.clone())));
+            _before = Some(std::mem::replace(shown, self.present.lock().status.clone()));
         });
     }
 }

@@ -4,7 +4,6 @@ use std::mem;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tokio::sync::watch;
 
 use super::instance::{ServiceInstance, ServiceType};
 use super::plain::LONGEST;
@@ -12,6 +11,7 @@ use super::wire;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::nodes::{NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
+use crate::watch::Watch;
 
 /// An instance that this process has registered, for as long as this value lives. From
 /// [`ServiceDiscovery::register`](super::ServiceDiscovery::register).
@@ -102,9 +102,9 @@ impl<T> Registration<T> {
         &self.instance
     }
 
-    /// Returns a receiver of the state of the node, by which a process can tell whether it is registered at the moment.
+    /// Follows the state of the node, by which a process can tell whether it is registered at the moment.
     /// See [`PersistentNode::watch_state`].
-    pub fn watch_state(&self) -> watch::Receiver<NodeState> {
+    pub fn watch_state(&self) -> Watch<NodeState> {
         self.node.watch_state()
     }
 }

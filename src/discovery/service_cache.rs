@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 
 use super::instance::ServiceInstance;
 use super::instances::{self, Instances};
@@ -12,6 +11,7 @@ use super::plain::is_short;
 use crate::cache::{Cache, CacheOptions, CacheState, CachedNode, Snapshot};
 use crate::client::{Client, Room};
 use crate::error::Result;
+use crate::watch::Watch;
 
 /// The instances of one service, kept up to date in memory. From [`ServiceDiscovery::cache`](super::ServiceDiscovery::cache).
 ///
@@ -125,8 +125,8 @@ impl<T: DeserializeOwned> ServiceCache<T> {
 }
 
 impl<T> ServiceCache<T> {
-    /// Returns a receiver that tells how up to date the instances are. See [`Cache::watch_state`].
-    pub fn watch_state(&self) -> watch::Receiver<CacheState> {
+    /// Follows how up to date the instances are. See [`Cache::watch_state`].
+    pub fn watch_state(&self) -> Watch<CacheState> {
         self.cache.watch_state()
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use super::book::Place;
 use super::options::{JobOptions, MOST_MISSED, MissedRuns};
@@ -13,9 +12,10 @@ use super::run::JobRun;
 use super::schedule::Schedule;
 use super::scheduler::{Failure, Scheduler};
 use super::state::{JobHealth, JobState};
-use crate::client::{Board, Client};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::leader::{LeaderSelector, LeaderState};
+use crate::watch::{Watch, Watched};
 
 /// The election and the record of a job, below its path.
 const ELECTION: &str = "leader";
@@ -63,7 +63,7 @@ const RECORD: &str = "record";
 #[must_use = "if unused, the process does not run the job"]
 pub struct ScheduledJob {
     selector: LeaderSelector,
-    board: Board<JobState>,
+    watched: Watched<JobState>,
     client: Client,
     place: Place,
     path: String,
@@ -167,13 +167,13 @@ impl ScheduledJob {
         }
         let full_path = client.full_path(path)?;
         let place = Place { path: format!("{path}/{RECORD}"), full_path: format!("{full_path}/{RECORD}") };
-        let (board, leader) = (Board::new(client, JobState::Standby), options.leader.clone());
+        let (watched, leader) = (Watched::new(JobState::Standby), options.leader.clone());
         let scheduler = Arc::new(Scheduler {
             client: client.detached(),
             place: place.clone(),
             schedule,
             options,
-            board: board.clone(),
+            watched: watched.clone(),
             meter: client.job_meter(&full_path),
             work: Mutex::new(work),
         });
@@ -182,7 +182,7 @@ impl ScheduledJob {
                 let scheduler = scheduler.clone();
                 async move { scheduler.lead(leadership).await }
             })?;
-        Ok(Self { selector, board, client: client.clone(), place, path: full_path.to_string() })
+        Ok(Self { selector, watched, client: client.clone(), place, path: full_path.to_string() })
     }
 
     /// Stops this process: asks a run to end, drops it when the [grace period](crate::LeaderOptions::grace) elapses, and
@@ -226,19 +226,17 @@ impl ScheduledJob {
 
     /// Returns what this process does about the job at the moment, for probes. Makes no request and does not wait.
     pub fn health(&self) -> JobHealth {
-        let shown = self.board.get();
+        let shown = self.watched.get();
         JobHealth::new(self.selector.health(), shown)
     }
 
-    /// Returns a receiver that always shows the latest state of the job in this process. The first
-    /// [`changed`](watch::Receiver::changed) yields the present state.
-    pub fn watch_state(&self) -> watch::Receiver<JobState> {
-        self.board.watch()
+    /// Follows the state of the job in this process.
+    pub fn watch_state(&self) -> Watch<JobState> {
+        self.watched.watch()
     }
 
-    /// Returns a receiver that always shows the latest state of this process in the election, and the errors that keep
-    /// it from running the job. See [`LeaderSelector::watch_state`](crate::LeaderSelector::watch_state).
-    pub fn watch_leader(&self) -> watch::Receiver<LeaderState> {
+    /// Follows the state of this process in the election, and the errors that keep it from running the job. See [`LeaderSelector::watch_state`](crate::LeaderSelector::watch_state).
+    pub fn watch_leader(&self) -> Watch<LeaderState> {
         self.selector.watch_state()
     }
 

@@ -15,11 +15,12 @@ use super::record::{JobRecord, RunOutcome};
 use super::run::JobRun;
 use super::schedule::Schedule;
 use super::state::{JobState, OnDuty};
-use crate::client::{Board, Client};
+use crate::client::Client;
 use crate::error::{Error, Result, WorkError, report};
 use crate::leader::Leadership;
 use crate::lock::deadline::from_now;
 use crate::meters::JobMeter;
+use crate::watch::Watched;
 
 /// The failure of a run, as the work has returned it.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -38,7 +39,7 @@ pub(super) struct Scheduler<W> {
     pub(super) place: Place,
     pub(super) schedule: Schedule,
     pub(super) options: JobOptions,
-    pub(super) board: Board<JobState>,
+    pub(super) watched: Watched<JobState>,
     pub(super) meter: JobMeter,
     /// Never contended: there is one run at a time.
     pub(super) work: Mutex<W>,
@@ -56,7 +57,7 @@ where
     /// # Errors
     /// The failure of the run, or of keeping the record, or how wrong the clock is.
     pub(super) async fn lead(&self, leadership: Leadership) -> Result<(), Failure> {
-        let on_duty = OnDuty::new(&self.board);
+        let on_duty = OnDuty::new(&self.watched);
         match self.run_all(&leadership).await {
             // The selector knows.
             Err(Error::LockLost { .. } | Error::Closed) => Ok(()),
@@ -121,7 +122,7 @@ where
                 continue;
             }
             not_before = Some(from_now(options.at_least_for));
-            self.board.show_from_afar(JobState::Running(book.record().clone()));
+            self.watched.show(JobState::Running(book.record().clone()));
             let begun = Instant::now();
             let done = self.run(due, leadership).await;
             let outcome = if done.is_ok() { RunOutcome::Done } else { RunOutcome::Failed };
@@ -135,7 +136,7 @@ where
     }
 
     fn show_waiting(&self, book: &Book<'_>, next_run: Option<SystemTime>) {
-        self.board.show_from_afar(JobState::Waiting(JobRecord { next_run, ..book.record().clone() }));
+        self.watched.show(JobState::Waiting(JobRecord { next_run, ..book.record().clone() }));
     }
 
     /// Returns before which time no run may begin, because another process has begun one.

@@ -2,8 +2,8 @@
 
 use super::agreement::ClockDifference;
 use super::record::JobRecord;
-use crate::client::Board;
 use crate::leader::{LeaderHealth, LeaderRole};
+use crate::watch::Watched;
 
 /// The state of a job in this process. Watch it with [`ScheduledJob::watch_state`](super::ScheduledJob::watch_state).
 #[non_exhaustive]
@@ -38,13 +38,13 @@ debug_by!(JobHealth, |it| role: it.leader.role, state: it.state);
 
 /// Shows that this process does not lead any more, when it is dropped.
 pub(super) struct OnDuty<'a> {
-    board: &'a Board<JobState>,
+    watched: &'a Watched<JobState>,
     then: JobState,
 }
 
 impl<'a> OnDuty<'a> {
-    pub(super) fn new(board: &'a Board<JobState>) -> Self {
-        Self { board, then: JobState::Standby }
+    pub(super) fn new(watched: &'a Watched<JobState>) -> Self {
+        Self { watched, then: JobState::Standby }
     }
 
     /// Ends it, since the clock of this process is wrong.
@@ -64,6 +64,6 @@ impl JobHealth {
 
 impl Drop for OnDuty<'_> {
     fn drop(&mut self) {
-        self.board.show_from_afar(self.then.clone());
+        self.watched.show(self.then.clone());
     }
 }

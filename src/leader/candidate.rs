@@ -18,13 +18,14 @@ use super::health::{LeaderHealth, LeaderRole};
 use super::leadership::Leadership;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
-use crate::client::{Client, Failures, Latest, Moment, validate_node_data};
+use crate::client::{Client, Failures, Moment, validate_node_data};
 use crate::error::{Error, LossReason, Result, report};
 use crate::lock::{
     Acquirable, Contending, Entry, LockGuard, Owner, Participant, Reentrant, granted, send_request,
 };
 use crate::meters::{Outcome, WaitMeter};
 use crate::queue::{Caller, Names};
+use crate::watch::{Watch, Watched};
 
 /// Many times longer than a change of the leader takes. Also limits how often a selector whose work ends
 /// immediately can lead.
@@ -35,8 +36,8 @@ pub(super) struct Candidate {
     lock: Reentrant,
     grace: Duration,
     eligibility: Arc<Eligibility>,
-    state: Arc<watch::Sender<LeaderState>>,
-    present: Arc<Latest<Present>>,
+    watched: Watched<LeaderState>,
+    present: Arc<Mutex<Present>>,
     /// Since the first of the consecutive failures.
     failing_since: Mutex<Option<Moment>>,
     closing: CancellationToken,
@@ -50,8 +51,6 @@ struct Present {
     /// The role that went with the state when it was published, and since when the candidate has had it.
     role: LeaderRole,
     since: Moment,
-    /// Whether watchers are notified of it.
-    is_told: bool,
 }
 
 /// The handle of a latch or a selector on its candidate. Dropping the last one closes the candidate.
@@ -64,8 +63,8 @@ pub(super) struct Handle {
 struct Shared {
     lock: Reentrant,
     id: Option<String>,
-    state: watch::Receiver<LeaderState>,
-    present: Arc<Latest<Present>>,
+    watch: Watch<LeaderState>,
+    present: Arc<Mutex<Present>>,
     /// Whether watchers are not notified when the candidate is closed.
     is_silent: Arc<AtomicBool>,
     /// The outcome of leaving, once the candidate has left.
@@ -98,16 +97,16 @@ impl Candidate {
         let is_silent = Arc::new(AtomicBool::new(false));
         let eligibility = Eligibility::follow(client, options.eligibility(), closing.clone());
         let at_first = not_leading(&eligibility);
-        let (sender, state) = watch::channel(at_first.clone());
+        let watched = Watched::new(at_first.clone());
+        let watch = watched.watch();
         let role = at_first.role();
-        let present = Present { state: at_first, role, since: Moment::now(), is_told: false };
-        let present = Arc::new(Latest::new(present));
+        let present = Arc::new(Mutex::new(Present { state: at_first, role, since: Moment::now() }));
         let (has_left, left) = watch::channel(None);
         let candidate = Self {
             lock: lock.detached(),
             grace: options.work_grace(),
             eligibility,
-            state: Arc::new(sender),
+            watched,
             present: present.clone(),
             failing_since: Mutex::new(None),
             closing: closing.clone(),
@@ -120,7 +119,7 @@ impl Candidate {
         });
         let id = options.given_id().map(str::to_owned);
         let _close_on_drop = closing.clone().drop_guard();
-        let shared = Shared { lock, id, state, present, is_silent, left, closing, _close_on_drop };
+        let shared = Shared { lock, id, watch, present, is_silent, left, closing, _close_on_drop };
         Ok(Handle { shared: Arc::new(shared) })
     }
 
@@ -308,30 +307,17 @@ impl Candidate {
     pub(super) fn publish(&self, state: LeaderState) {
         let is_told = !(self.is_closing() && self.is_silent.load(Ordering::Relaxed));
         let role = state.role();
-        // No one else changes it meanwhile.
-        let (before, since) = self.present.with(|present| (present.role, present.since));
-        let since = match role {
-            LeaderRole::Failed => *self.failing_since.lock().get_or_insert_with(Moment::now),
-            role if role == before => since,
-            _ => Moment::now(),
-        };
         // The earlier state is dropped outside of the lock.
-        let (_, is_to_be_shown) = self.present.replace(Present { state, role, since, is_told });
-        if !is_to_be_shown {
-            return;
-        }
-        let (state, present) = (self.state.clone(), self.present.clone());
-        self.lock.client().tell(move || {
-            // Moved out, so that it is dropped outside of the lock.
-            let mut _earlier = None;
-            state.send_if_modified(|shown| {
-                // `is_told` is stored with the state: this may run late, and show a later state.
-                let (news, is_told) = present.take(|present| (present.state.clone(), present.is_told));
-                let is_new = !shown.is_same(&news);
-                _earlier = Some(mem::replace(shown, news));
-                is_new && is_told
-            });
-        });
+        let _before = {
+            let mut present = self.present.lock();
+            let since = match role {
+                LeaderRole::Failed => *self.failing_since.lock().get_or_insert_with(Moment::now),
+                role if role == present.role => present.since,
+                _ => Moment::now(),
+            };
+            mem::replace(&mut *present, Present { state: state.clone(), role, since })
+        };
+        self.watched.show_if(|before| Some((is_told && !before.is_same(&state), state)));
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -365,20 +351,20 @@ impl Handle {
         }
     }
 
-    pub(super) fn watch(&self) -> watch::Receiver<LeaderState> {
-        let mut state = self.shared.state.clone();
-        state.mark_changed();
-        state
+    pub(super) fn watch(&self) -> Watch<LeaderState> {
+        self.shared.watch.anew()
     }
 
     pub(super) fn leadership(&self) -> Option<Leadership> {
-        let state = self.shared.present.with(|present| present.state.clone());
+        let state = self.shared.present.lock().state.clone();
         state.leadership().map(|leadership| self.handed_out(leadership))
     }
 
     pub(super) fn health(&self) -> LeaderHealth {
-        let present = &self.shared.present;
-        let (state, before, since) = present.with(|it| (it.state.clone(), it.role, it.since.instant()));
+        let (state, before, since) = {
+            let present = self.shared.present.lock();
+            (present.state.clone(), present.role, present.since.instant())
+        };
         let role = state.role();
         let since = match &state {
             // Its term has ended or is to end, which the candidate has not noticed yet.
@@ -396,11 +382,11 @@ impl Handle {
 
     /// Waits until the candidate leads.
     pub(super) async fn await_leadership(&self) -> Result<Leadership> {
-        let mut state = self.watch();
+        let mut states = self.watch();
         let elected = async {
-            loop {
-                match &*state.borrow_and_update() {
-                    LeaderState::Closed => return Err(self.closed()),
+            while let Some(state) = states.changed().await {
+                match &state {
+                    LeaderState::Closed => break,
                     LeaderState::Failed(error) if !error.is_retryable() => return Err(error.clone()),
                     state => {
                         if let Some(leadership) = state.leadership() {
@@ -408,10 +394,8 @@ impl Handle {
                         }
                     }
                 }
-                if state.changed().await.is_err() {
-                    return Err(self.closed());
-                }
             }
+            Err(self.closed())
         };
         self.lock().client().unless_closed(elected).await
     }

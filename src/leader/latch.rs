@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::future::pending;
 
-use tokio::sync::watch;
-
 use super::candidate::{Candidate, Handle};
 use super::health::LeaderHealth;
 use super::leadership::Leadership;
@@ -14,6 +12,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::lock::Participant;
 use crate::queue::LATCH;
+use crate::watch::Watch;
 
 /// A candidate for the leadership among all processes that use the same path. Once elected, it leads until it is
 /// closed, [resigns](Leadership::resign), or loses its session. After a resignation or a loss it stands for
@@ -149,19 +148,17 @@ impl LeaderLatch {
         self.handle.leadership()
     }
 
-    /// Returns a receiver that always shows the latest state of the candidate. The first
-    /// [`changed`](watch::Receiver::changed) yields the present state. It is told in the background: for a moment,
-    /// [`has_leadership`](Self::has_leadership) may know better. The channel closes when the candidate is closed. A
-    /// leadership obtained from this receiver, rather than from
+    /// Follows the state of the candidate. For a moment, [`has_leadership`](Self::has_leadership) may know better. Ends
+    /// when the candidate is closed. A leadership obtained from this [`Watch`], rather than from
     /// [`leadership`](Self::leadership), does not keep the client open.
     ///
     /// ```no_run
     /// use zk_recipes::LeaderState;
     ///
     /// # async fn example(candidate: zk_recipes::LeaderLatch) {
-    /// let mut state = candidate.watch_state();
-    /// while state.changed().await.is_ok() {
-    ///     match &*state.borrow_and_update() {
+    /// let mut states = candidate.watch_state();
+    /// while let Some(state) = states.changed().await {
+    ///     match &state {
     ///         LeaderState::Leading(leadership) => println!("leads with {}", leadership.fencing_token()),
     ///         LeaderState::Failed(error) => println!("cannot stand: {}", zk_recipes::report(error)),
     ///         other => println!("does not lead: {other:?}"),
@@ -169,7 +166,7 @@ impl LeaderLatch {
     /// }
     /// # }
     /// ```
-    pub fn watch_state(&self) -> watch::Receiver<LeaderState> {
+    pub fn watch_state(&self) -> Watch<LeaderState> {
         self.handle.watch()
     }
 

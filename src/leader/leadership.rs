@@ -15,6 +15,7 @@ use super::steps::Steps;
 use crate::client::Presence;
 use crate::error::{Error, LossReason, Result, report};
 use crate::lock::{LockGuard, LockState, Transaction, election_of_latch, request_to_latch};
+use crate::watch::Watch;
 
 /// How long to wait for stopped work to be dropped. It cannot make progress in any case.
 const TO_BE_DROPPED: Duration = Duration::from_secs(1);
@@ -129,9 +130,9 @@ impl Leadership {
         self.term.guard.lost().await
     }
 
-    /// Returns a receiver that always shows how certain it is that the term continues. See
+    /// Follows how certain it is that the term continues. See
     /// [`LockGuard::watch_state`].
-    pub fn watch_state(&self) -> watch::Receiver<LockState> {
+    pub fn watch_state(&self) -> Watch<LockState> {
         self.term.guard.watch_state()
     }
 

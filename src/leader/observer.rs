@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use crate::client::{Client, Failures, Room, Watcher, is_revoke_request};
 use crate::error::{Error, Result};
 use crate::lock::{Participant, participant};
 use crate::queue::{ANY_LOCK, Kind, LockInternals};
+use crate::watch::{Watch, Watched};
 
 /// Shows who leads at a path without standing for election there, for example to route requests to the leader.
 ///
@@ -103,39 +103,36 @@ impl LeaderObserver {
         self.client.exists(self.internals.path()).await
     }
 
-    /// Returns a receiver that always shows the latest observation. The first
-    /// [`changed`](watch::Receiver::changed) yields what is known at that moment, which is nothing at first. The
-    /// channel closes with the client.
+    /// Follows the leader, of whom nothing is known at first. Ends with the client.
     ///
     /// Each change of the leader costs a list, a read, and a watch on the leader's node; other candidates that
     /// come and go cost nothing. When the connection is lost, the last leader is shown for as long as
     /// [`connection_timeout`](crate::ClientBuilder::connection_timeout), and is unknown after that. A candidate
     /// that is shown as the leader may not know it yet, or may no longer consider itself the leader.
-    pub fn watch_leader(&self) -> watch::Receiver<Observation> {
-        let (sender, mut receiver) = watch::channel(Observation::Unknown(None));
-        let sender = Arc::new(sender);
-        receiver.mark_changed();
+    pub fn watch_leader(&self) -> Watch<Observation> {
+        let watched = Watched::new(Observation::Unknown(None));
+        let watch = watched.watch();
         let internals = self.internals.clone();
         let client = internals.client().clone();
         client.spawn(async move {
             tokio::select! {
-                () = observe(&internals, &sender) => {}
-                () = sender.closed() => {}
+                () = observe(&internals, &watched) => {}
+                () = watched.unwatched() => {}
                 () = internals.client().closing().cancelled_owned() => {}
             }
         });
-        receiver
+        watch
     }
 }
 
 /// Follows the election until it is dropped.
-async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>>) {
+async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
     let mut failures = Failures::default();
     loop {
         match look(internals).await {
             Ok((seen, mut change)) => {
                 failures.reset();
-                show(internals, sender, seen).await;
+                show(watched, seen);
                 tokio::select! {
                     _ = change.changed() => {}
                     // The watch would report a lost connection only at the end of the session; the next look
@@ -148,7 +145,7 @@ async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observati
                 // A connection that is lost for a moment recovers by itself, and what was seen last is usually
                 // still right.
                 if !matches!(error, Error::ZooKeeper { .. }) || !error.is_retryable() {
-                    show(internals, sender, Observation::Unknown(Some(error.clone()))).await;
+                    show(watched, Observation::Unknown(Some(error.clone())));
                 }
                 failures.pause_in_background(error).await;
             }
@@ -156,12 +153,8 @@ async fn observe(internals: &LockInternals, sender: &Arc<watch::Sender<Observati
     }
 }
 
-async fn show(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>>, seen: Observation) {
-    if is_the_same(&sender.borrow(), &seen) {
-        return;
-    }
-    let sender = sender.clone();
-    internals.client().told(move || drop(sender.send_replace(seen))).await;
+fn show(watched: &Watched<Observation>, seen: Observation) {
+    watched.show_if(|before| (!is_the_same(before, &seen)).then_some((true, seen)));
 }
 
 /// Whether the leader is the same. A revocation request may have been written to its node meanwhile.

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -22,6 +22,7 @@ use crate::client::{Client, Failures, LONGEST_PAUSE};
 use crate::error::{Error, LossReason, Result, WorkError};
 use crate::lock::Participant;
 use crate::queue::MUTEX;
+use crate::watch::Watch;
 
 /// A candidate for the leadership among all processes that use the same path, which runs a piece of work while it
 /// leads. It leads for exactly as long as the work runs: when the work ends, the next candidate leads.
@@ -240,9 +241,9 @@ impl LeaderSelector {
         self.handle.leadership()
     }
 
-    /// Returns a receiver that always shows the latest state of the candidate. See
+    /// Follows the state of the candidate. See
     /// [`LeaderLatch::watch_state`](crate::LeaderLatch::watch_state).
-    pub fn watch_state(&self) -> watch::Receiver<LeaderState> {
+    pub fn watch_state(&self) -> Watch<LeaderState> {
         self.handle.watch()
     }
 

@@ -11,6 +11,7 @@ use super::options::{NodeMode, OnStranger, PersistentNodeOptions};
 use super::state::NodeState;
 use crate::client::{Client, Write, of_write};
 use crate::error::{Error, Result};
+use crate::watch::Watch;
 
 /// A node that exists as long as this value lives: over lost connections, ended sessions, and deletions by others. Other
 /// processes see by it that this one is there, and where.
@@ -199,22 +200,21 @@ impl PersistentNode {
 
     /// Returns the state of the node as far as this client knows. Makes no request.
     pub fn state(&self) -> NodeState {
-        self.kept.board.get()
+        self.kept.watched.get()
     }
 
-    /// Returns a receiver that always shows the latest state of the node. The first
-    /// [`changed`](watch::Receiver::changed) yields the present state. The last state is [`NodeState::Closed`].
+    /// Follows the state of the node. The last state is [`NodeState::Closed`].
     ///
     /// ```no_run
     /// # async fn example(node: zk_recipes::nodes::PersistentNode) {
-    /// let mut state = node.watch_state();
-    /// while state.changed().await.is_ok() {
-    ///     println!("{:?}", *state.borrow_and_update());
+    /// let mut states = node.watch_state();
+    /// while let Some(state) = states.changed().await {
+    ///     println!("{state:?}");
     /// }
     /// # }
     /// ```
-    pub fn watch_state(&self) -> watch::Receiver<NodeState> {
-        self.kept.board.watch()
+    pub fn watch_state(&self) -> Watch<NodeState> {
+        self.kept.watched.watch()
     }
 
     /// Returns the full path as it was given, namespace included. [`wait_present`](Self::wait_present) and

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use super::keeping::Touch;
 use super::options::{NodeMode, PersistentNodeOptions, PersistentTtlNodeOptions};
 use super::persistent_node::PersistentNode;
@@ -11,6 +9,7 @@ use super::state::NodeState;
 use crate::client::{Client, validate_path};
 use crate::cut::cut;
 use crate::error::{Error, Result};
+use crate::watch::Watch;
 
 /// The longest that servers accept: they have 40 bits for it.
 const LONGEST_TTL: Duration = Duration::from_millis((1 << 40) - 1);
@@ -132,8 +131,8 @@ impl PersistentTtlNode {
         self.node.state()
     }
 
-    /// Returns a receiver that always shows the latest state of the node. See [`PersistentNode::watch_state`].
-    pub fn watch_state(&self) -> watch::Receiver<NodeState> {
+    /// Follows the state of the node. See [`PersistentNode::watch_state`].
+    pub fn watch_state(&self) -> Watch<NodeState> {
         self.node.watch_state()
     }
 

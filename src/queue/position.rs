@@ -1,6 +1,5 @@
 //! The position of a waiter: how many contenders are ahead of it.
 
-use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::internals::LockInternals;
@@ -9,19 +8,20 @@ use super::pure::rule::position_of;
 use super::shared_local_queue::SharedLocalQueue;
 use crate::client::{PAUSE, Watcher};
 use crate::failure::Failure;
+use crate::watch::Watched;
 
 /// Publishes the position of a contender whenever the queue changes.
 pub(crate) async fn follow(
     internals: &LockInternals,
     local: &SharedLocalQueue,
     own: &str,
-    positions: &watch::Sender<usize>,
+    positions: &Watched<usize>,
 ) {
     loop {
         local.session().ready().await;
         match look(internals, local, own).await {
             Ok((Some(position), mut changed)) => {
-                positions.send_if_modified(|last| std::mem::replace(last, position) != position);
+                positions.show(position);
                 changed.changed().await;
             }
             Err(error) if Failure::of(&error).is_passing() => tokio::time::sleep(PAUSE).await,

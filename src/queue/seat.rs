@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::admission::{OnTheWay, Pass, Seated};
 use super::caller::Caller;
@@ -16,6 +16,7 @@ use super::pure::permits::Passage;
 use super::shared_local_queue::Guess;
 use crate::client::{EphemeralNode, NodeForm, Session};
 use crate::error::Result;
+use crate::watch::Watched;
 
 /// The contender of one caller. Dropping it leaves the queue or hands the place over to another caller of the
 /// client. Contenders behind it do not wait longer than if the first caller had stayed.
@@ -285,7 +286,7 @@ impl Seat {
     }
 
     /// From now on, publishes how many contenders are ahead whenever that changes while the caller waits.
-    pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
+    pub(crate) fn publish_position(&mut self, positions: Watched<usize>) {
         if let Some(place) = self.place_mut() {
             place.publish_position(positions);
         }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::observer;
@@ -11,6 +10,7 @@ use super::value::SharedValue;
 use super::version::{CompareAndSet, Versioned};
 use crate::client::{Client, Session, Watcher, decompressed};
 use crate::error::{Error, Result};
+use crate::watch::Watch;
 
 /// An integer in a node of its own, which all processes can read, change and watch. It can serve as the limit of a
 /// [`Semaphore`](crate::Semaphore).
@@ -126,10 +126,10 @@ impl SharedCount {
         self.count(self.value.node().client().unless_closed(update).await?)
     }
 
-    /// Returns a receiver that always shows the latest state of the number. See [`SharedValue::watch`]. While the node
+    /// Follows the number. See [`SharedValue::watch`]. While the node
     /// holds something else, the state is [`Stale`](SharedState::Stale) with
     /// [`Error::NotACount`](crate::Error::NotACount).
-    pub fn watch(&self) -> watch::Receiver<SharedState<i32>> {
+    pub fn watch(&self) -> Watch<SharedState<i32>> {
         let count = self.detached();
         observer::watch(self.value.node(), move |data| parse(&data).ok_or_else(|| count.not_a_count()))
     }

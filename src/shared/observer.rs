@@ -5,44 +5,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::node::ValueNode;
 use super::state::SharedState;
 use super::version::Versioned;
 use crate::client::{Failures, Session, Watcher};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::watch::{Watch, Watched};
 
 const WATCH: &str = "watch the value at";
 
-/// Returns a receiver of what is known of the value. The node is watched for as long as there are receivers.
+/// Follows what is known of the value. The node is watched for as long as that is followed.
 pub(super) fn watch<T>(
     node: &ValueNode,
     parse: impl Fn(Vec<u8>) -> Result<T> + Send + Sync + 'static,
-) -> watch::Receiver<SharedState<T>>
+) -> Watch<SharedState<T>>
 where
     T: Clone + PartialEq + Send + Sync + 'static,
 {
-    let nothing = SharedState::Stale { last: None, error: None };
-    let (sender, mut receiver) = watch::channel(nothing.clone());
-    receiver.mark_changed();
-    let observer = Observer { node: node.detached(), parse, sender: Arc::new(sender) };
+    let watched = Watched::new(SharedState::Stale { last: None, error: None });
+    let watch = watched.watch();
+    let observer = Observer { node: node.detached(), parse, watched };
     node.client().spawn(async move {
         let closing = observer.node.client().closing();
-        let mut shown = nothing;
         tokio::select! {
-            () = observer.observe(&mut shown) => {}
-            () = observer.sender.closed() => {}
+            () = observer.observe() => {}
+            () = observer.watched.unwatched() => {}
             () = closing.cancelled() => {}
         }
         // What it has shown last is not current any more.
-        if !shown.is_stale() {
-            let state = shown.stale(None);
-            observer.show(&mut shown, state).await;
-        }
+        observer.loses_touch();
     });
-    receiver
+    watch
 }
 
 /// A look at the value.
@@ -59,7 +54,7 @@ struct Observer<T, P> {
     /// Does not keep the client open.
     node: ValueNode,
     parse: P,
-    sender: Arc<watch::Sender<SharedState<T>>>,
+    watched: Watched<SharedState<T>>,
 }
 
 impl<T, P> Observer<T, P>
@@ -68,39 +63,31 @@ where
     P: Fn(Vec<u8>) -> Result<T>,
 {
     /// Goes on until it is dropped.
-    async fn observe(&self, shown: &mut SharedState<T>) {
+    async fn observe(&self) {
         let mut failures = Failures::default();
         let mut watch = None;
         loop {
-            match self.look(shown).await {
+            match self.look().await {
                 Ok(Look { seen, change, holds_for }) => {
                     failures.reset();
                     // Only now the one before is dropped, so that it need not be removed at the servers.
                     let change = watch.insert(change);
-                    let state = match seen {
-                        Ok(Some(value)) => SharedState::Known(value),
-                        Ok(None) => SharedState::Missing,
-                        Err(error) => shown.stale(Some(error)),
-                    };
-                    self.show(shown, state).await;
+                    match seen {
+                        Ok(Some(value)) => self.watched.show(SharedState::Known(value)),
+                        Ok(None) => self.watched.show(SharedState::Missing),
+                        Err(error) => self.is_stale(Some(error)),
+                    }
                     tokio::select! {
                         // A change comes before the loss of the connection on which it came.
                         biased;
                         _ = change.changed() => {}
-                        () = self.node.client().disconnected() => {
-                            let state = shown.stale(None);
-                            self.show(shown, state).await;
-                        }
+                        () = self.node.client().disconnected() => self.is_stale(None),
                         () = sleep(holds_for) => {}
                     }
                 }
-                Err(error) if error.ends_session() => {
-                    let state = shown.stale(None);
-                    self.show(shown, state).await;
-                }
+                Err(error) if error.ends_session() => self.is_stale(None),
                 Err(error) => {
-                    let state = shown.stale(Some(error.clone()));
-                    self.show(shown, state).await;
+                    self.is_stale(Some(error.clone()));
                     failures.pause_in_background(error).await;
                 }
             }
@@ -108,8 +95,8 @@ where
     }
 
     /// Reads the value, and watches it.
-    async fn look(&self, shown: &mut SharedState<T>) -> Result<Look<T>> {
-        let session = self.session(shown).await?;
+    async fn look(&self) -> Result<Look<T>> {
+        let session = self.session().await?;
         let watched = self.node.watch(&session).await;
         let (seen, change) = watched.map_err(|source| self.node.error(WATCH, source))?;
         let seen = seen.map(|seen| seen.try_map(&self.parse)).transpose();
@@ -119,25 +106,23 @@ where
     }
 
     /// Waits for a session. Until there is one, what is shown is stale.
-    async fn session(&self, shown: &mut SharedState<T>) -> Result<Arc<Session>> {
+    async fn session(&self) -> Result<Arc<Session>> {
         let mut session = pin!(self.node.client().session());
         if let Some(session) = session.as_mut().now_or_never() {
             return session;
         }
-        // What is stale already may say why.
-        if !shown.is_stale() {
-            let state = shown.stale(None);
-            self.show(shown, state).await;
-        }
+        self.loses_touch();
         session.await
     }
 
-    async fn show(&self, shown: &mut SharedState<T>, state: SharedState<T>) {
-        if *shown == state {
-            return;
+    /// Shows that changes can go unnoticed. What is stale already may say why.
+    fn loses_touch(&self) {
+        if !self.watched.get().is_stale() {
+            self.is_stale(None);
         }
-        *shown = state.clone();
-        let sender = self.sender.clone();
-        self.node.client().told(move || drop(sender.send_replace(state))).await;
+    }
+
+    fn is_stale(&self, error: Option<Error>) {
+        self.watched.show(self.watched.get().stale(error));
     }
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use super::contention::Contention;
 use super::node::{Outcome, ValueNode};
 use super::observer;
@@ -12,6 +10,7 @@ use super::state::SharedState;
 use super::version::{CompareAndSet, Versioned};
 use crate::client::Client;
 use crate::error::Result;
+use crate::watch::Watch;
 
 const GET: &str = "read the value at";
 const SET: &str = "write the value at";
@@ -213,17 +212,15 @@ impl SharedValue {
         }
     }
 
-    /// Returns a receiver that always shows the latest state of the value. The first
-    /// [`changed`](watch::Receiver::changed) returns immediately, for what is known at that moment, which is nothing at
-    /// first. The channel closes with the client.
+    /// Follows the value, of which nothing is known at first. Ends with the client.
     ///
-    /// The value is followed in the background while there are receivers. Each change costs one read; of several changes
-    /// within a round trip, only the last may be seen. Without a connection the state is
+    /// The value is followed in the background until the [`Watch`] and its clones are dropped. Each change costs one read;
+    /// of several changes within a round trip, only the last may be seen. Without a connection the state is
     /// [`Stale`](SharedState::Stale). This does not create the node.
     ///
     /// The servers do not tell of a change that is made while this client is not permitted to read the node. So the value
     /// is read again also when nothing is told, after one to two session timeouts.
-    pub fn watch(&self) -> watch::Receiver<SharedState<Vec<u8>>> {
+    pub fn watch(&self) -> Watch<SharedState<Vec<u8>>> {
         let client = self.node.client().detached();
         observer::watch(&self.node, move |data| Ok(client.user_data(data)))
     }

@@ -70,7 +70,7 @@ async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
     server.stop().await.unwrap();
     let client = Client::connect_lazily(&server.connect_string()).unwrap();
     let mut state = client.watch_connection();
-    assert_eq!(*state.borrow_and_update(), ConnectionState::Suspended);
+    assert_eq!(state.get(), ConnectionState::Suspended);
     // An acquire that comes before the server waits for it.
     let waiter = acquire_in_task(&mutex(&client));
     server.restart().await.unwrap();

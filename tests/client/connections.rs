@@ -18,7 +18,7 @@ fn ms(ms: u64) -> Duration {
 
 async fn becomes(client: &Client, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
     let mut state = client.watch_connection();
-    *within(state.wait_for(|state| wanted(*state))).await.unwrap()
+    within(state.wait_for(|state| wanted(*state))).await.unwrap()
 }
 
 // --- What is told ---
@@ -28,7 +28,7 @@ async fn whoever_has_connected_sees_the_state_that_says_so() {
     let server = empty_server().await;
     for round in 0..200 {
         let client = connect(&server).await;
-        assert_eq!(*client.watch_connection().borrow(), ConnectionState::Connected, "round {round}");
+        assert_eq!(client.watch_connection().get(), ConnectionState::Connected, "round {round}");
         client.close().await;
     }
 }

@@ -102,7 +102,7 @@ async fn each_public_type_is_shown_in_one_short_line() {
     let hosts = server.connect_string();
     shown.both::<blocking::Client>(client.clone(), &hosts);
     shown.add(&client.health(), "Connected");
-    shown.add(&*client.watch_connection().borrow(), "Connected");
+    shown.add(&client.watch_connection().get(), "Connected");
     shown.add(&KeepAlive::Quorum, "Quorum");
     shown.add(&RetryPolicy::default(), "3");
     locks(&mut shown, &client).await;
@@ -168,12 +168,12 @@ async fn locks(shown: &mut Shown, client: &Client) {
     shown.add(&InterProcessMutex::new(client, &"/long".repeat(100)).unwrap(), "/long/long");
     let guard = mutex.acquire().await.unwrap();
     shown.add(&guard, guard.node_path());
-    shown.add(&*guard.watch_state().borrow(), "Held");
+    shown.add(&guard.watch_state().get(), "Held");
     let transaction =
         || guard.transaction().create(PATH, SECRET, CreateMode::Persistent).set_data("/b", "2", None);
     shown.add(&transaction(), guard.node_path());
     let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
-    shown.add(&*ticket.watch_position().borrow(), "1");
+    shown.add(&ticket.watch_position().get(), "1");
     shown.both::<blocking::Ticket>(ticket, PATH);
     let participants = mutex.participants().await.unwrap();
     shown.add(&participants[0], guard.node_path());
@@ -228,7 +228,7 @@ async fn elections(shown: &mut Shown, client: &Client) {
     let latch = LeaderLatch::start(client, &path, options).unwrap();
     let leadership = within(latch.await_leadership()).await.unwrap();
     let node = leadership.node_path().to_owned();
-    shown.add(&*latch.watch_state().borrow(), &node);
+    shown.add(&latch.watch_state().get(), &node);
     shown.both::<blocking::Leadership>(leadership, &node);
     shown.add(&latch.health(), "Leader");
     shown.add(&latch.health().role, "Leader");

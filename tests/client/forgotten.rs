@@ -43,7 +43,7 @@ async fn bystander_of(server: &MemoryServer) -> zk::Client {
 /// Has a client lose its connection, and waits until it has another one or its session is over.
 pub(super) async fn reconnect(client: &Client, cut: impl AsyncFnOnce()) {
     let mut states = client.watch_connection();
-    states.borrow_and_update();
+    states.get();
     cut().await;
     within(states.changed()).await.unwrap();
     let is_over = |state: &ConnectionState| state.is_connected() || *state == ConnectionState::Lost;
@@ -203,7 +203,7 @@ async fn an_adopted_session_is_over_at_once() {
     for guard in &guards {
         assert_eq!(within(guard.lost()).await, LossReason::Expired);
     }
-    assert_eq!(*client.watch_connection().borrow(), ConnectionState::Lost);
+    assert_eq!(client.watch_connection().get(), ConnectionState::Lost);
     others_wait_for_the_end(&server, old, &rival).await;
     assert!(guards.iter().all(|guard| !guard.is_valid()));
 }
@@ -218,7 +218,7 @@ async fn a_session_that_was_replaced_before_it_was_adopted_grants_nothing() {
     for kind in KINDS {
         let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
         within(kind.unlimited(&client).acquire()).await.unwrap_err();
-        assert_eq!(*client.watch_connection().borrow(), ConnectionState::Lost);
+        assert_eq!(client.watch_connection().get(), ConnectionState::Lost);
         eventually("its nodes are deleted", || async {
             ephemerals_below(&zookeeper, "/locks").await.is_empty().then_some(())
         })
@@ -259,7 +259,7 @@ async fn a_session_that_ended_before_it_was_replaced_is_over() {
     let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
     let guard = mutex(&client).acquire().await.unwrap();
     reconnect(&client, async || server.kill_session(zookeeper.session_id().0).await.unwrap()).await;
-    assert_eq!(*client.watch_connection().borrow(), ConnectionState::Lost);
+    assert_eq!(client.watch_connection().get(), ConnectionState::Lost);
     assert!(!guard.is_valid());
 }
 
@@ -280,7 +280,7 @@ async fn an_adopted_session_outlasts_its_connections_elsewhere() {
             }
         })
         .await;
-        assert!(client.watch_connection().borrow().is_connected());
+        assert!(client.watch_connection().get().is_connected());
         assert!(kept.is_valid() || round == 4);
     }
     assert_eq!(within(deleted.lost()).await, LossReason::Deleted);

@@ -82,7 +82,7 @@ async fn a_lock_that_was_found_is_lost() {
     let guard = within(mutex(&place.client).acquire()).await.unwrap();
     within(lost.happened()).await;
     place.replace().await;
-    assert_eq!(*place.client.watch_connection().borrow(), ConnectionState::Lost);
+    assert_eq!(place.client.watch_connection().get(), ConnectionState::Lost);
     assert!(!guard.is_valid());
 }
 
@@ -94,7 +94,7 @@ async fn a_kept_node_that_was_found_is_lost() {
     within(lost.happened()).await;
     within(node.wait_present()).await.unwrap();
     place.replace().await;
-    assert_eq!(*place.client.watch_connection().borrow(), ConnectionState::Lost);
+    assert_eq!(place.client.watch_connection().get(), ConnectionState::Lost);
     eventually("it is not shown", || async { (!node.state().is_present()).then_some(()) }).await;
 }
 

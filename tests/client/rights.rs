@@ -213,7 +213,7 @@ async fn a_holder_that_may_not_read_its_node_holds_and_does_not_ask_again() {
             }
         }
         assert!(reads().await <= kind.nodes(), "{kind:?}");
-        assert_eq!((guard.loss(), *state.borrow()), (None, zk_recipes::LockState::Held), "{kind:?}");
+        assert_eq!((guard.loss(), state.get()), (None, zk_recipes::LockState::Held), "{kind:?}");
         // A loss that shows in another way is heard of.
         let lock = kind.limited(&client, BOUND);
         guard.release().await.unwrap();
@@ -279,7 +279,7 @@ async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_co
     let waiting = tokio::spawn(ticket.acquired());
     eventually("it follows the queue", async || (watches_on_children(&server).await == 1).then_some(()))
         .await;
-    assert_eq!(*positions.borrow(), 2);
+    assert_eq!(positions.get(), 2);
     let lost = proxy.intercept(Request::GetChildren, Fate::LoseReply);
     drop(between);
     within(lost.happened()).await;
@@ -305,7 +305,7 @@ async fn a_waiter_that_may_not_read_its_node_any_more_does_not_ask_all_the_time(
     let hidden = [Acl::new(all_but(Permission::READ) | Permission::ADMIN, AuthId::anyone())];
     zookeeper.set_acl(&first, &hidden, None).await.unwrap();
     let mut states = client.watch_connection();
-    states.borrow_and_update();
+    states.get();
     proxy.cut();
     within(states.changed()).await.unwrap();
     within(states.wait_for(|state| state.is_connected())).await.unwrap();

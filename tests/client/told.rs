@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance};
 use zk_recipes::job::{JobOptions, ScheduledJob};
@@ -26,7 +25,7 @@ impl Told {
     fn records<T: Clone + Debug + PartialEq + Send + Sync + 'static>(
         &self,
         name: &'static str,
-        watch: watch::Receiver<T>,
+        watch: Watch<T>,
     ) {
         self.records_by(name, watch, T::clone);
     }
@@ -35,15 +34,14 @@ impl Told {
     fn records_by<T: Clone + Debug + Send + Sync + 'static, K: PartialEq + Send>(
         &self,
         name: &'static str,
-        mut watch: watch::Receiver<T>,
+        mut watch: Watch<T>,
         key: impl Fn(&T) -> K + Send + 'static,
     ) {
         let told = self.clone();
         assert!(told.0.lock().unwrap().insert(name, Vec::new()).is_none(), "{name}");
         tokio::spawn(async move {
             let mut before = None;
-            while watch.changed().await.is_ok() {
-                let state = watch.borrow_and_update().clone();
+            while let Some(state) = watch.changed().await {
                 let now = Some(key(&state));
                 let again = if now == before { "AGAIN " } else { "" };
                 told.0.lock().unwrap().get_mut(name).unwrap().push(format!("{again}{state:?}"));
@@ -74,14 +72,14 @@ impl Told {
 }
 
 /// Waits for a term with a greater token than this, and returns its token.
-async fn leads(state: &watch::Receiver<LeaderState>, token: i64) -> i64 {
+async fn leads(state: &Watch<LeaderState>, token: i64) -> i64 {
     let leads = |state: &LeaderState| match state {
         LeaderState::Leading(leadership) if leadership.fencing_token() > token => {
             Some(leadership.fencing_token())
         }
         _ => None,
     };
-    eventually("it leads", || async { leads(&state.borrow()) }).await
+    eventually("it leads", || async { leads(&state.get()) }).await
 }
 
 /// The methods by which something is watched, as `Type::method`.
@@ -103,7 +101,7 @@ fn methods(folder: &Path, names: &mut Vec<String>) {
             let Some(rest) = line.strip_prefix("    pub fn watch").filter(|_| !is_number) else { continue };
             let method = format!("watch{}", rest.split('(').next().unwrap());
             if entry.starts_with("src/blocking") {
-                assert_eq!(lines.next().unwrap().trim(), format!("self.inner.{method}().into()"), "{of}");
+                assert_eq!(lines.next().unwrap().trim(), format!("self.inner.{method}()"), "{of}");
             } else {
                 names.push(format!("{of}::{method}"));
             }

@@ -80,7 +80,7 @@ impl Candidate {
     /// Waits, without a bound, until it leads.
     pub(crate) async fn elected(&self) -> Leadership {
         let mut state = either!(self, it => it.watch_state());
-        match &*state.wait_for(LeaderState::is_leading).await.expect("it is not closed") {
+        match &state.wait_for(LeaderState::is_leading).await.expect("it is not closed") {
             LeaderState::Leading(leadership) => leadership.clone(),
             other => panic!("{other:?}"),
         }

@@ -27,7 +27,7 @@ fn strict() -> JobOptions {
 async fn refuses(job: &ScheduledJob) -> ClockDifference {
     let mut state = job.watch_state();
     let state = within(state.wait_for(|state| matches!(state, JobState::WrongClock(_)))).await.unwrap();
-    match &*state {
+    match &state {
         JobState::WrongClock(difference) => difference.clone(),
         other => panic!("{other:?}"),
     }

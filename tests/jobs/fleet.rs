@@ -136,7 +136,7 @@ pub(crate) async fn waits(job: &ScheduledJob) -> JobRecord {
 pub(crate) async fn waits_for(job: &ScheduledJob, is_it: impl Fn(&JobRecord) -> bool) -> JobRecord {
     let mut state = job.watch_state();
     let waiting = state.wait_for(|state| matches!(state, JobState::Waiting(record) if is_it(record)));
-    match &*within(waiting).await.unwrap() {
+    match &within(waiting).await.unwrap() {
         JobState::Waiting(record) => record.clone(),
         other => panic!("{other:?}"),
     }
@@ -151,7 +151,7 @@ pub(crate) async fn has_run(job: &ScheduledJob, number: u64) -> JobRecord {
 pub(crate) async fn runs(job: &ScheduledJob) -> JobRecord {
     let mut state = job.watch_state();
     let running = state.wait_for(|state| matches!(state, JobState::Running(_)));
-    match &*within(running).await.unwrap() {
+    match &within(running).await.unwrap() {
         JobState::Running(record) => record.clone(),
         other => panic!("{other:?}"),
     }

@@ -22,7 +22,7 @@ fn a_borrow_of_its_state_stops_no_job() {
             let (clock, log) = (ManualClock::new(noon()), Log::default());
             let job = quick(&client, &clock, JobOptions::new(), 0, &log);
             waits(&job).await;
-            match &*job.watch_state().borrow_and_update() {
+            match &job.watch_state().get() {
                 JobState::Waiting(_) => {
                     clock.advance(PERIOD);
                     eventually("it runs", || async { (!log.begun().is_empty()).then_some(()) }).await;

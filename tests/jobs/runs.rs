@@ -183,7 +183,7 @@ async fn a_run_that_fails_or_panics_has_ended() {
         let mut election = jobs[0].watch_leader();
         clock.advance(PERIOD);
         let failed = election.wait_for(|state| matches!(state, zk_recipes::LeaderState::Failed(_)));
-        let failed = format!("{:?}", *within(failed).await.unwrap());
+        let failed = format!("{:?}", within(failed).await.unwrap());
         assert!(failed.contains(message), "{failed}");
         let record = jobs[0].record().await.unwrap().unwrap();
         let last = record.last_run.unwrap();

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::leader::{PATH, leading, server_with_clients, until_asked};
 use crate::support::*;
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use zk_recipes::testing::{FaultProxy, MemoryServer};
 use zk_recipes::{
     Client, CloseMode, CreateMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
-    LeaderState, Leadership, LossReason, Observation, Participant, operate,
+    LeaderState, Leadership, LossReason, Observation, Participant, Watch, operate,
 };
 
 fn latch(client: &Client, id: &str) -> LeaderLatch {
@@ -23,11 +24,8 @@ fn ids(participants: &[Participant]) -> Vec<String> {
 }
 
 /// Waits until a state comes.
-async fn state(
-    state: &mut watch::Receiver<LeaderState>,
-    is_it: impl Fn(&LeaderState) -> bool,
-) -> LeaderState {
-    within(state.wait_for(|state| is_it(state))).await.expect("the channel is open").clone()
+async fn state(state: &mut Watch<LeaderState>, is_it: impl Fn(&LeaderState) -> bool) -> LeaderState {
+    within(state.wait_for(|state| is_it(state))).await.expect("it has not ended")
 }
 
 /// Waits until that many stand.
@@ -350,7 +348,6 @@ async fn those_who_watch_are_told_of_the_end_or_not() {
         let (latch, leadership) = leading(&client, LeaderOptions::new().id("a")).await;
         let mut watching = latch.watch_state();
         state(&mut watching, |state| state.is_leading()).await;
-        watching.mark_unchanged();
         let worker = leadership.clone();
         let (done, working) = tokio::sync::oneshot::channel::<()>();
         let work = tokio::spawn(async move { worker.run(working).await });
@@ -365,7 +362,7 @@ async fn those_who_watch_are_told_of_the_end_or_not() {
         assert!(leadership.is_valid());
         assert_eq!(latch.leader().await.unwrap().unwrap().fencing_token(), leadership.fencing_token());
         match mode {
-            CloseMode::Silent => assert!(!watching.has_changed().unwrap()),
+            CloseMode::Silent => assert!(watching.changed().now_or_never().is_none()),
             CloseMode::NotifyLeader => {
                 state(&mut watching, |state| matches!(state, LeaderState::Resigning(_))).await;
             }
@@ -374,10 +371,10 @@ async fn those_who_watch_are_told_of_the_end_or_not() {
         within(work).await.unwrap().unwrap().unwrap();
         within(closing).await.unwrap().unwrap();
         assert_eq!(latch.leader().await.unwrap(), None);
-        while within(watching.changed()).await.is_ok() {
+        while within(watching.changed()).await.is_some() {
             assert_eq!(mode, CloseMode::NotifyLeader);
         }
-        assert!(matches!(*watching.borrow(), LeaderState::Closed));
+        assert!(matches!(watching.get(), LeaderState::Closed));
         assert_eq!(latch.close(mode).await, Ok(()));
     }
 }
@@ -803,39 +800,4 @@ async fn work_that_was_stopped_does_not_look_done() {
         selector.close().await,
         Err(Error::WorkStopped { path: leadership.node_path().into(), reason })
     );
-}
-
-/// On a runtime of its own, which a look that never returns would stop.
-#[tokio::test]
-async fn a_candidate_can_be_looked_at_while_its_state_is_borrowed() {
-    let server = empty_server().await;
-    let hosts = server.connect_string();
-    let (tells, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client = Client::connect(&hosts).await.unwrap();
-            let (latch, leadership) = leading(&client, LeaderOptions::new().id("one")).await;
-            let state = latch.watch_state();
-            let node = leadership.node_path().to_owned();
-            let borrowed = state.borrow();
-            let resigning = tokio::spawn(async move { leadership.resign().await });
-            // From now on there is somebody who waits to change what is borrowed.
-            while latch.has_leadership() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            // It is not held up, and leads again.
-            while latch.leadership().is_none_or(|again| again.node_path() == node) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            assert!(matches!(&*borrowed, LeaderState::Leading(leadership) if leadership.node_path() == node));
-            drop(borrowed);
-            within(resigning).await.unwrap().unwrap();
-            within(latch.close(CloseMode::Silent)).await.unwrap();
-            tells.send(()).unwrap();
-        });
-    });
-    let done = tokio::task::spawn_blocking(move || told.recv_timeout(BOUND));
-    assert_eq!(done.await.unwrap(), Ok(()));
 }

@@ -24,7 +24,7 @@ async fn who_is_not_eligible_does_not_stand() {
     let eligible = watch::Sender::new(false);
     let latch = latch(&client, &eligible);
     assert_eq!(latch.health().role, LeaderRole::Ineligible);
-    assert!(matches!(&*latch.watch_state().borrow(), LeaderState::Ineligible));
+    assert!(matches!(&latch.watch_state().get(), LeaderState::Ineligible));
     // Those that came later lead and leave, and it has not even entered.
     for _ in 0..3 {
         let other = LeaderLatch::start(&client, PATH, LeaderOptions::new()).unwrap();

@@ -85,15 +85,15 @@ async fn a_closed_client_ends_all() {
     queue_of(&bystander(&server).await, PATH, 2).await;
     two.close().await;
     assert_eq!(within(awaiting).await.unwrap().unwrap_err(), Error::Closed);
-    within(async { while seen.changed().await.is_ok() {} }).await;
+    within(async { while seen.changed().await.is_some() {} }).await;
     one.close().await;
     assert_eq!(within(leadership.lost()).await, LossReason::Closed);
     assert!(!leading.has_leadership());
     assert_eq!(within(leadership.resign()).await, Err(Error::Closed));
     for latch in [leading, waiting] {
         let mut state = latch.watch_state();
-        within(async { while state.changed().await.is_ok() {} }).await;
-        assert!(matches!(*state.borrow(), LeaderState::Closed));
+        within(async { while state.changed().await.is_some() {} }).await;
+        assert!(matches!(state.get(), LeaderState::Closed));
         let _ = within(latch.close(CloseMode::Silent)).await;
     }
 }

@@ -204,7 +204,7 @@ fn tickets_are_granted_in_order() {
     let tickets: Vec<Ticket> = (0..3).map(|_| mutex.owned_by(&Owner::new()).enqueue().unwrap()).collect();
     assert_eq!(tickets.iter().map(|ticket| ticket.position().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
     let mut positions = tickets[2].watch_position();
-    assert_eq!(positions.next().unwrap(), Some(2));
+    assert_eq!(positions.blocking_changed().unwrap(), Some(2));
     thread::scope(|scope| {
         let (granted, grants) = mpsc::channel();
         for (n, ticket) in tickets.into_iter().enumerate().rev() {
@@ -217,7 +217,7 @@ fn tickets_are_granted_in_order() {
         }
         drop(granted);
         assert_eq!(grants.iter().collect::<Vec<_>>(), [0, 1, 2]);
-        while positions.next_within(BOUND).unwrap().is_some() {}
+        while positions.blocking_changed_within(BOUND).unwrap().is_some() {}
         assert_eq!((positions.get(), positions.has_ended()), (0, true));
     });
 }
@@ -361,7 +361,9 @@ fn latches_lead_one_after_the_other() {
     assert!(second.await_leadership_within(BRIEFLY).unwrap().is_none());
     while second.participants().unwrap().len() < 2 {}
     let mut seen = LeaderObserver::new(&client, "/leader").unwrap().watch_leader();
-    while !matches!(seen.next().unwrap(), Some(Observation::Leader(leader)) if leader.id() == "first") {}
+    while !matches!(seen.blocking_changed().unwrap(), Some(Observation::Leader(leader)) if leader.id() == "first")
+    {
+    }
     // A resignation waits for the work, since that cannot be dropped at the end of the grace: also for longer than the
     // second that work has to be dropped.
     let (begins, begun) = mpsc::channel();
@@ -383,7 +385,9 @@ fn latches_lead_one_after_the_other() {
     assert!(leadership.run(|| ()).is_err());
     let next = second.await_leadership().unwrap();
     assert!(next.fencing_token() > leadership.fencing_token());
-    while !matches!(seen.next().unwrap(), Some(Observation::Leader(leader)) if leader.id() == "second") {}
+    while !matches!(seen.blocking_changed().unwrap(), Some(Observation::Leader(leader)) if leader.id() == "second")
+    {
+    }
     second.close(CloseMode::Silent).unwrap();
     assert!(matches!(second.await_leadership(), Err(Error::CandidateClosed { .. })));
     first.close(CloseMode::Silent).unwrap();
@@ -410,10 +414,9 @@ fn a_selector_calls_its_work_on_a_thread_until_it_is_asked_to_end() {
     selector.close().unwrap();
     assert!(working.try_recv().is_err());
     assert!(!lock(&client).is_locked().unwrap());
-    // Watchers are told in the background.
     let mut states = selector.watch_state();
     while !matches!(states.get(), LeaderState::Closed) {
-        states.next().unwrap().expect("it has not ended in this state");
+        states.blocking_changed().unwrap().expect("it has not ended in this state");
     }
 }
 
@@ -431,11 +434,11 @@ fn what_becomes_of_work_on_a_thread_is_seen() {
     })
     .unwrap();
     let mut states = selector.watch_state();
-    while !matches!(states.next().unwrap().unwrap(), LeaderState::Idle) {}
+    while !matches!(states.blocking_changed().unwrap().unwrap(), LeaderState::Idle) {}
     for said in ["as it is to be", "it panicked: as it is to be"] {
         assert!(selector.requeue());
         loop {
-            if let LeaderState::Failed(error) = states.next().unwrap().unwrap() {
+            if let LeaderState::Failed(error) = states.blocking_changed().unwrap().unwrap() {
                 let Error::WorkFailed { source, .. } = error else { panic!("{error}") };
                 assert_eq!(source.to_string(), said);
                 break;

@@ -115,6 +115,6 @@ async fn tickets_know_their_position_at_once() {
     tickets.push(ticket(&mine).await);
     tickets.extend(within(join_all((0..100).map(|_| ticket(&mine)))).await);
     for ticket in tickets.iter().chain(&others) {
-        assert_eq!(ticket.position().await.unwrap(), *ticket.watch_position().borrow());
+        assert_eq!(ticket.position().await.unwrap(), ticket.watch_position().get());
     }
 }

@@ -9,8 +9,8 @@ use crate::support::*;
 use futures_util::future::{join, join_all};
 use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::{
-    Acl, AuthId, Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockOptions, LockState,
-    LossReason, MultiLock, Owner, Participant, Permission, ReadWriteLock, RetryPolicy, Semaphore, operate,
+    Acl, AuthId, Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockOptions, LossReason,
+    MultiLock, Owner, Participant, Permission, ReadWriteLock, RetryPolicy, Semaphore, operate,
 };
 use zookeeper_client as zk;
 
@@ -729,42 +729,6 @@ async fn others_see_the_data_of_the_node() {
     }
     guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
-}
-
-/// On a thread of its own, which a look that never returns would stop.
-#[tokio::test]
-async fn a_guard_can_be_looked_at_while_its_state_is_borrowed() {
-    let server = empty_server().await;
-    let hosts = server.connect_string();
-    let (tells, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client = Client::connect(&hosts).await.unwrap();
-            let max_hold = Duration::from_millis(400);
-            let brief = mutex(&client).with_options(LockOptions::new().max_hold(max_hold)).unwrap();
-            let guard = brief.acquire().await.unwrap();
-            let mut state = guard.watch_state();
-            {
-                let borrowed = state.borrow();
-                assert_eq!(*borrowed, LockState::Held);
-                // It computes, or the process is paused.
-                std::thread::sleep(max_hold);
-                assert!(!guard.is_valid());
-                assert_eq!(guard.loss(), Some(LossReason::Deadline));
-                assert!(guard.extend(max_hold).is_err());
-                assert!(guard.valid_until() <= tokio::time::Instant::now());
-                assert_eq!(*borrowed, LockState::Held);
-            }
-            // Then it is told.
-            let lost = |state: &LockState| *state == LockState::Lost(LossReason::Deadline);
-            within(state.wait_for(lost)).await.unwrap();
-            assert!(lost(&guard.watch_state().borrow()));
-            tells.send(()).unwrap();
-        });
-    });
-    let done = tokio::task::spawn_blocking(move || told.recv_timeout(BOUND));
-    assert_eq!(done.await.unwrap(), Ok(()));
 }
 
 #[tokio::test]

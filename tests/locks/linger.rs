@@ -331,7 +331,7 @@ async fn it_does_not_stay_while_its_state_is_watched() {
     let mut state = guard.watch_state();
     let node = guard.node_path().to_owned();
     guard.release().await.unwrap();
-    while within(state.changed()).await.is_ok() {}
+    while within(state.changed()).await.is_some() {}
     assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
 }
 

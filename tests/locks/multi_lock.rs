@@ -704,6 +704,6 @@ async fn the_watched_state_of_existing_locks_outlives_the_runtime_of_one_of_them
     let guard = MultiLock::of(locks.map(|lock| Arc::new(lock) as _)).unwrap().acquire().await.unwrap();
     let mut state = guard.watch_state();
     runtime.shutdown_background();
-    let lost = within(state.wait_for(|state| state.is_lost())).await.map(|state| *state);
-    assert_eq!(lost.ok(), Some(LockState::Lost(LossReason::Closed)));
+    let lost = within(state.wait_for(|state| state.is_lost())).await;
+    assert_eq!(lost, Some(LockState::Lost(LossReason::Closed)));
 }

@@ -133,7 +133,7 @@ async fn it_is_held_on_all_ensembles_in_the_order_of_their_names() {
     }
     assert!(guard.is_valid() && guard.loss().is_none());
     assert!(guard.valid_until() > tokio::time::Instant::now());
-    assert_eq!(*guard.watch_state().borrow(), LockState::Held);
+    assert_eq!(guard.watch_state().get(), LockState::Held);
     assert_eq!(guard.run(async { 7 }).await, Ok(7));
     guard.release().await.unwrap();
     assert_empty(&bystanders).await;

@@ -649,15 +649,15 @@ async fn tickets_tell_their_position_on_both_sides() {
             Write => lock.write().owned_by(&Owner::new()).enqueue().await.unwrap(),
         };
         assert_eq!(ticket.position().await, Ok(position));
-        assert_eq!(*ticket.watch_position().borrow(), position);
+        assert_eq!(ticket.watch_position().get(), position);
         tickets.push(ticket);
     }
     let mut tickets = tickets.into_iter();
     let mut next = || tickets.next().unwrap();
     let (first, second, third, reader, writer) = (next(), next(), next(), next(), next());
     let mut positions = [reader.watch_position(), writer.watch_position()];
-    assert_eq!(positions.each_ref().map(|position| *position.borrow()), [3, 4]);
-    let both = async |positions: &mut [tokio::sync::watch::Receiver<usize>; 2], expected: [usize; 2]| {
+    assert_eq!(positions.each_ref().map(|position| position.get()), [3, 4]);
+    let both = async |positions: &mut [zk_recipes::Watch<usize>; 2], expected: [usize; 2]| {
         for (followed, expected) in positions.iter_mut().zip(expected) {
             within(followed.wait_for(|position| *position == expected)).await.unwrap();
         }

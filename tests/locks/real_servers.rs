@@ -337,7 +337,7 @@ async fn a_lost_create_is_found_at_a_server_that_lags_behind() {
         std::mem::swap(&mut here, &mut there);
     }
     assert_eq!(session_id(&client).await, session);
-    assert_eq!(*client.watch_connection().borrow(), ConnectionState::Reconnected);
+    assert_eq!(client.watch_connection().get(), ConnectionState::Reconnected);
     queue_of(&zookeeper, "/locks/a", 0).await;
 }
 

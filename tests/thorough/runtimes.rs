@@ -525,7 +525,7 @@ async fn an_adopted_session_that_is_disconnected_grants_nothing() {
     proxy.set_traffic(Traffic::black_hole());
     proxy.cut();
     eventually("it is not connected", || async {
-        (!client.watch_connection().borrow().is_connected()).then_some(())
+        (!client.watch_connection().get().is_connected()).then_some(())
     })
     .await;
     let tried = mutex.try_acquire_for(Duration::from_millis(200)).await;

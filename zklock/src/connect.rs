@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::timeout;
-use zk_recipes::{Client, ClientBuilder, ConnectionState, zookeeper_client as zk};
+use zk_recipes::{Client, ClientBuilder, ConnectionState, Watch, zookeeper_client as zk};
 
 use crate::args::Connection;
 use crate::exit::{Failure, OTHER, UNREACHABLE, say};
@@ -143,13 +142,13 @@ impl Connection {
 }
 
 /// Says when there is no connection, and when there is one again: who waits knows nothing meanwhile.
-async fn say_outages(mut connection: watch::Receiver<ConnectionState>) {
+async fn say_outages(mut connection: Watch<ConnectionState>) {
     use ConnectionState::Closed;
 
-    while connection.wait_for(|state| !state.is_connected()).await.is_ok() {
+    while connection.wait_for(|state| !state.is_connected()).await.is_some() {
         let mut again = pin!(async {
             let state = connection.wait_for(|state| state.is_connected() || *state == Closed).await;
-            state.is_ok_and(|state| *state != Closed)
+            state.is_some_and(|state| state != Closed)
         });
         let is_connected = match timeout(SHORT, &mut again).await {
             Ok(is_connected) => is_connected,

@@ -115,7 +115,7 @@ async fn unreachable_for(client: &Client, patience: Duration) {
     let mut connection = client.watch_connection();
     loop {
         // The channel closes with the client, which is not closed yet.
-        if connection.wait_for(|state| !state.is_connected()).await.is_err()
+        if connection.wait_for(|state| !state.is_connected()).await.is_none()
             || timeout(patience, connection.wait_for(|state| state.is_connected())).await.is_err()
         {
             return;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::blocking::client::Client;
 use crate::blocking::wait::wait;
-use crate::blocking::watch::Watch;
 use crate::error::Result;
 use crate::nodes::{Members, NodeState};
+use crate::watch::Watch;
 
 /// A group of processes. The blocking twin of [`nodes::Group`](crate::nodes::Group).
 ///
@@ -85,7 +85,7 @@ impl Group {
     /// Returns a [`Watch`] that always shows the latest members. See
     /// [`Group::watch_members`](crate::nodes::Group::watch_members).
     pub fn watch_members(&self) -> Watch<Members> {
-        self.inner.watch_members().into()
+        self.inner.watch_members()
     }
 
     /// Returns the full path of the group, including the namespace.
@@ -133,7 +133,7 @@ impl GroupMember {
 
     /// Returns a [`Watch`] that always shows the latest state of the node of this member.
     pub fn watch_state(&self) -> Watch<NodeState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Leaves the group, blocking the thread until that is confirmed. The blocking version of

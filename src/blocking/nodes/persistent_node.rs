@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::blocking::client::Client;
 use crate::blocking::wait::{wait, wait_within};
-use crate::blocking::watch::Watch;
 use crate::error::Result;
 use crate::nodes::{NodeState, PersistentNodeOptions};
+use crate::watch::Watch;
 
 /// A node that exists as long as this value lives. The blocking twin of
 /// [`nodes::PersistentNode`](crate::nodes::PersistentNode).
@@ -90,7 +90,7 @@ impl PersistentNode {
     /// Returns a [`Watch`] that always shows the latest state of the node. See
     /// [`PersistentNode::watch_state`](crate::nodes::PersistentNode::watch_state).
     pub fn watch_state(&self) -> Watch<NodeState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Returns the full path as it was given, namespace included.

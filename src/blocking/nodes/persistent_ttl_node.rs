@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::blocking::client::Client;
 use crate::blocking::wait::{wait, wait_within};
-use crate::blocking::watch::Watch;
 use crate::error::Result;
 use crate::nodes::{NodeState, PersistentTtlNodeOptions};
+use crate::watch::Watch;
 
 /// A node that exists as long as this value lives, and for a time to live after it. The blocking twin of
 /// [`nodes::PersistentTtlNode`](crate::nodes::PersistentTtlNode).
@@ -92,7 +92,7 @@ impl PersistentTtlNode {
     /// Returns a [`Watch`] that always shows the latest state of the node. See
     /// [`PersistentTtlNode::watch_state`](crate::nodes::PersistentTtlNode::watch_state).
     pub fn watch_state(&self) -> Watch<NodeState> {
-        self.inner.watch_state().into()
+        self.inner.watch_state()
     }
 
     /// Returns the full path of the node, namespace included.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::blocking::client::Client;
 use crate::blocking::wait::wait;
-use crate::blocking::watch::Watch;
 use crate::error::Result;
 use crate::shared::{CompareAndSet, SharedState, Versioned};
+use crate::watch::Watch;
 
 /// A number that all processes can read, change and watch. The blocking twin of
 /// [`SharedCount`](crate::shared::SharedCount).
@@ -90,7 +90,7 @@ impl SharedCount {
 
     /// Follows it as it changes. See [`SharedCount::watch`](crate::shared::SharedCount::watch).
     pub fn watch(&self) -> Watch<SharedState<i32>> {
-        self.inner.watch().into()
+        self.inner.watch()
     }
 
     /// Returns the full path of the node, including the namespace.

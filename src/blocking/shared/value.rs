@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::blocking::client::Client;
 use crate::blocking::wait::wait;
-use crate::blocking::watch::Watch;
 use crate::error::Result;
 use crate::shared::{CompareAndSet, SharedState, Versioned};
+use crate::watch::Watch;
 
 /// Bytes that all processes can read, change and watch. The blocking twin of
 /// [`SharedValue`](crate::shared::SharedValue).
@@ -95,7 +95,7 @@ impl SharedValue {
 
     /// Follows it as it changes. See [`SharedValue::watch`](crate::shared::SharedValue::watch).
     pub fn watch(&self) -> Watch<SharedState<Vec<u8>>> {
-        self.inner.watch().into()
+        self.inner.watch()
     }
 
     /// Returns the full path of the node, including the namespace.

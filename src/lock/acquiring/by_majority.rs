@@ -106,7 +106,7 @@ impl Member {
     }
 
     fn is_suspended(&self) -> bool {
-        !self.client().watch_connection().borrow().is_connected()
+        !self.client().watch_connection().get().is_connected()
     }
 
     /// Whether it did not answer, and has had no connection since: it is not worth another wait. Where the session is
@@ -349,7 +349,7 @@ impl ByMajority {
         sleep_until(from_now(self.response_timeout)).await;
         let mut state = member.client().watch_connection();
         while caller.may_wait() && caller.has_reached() {
-            if state.wait_for(|state| !state.is_connected()).await.is_err() {
+            if state.wait_for(|state| !state.is_connected()).await.is_none() {
                 return;
             }
             tokio::select! {

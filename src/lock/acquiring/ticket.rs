@@ -1,6 +1,5 @@
 //! A place in the queue of a lock.
 
-use tokio::sync::watch;
 use tracing::{Instrument, Span};
 
 use super::acquirable::{Acquirable, Entry};
@@ -11,6 +10,7 @@ use crate::error::Result;
 use crate::lock::holding::claims::Claim;
 use crate::lock::holding::guard::LockGuard;
 use crate::queue::Caller;
+use crate::watch::{Watch, Watched};
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
 ///
@@ -36,7 +36,7 @@ use crate::queue::Caller;
 pub struct Ticket {
     lock: Reentrant,
     entry: Box<Entry<Turn>>,
-    positions: watch::Sender<usize>,
+    positions: Watched<usize>,
     /// `None` if the owner held the lock already.
     observed: Option<Box<Observed>>,
 }
@@ -78,7 +78,7 @@ impl Ticket {
         if let Some(observed) = observed.as_mut().filter(|_| position > 0) {
             observed.is_behind_others();
         }
-        Ok(Self { lock: lock.clone(), entry, positions: watch::Sender::new(position), observed })
+        Ok(Self { lock: lock.clone(), entry, positions: Watched::new(position), observed })
     }
 
     /// Reads the queue and returns the number of contenders ahead of this one. Zero if it is this one's turn,
@@ -99,31 +99,28 @@ impl Ticket {
         self.lock.client().unless_closed(turn.seat().read_position()).await
     }
 
-    /// Returns a receiver that follows the position while [`acquired`](Self::acquired) is awaited. The position is
-    /// zero once that returns the lock. The first [`changed`](watch::Receiver::changed) yields the present
-    /// position.
+    /// Follows the position while [`acquired`](Self::acquired) is awaited. The position is zero once that returns the
+    /// lock.
     ///
     /// From then on, each change in the queue costs a request of this client, and of every other client that
-    /// follows its position. The channel closes when the wait ends; if the wait was given up or failed, without
-    /// showing a zero.
+    /// follows its position. The [`Watch`] ends when the wait does; if the wait was given up or failed, without
+    /// a zero.
     ///
     /// ```no_run
     /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
     /// let ticket = mutex.enqueue().await?;
-    /// let mut position = ticket.watch_position();
+    /// let mut positions = ticket.watch_position();
     /// tokio::spawn(async move {
-    ///     while position.changed().await.is_ok() {
-    ///         println!("{} before us", *position.borrow_and_update());
+    ///     while let Some(position) = positions.changed().await {
+    ///         println!("{position} before us");
     ///     }
     /// });
     /// let guard = ticket.acquired().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn watch_position(&self) -> watch::Receiver<usize> {
-        let mut position = self.positions.subscribe();
-        position.mark_changed();
-        position
+    pub fn watch_position(&self) -> Watch<usize> {
+        self.positions.watch()
     }
 
     /// Waits for this contender's turn, and returns the lock.
@@ -150,7 +147,7 @@ impl Ticket {
             }
             Entry::Queued(turn) => turn,
         };
-        if positions.receiver_count() > 0 {
+        if positions.is_watched() {
             turn.seat_mut().publish_position(positions.clone());
         }
         let owner = turn.owner().clone();
@@ -173,7 +170,7 @@ impl Ticket {
             }
         }
         let guard = acquired?;
-        positions.send_if_modified(|last| std::mem::replace(last, 0) != 0);
+        positions.show(0);
         Ok(guard)
     }
 }

@@ -6,7 +6,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{join_all, poll_fn, select_all};
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -16,6 +15,7 @@ use super::state::{LockState, merged, worst};
 use super::transaction::Transaction;
 use crate::client::{Client, Presence};
 use crate::error::{Error, LossReason, Result};
+use crate::watch::Watch;
 
 /// A held lock, or permits of a semaphore. The lock is released when its last guard is dropped or
 /// [released](Self::release).
@@ -162,28 +162,24 @@ impl LockGuard {
         select_all(self.nodes().map(|node| Box::pin(node.lost()))).await.0
     }
 
-    /// Returns a receiver that always shows the latest state of the lock. The first
-    /// [`changed`](watch::Receiver::changed) yields the present state. Like [`lost`](Self::lost), this sets a
-    /// watch on the lock's node. After a pause of the process, the receiver lags behind
-    /// [`is_valid`](Self::is_valid) for a moment.
+    /// Follows the state of the lock. Like [`lost`](Self::lost), this sets a watch on the lock's node. After a pause of
+    /// the process, it lags behind [`is_valid`](Self::is_valid) for a moment.
     ///
     /// ```no_run
     /// # async fn example(guard: zk_recipes::LockGuard) {
-    /// let mut state = guard.watch_state();
-    /// while state.changed().await.is_ok() {
-    ///     println!("{:?}", *state.borrow_and_update());
+    /// let mut states = guard.watch_state();
+    /// while let Some(state) = states.changed().await {
+    ///     println!("{state:?}");
     /// }
     /// # }
     /// ```
-    pub fn watch_state(&self) -> watch::Receiver<LockState> {
-        let mut state = match &self.held {
+    pub fn watch_state(&self) -> Watch<LockState> {
+        match &self.held {
             Held::One(share) => share.node().watch_state(),
             Held::All(_) | Held::Permits(_) => {
                 merged(self.nodes().map(|node| (node.client(), node.watch_state())), worst)
             }
-        };
-        state.mark_changed();
-        state
+        }
     }
 
     /// Runs `work` while the lock is held. If the lock is lost, drops `work` at the point where it awaits, and

@@ -27,6 +27,7 @@ use crate::lock::latch::election_of_latch;
 use crate::lock::options::LockOptions;
 use crate::meters::{HoldMeter, LockMeters};
 use crate::queue::{Grant, PassOn, Transactions};
+use crate::watch::Watch;
 
 #[derive(Debug)]
 pub(crate) struct HeldNode {
@@ -192,18 +193,9 @@ impl HeldNode {
         news
     }
 
-    /// Publishes the present state to watchers. May wait for a borrow, so only the monitor calls it.
-    pub(super) fn publish(self: &Arc<Self>) {
-        if !self.state.is_watched() {
-            self.state.publish();
-        } else if self.state.sets_out() {
-            let this = Arc::downgrade(self);
-            self.client.tell(move || {
-                if let Some(held) = this.upgrade() {
-                    held.state.publish();
-                }
-            });
-        }
+    /// Publishes the present state to watchers.
+    pub(super) fn publish(&self) {
+        self.state.publish();
     }
 
     /// Derives the state from the client, the session and the clock, regardless of the last state.
@@ -229,9 +221,9 @@ impl HeldNode {
         }
     }
 
-    /// Subscribes to changes of the state.
-    pub(crate) fn watch_state(self: &Arc<Self>) -> watch::Receiver<LockState> {
-        let state = self.state.subscribe();
+    /// Follows the state.
+    pub(crate) fn watch_state(self: &Arc<Self>) -> Watch<LockState> {
+        let state = self.state.watch();
         self.watch_node();
         self.news.notify_one();
         state

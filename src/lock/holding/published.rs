@@ -2,55 +2,49 @@
 
 use std::sync::OnceLock;
 
-use tokio::sync::watch;
+use parking_lot::Mutex;
 
 use super::state::LockState;
-use crate::client::Latest;
+use crate::watch::{Watch, Watched};
 
 /// The state of a hold, and the copy of it that watchers see.
 #[derive(Debug)]
 pub(super) struct Published {
-    state: Latest<LockState>,
+    state: Mutex<LockState>,
     /// Created for the first watcher.
-    watched: OnceLock<watch::Sender<LockState>>,
+    watched: OnceLock<Watched<LockState>>,
 }
 
 impl Published {
     pub(super) fn new(state: LockState) -> Self {
-        Self { state: Latest::new(state), watched: OnceLock::new() }
+        Self { state: Mutex::new(state), watched: OnceLock::new() }
     }
 
     pub(super) fn get(&self) -> LockState {
-        self.state.with(|state| *state)
+        *self.state.lock()
     }
 
     /// Runs `act` while no one else changes the state.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut LockState) -> T) -> T {
-        self.state.with(act)
+        act(&mut self.state.lock())
     }
 
-    /// Subscribes to the state. Call [`publish`](Self::publish) afterwards: a change in between may not be seen.
-    pub(super) fn subscribe(&self) -> watch::Receiver<LockState> {
-        self.watched.get_or_init(|| watch::Sender::new(self.get())).subscribe()
+    /// Follows the state. Call [`publish`](Self::publish) afterwards: a change in between may not be seen.
+    pub(super) fn watch(&self) -> Watch<LockState> {
+        self.watched.get_or_init(|| Watched::new(self.get())).watch()
     }
 
-    /// Whether a watcher may borrow the state.
+    /// Whether a watcher may see the state.
     pub(super) fn is_watched(&self) -> bool {
-        self.watched.get().is_some_and(|watched| watched.receiver_count() > 0)
+        self.watched.get().is_some_and(Watched::is_watched)
     }
 
-    /// Whether it has to be [published](Self::publish): an earlier call that is waiting for a borrow will publish
-    /// the latest state.
-    pub(super) fn sets_out(&self) -> bool {
-        self.state.sets_out()
-    }
-
-    /// Publishes the state to the watchers. Waits for borrows.
+    /// Publishes the state to the watchers.
     pub(super) fn publish(&self) {
         let Some(watched) = self.watched.get() else { return };
-        watched.send_if_modified(|seen| {
-            let state = self.state.take(|state| *state);
-            std::mem::replace(seen, state) != state
+        watched.show_if(|shown| {
+            let state = self.get();
+            Some((state != *shown, state))
         });
     }
 }

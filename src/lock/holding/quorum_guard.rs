@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -18,6 +17,7 @@ use crate::client::{Client, sleep_until};
 use crate::error::{Error, LossReason, Result};
 use crate::lock::deadline::{from_now, until};
 use crate::queue::Quorum;
+use crate::watch::Watch;
 
 /// Most holds end sooner. Of older ones, the rest is given up as soon as the majority is lost.
 const BRIEF: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ impl QuorumGuard {
         let dropped = CancellationToken::new();
         let nodes: Vec<_> = members.iter().flat_map(|(_, guard)| guard.nodes().cloned()).collect();
         // One of the runtimes may end before the majority is lost.
-        Client::spawn_on_each(nodes.iter().map(|node| node.client()), |_| {
+        Client::spawn_on_each(nodes.iter().map(|node| node.client()), || {
             let (dropped, nodes) = (dropped.clone(), nodes.clone());
             async move {
                 dropped.run_until_cancelled(give_up_the_rest(nodes, quorum)).await;
@@ -158,16 +158,13 @@ impl QuorumGuard {
         majority_lost(self.members().map(|(_, guard)| guard.lost()), self.quorum).await
     }
 
-    /// Returns a receiver that always shows the latest state of the lock. It is
-    /// [`Suspect`](LockState::Suspect) when it will be lost unless some of the ensembles respond soon. The first
-    /// [`changed`](watch::Receiver::changed) yields the present state. See [`LockGuard::watch_state`].
-    pub fn watch_state(&self) -> watch::Receiver<LockState> {
+    /// Follows the state of the lock. It is [`Suspect`](LockState::Suspect) when it will be lost unless some of the
+    /// ensembles respond soon. See [`LockGuard::watch_state`].
+    pub fn watch_state(&self) -> Watch<LockState> {
         let quorum = self.quorum;
         let nodes = self.members().flat_map(|(_, guard)| guard.nodes());
         let nodes = nodes.map(|node| (node.client(), node.watch_state()));
-        let mut state = merged(nodes, move |states| state_of(quorum, states));
-        state.mark_changed();
-        state
+        merged(nodes, move |states| state_of(quorum, states))
     }
 
     /// Runs `work` while the lock is held. If the lock is lost, drops `work` at the point where it awaits, and

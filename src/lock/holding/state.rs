@@ -1,13 +1,11 @@
 //! How certain it is that a lock is held.
 
-use std::sync::Arc;
-
 use futures_util::future::select_all;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
 use crate::error::LossReason;
+use crate::watch::{Watch, Watched};
 
 /// How certain it is that a lock is held. Watch it with [`LockGuard::watch_state`](crate::LockGuard::watch_state).
 ///
@@ -42,30 +40,29 @@ pub enum SuspectPolicy {
     GiveUp,
 }
 
-/// The state of a lock, as it is published by a task on the runtime of its client, which may end.
+/// The state of one of several locks, as it is published by a task on the runtime of its client, which may end.
 #[derive(Clone)]
-struct Watched {
-    state: watch::Receiver<LockState>,
+struct Member {
+    state: Watch<LockState>,
     closing: CancellationToken,
     /// Whether the end of the client was reported.
     is_closed: bool,
 }
 
-impl Watched {
+impl Member {
     fn get(&self) -> LockState {
-        let state = *self.state.borrow();
+        let state = self.state.get();
         let is_over = !state.is_lost() && self.closing.is_cancelled();
         if is_over { LockState::Lost(LossReason::Closed) } else { state }
     }
 
-    /// # Errors
-    /// The lock is released.
-    async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
+    /// Waits for a change. Returns false if the lock is released.
+    async fn changed(&mut self) -> bool {
         tokio::select! {
-            changed = self.state.changed() => changed,
+            changed = self.state.changed() => changed.is_some(),
             () = self.closing.cancelled(), if !self.is_closed => {
                 self.is_closed = true;
-                Ok(())
+                true
             }
         }
     }
@@ -73,41 +70,35 @@ impl Watched {
 
 /// Merges the states of several locks, each with its client, into one, which ends when it is lost.
 pub(crate) fn merged<'a>(
-    locks: impl IntoIterator<Item = (&'a Client, watch::Receiver<LockState>)>,
+    locks: impl IntoIterator<Item = (&'a Client, Watch<LockState>)>,
     merge: impl Fn(&[LockState]) -> LockState + Copy + Send + 'static,
-) -> watch::Receiver<LockState> {
-    let merge = move |states: &[Watched]| {
-        let states: Vec<LockState> = states.iter().map(Watched::get).collect();
+) -> Watch<LockState> {
+    let merge = move |members: &[Member]| {
+        let states: Vec<LockState> = members.iter().map(Member::get).collect();
         merge(&states)
     };
-    let watched = |(client, state): (&'a Client, _)| {
-        (client, Watched { state, closing: client.closing(), is_closed: false })
+    let member = |(client, state): (&'a Client, _)| {
+        (client, Member { state, closing: client.closing(), is_closed: false })
     };
-    let (clients, states): (Vec<_>, Vec<_>) = locks.into_iter().map(watched).unzip();
-    let (merged, receiver) = watch::channel(merge(&states));
-    let merged = Arc::new(merged);
-    Client::spawn_on_each(clients, |client| {
-        let (teller, merged, mut states) = (client.detached(), merged.clone(), states.clone());
+    let (clients, members): (Vec<_>, Vec<_>) = locks.into_iter().map(member).unzip();
+    let merged = Watched::new(merge(&members));
+    let watch = merged.watch();
+    Client::spawn_on_each(clients, || {
+        let (merged, mut members) = (merged.clone(), members.clone());
         async move {
-            while !merged.borrow().is_lost() {
-                let change = select_all(states.iter_mut().map(|state| Box::pin(state.changed())));
+            while !merged.get().is_lost() {
+                let change = select_all(members.iter_mut().map(|member| Box::pin(member.changed())));
                 tokio::select! {
-                    (changed, ..) = change => if changed.is_err() { return },
-                    () = merged.closed() => return,
+                    (has_changed, ..) = change => if !has_changed { return },
+                    () = merged.unwatched() => return,
                 }
-                let (states, shown) = (states.clone(), merged.clone());
-                // Users may have borrowed the states, too.
-                let show = move || {
-                    let news = merge(&states);
-                    // A task on another runtime may have been faster.
-                    shown
-                        .send_if_modified(|state| !state.is_lost() && std::mem::replace(state, news) != news);
-                };
-                teller.told(show).await;
+                let news = merge(&members);
+                // A task on another runtime may have been faster.
+                merged.show_if(|state| (!state.is_lost()).then_some((news != *state, news)));
             }
         }
     });
-    receiver
+    watch
 }
 
 /// The state of several locks that are only held together: lost when one of them is lost, otherwise suspect when one

@@ -1,11 +1,10 @@
 //! A member of a group.
 
-use tokio::sync::watch;
-
 use super::super::persistent_node::PersistentNode;
 use super::super::state::NodeState;
 use super::Group;
 use crate::error::Result;
+use crate::watch::Watch;
 
 /// The membership of this client in a [`Group`]. Dropping it leaves the group in the background.
 ///
@@ -63,9 +62,9 @@ impl GroupMember {
         self.node.state()
     }
 
-    /// Returns a receiver that always shows the latest state of the node of this member. See
+    /// Follows the state of the node of this member. See
     /// [`PersistentNode::watch_state`].
-    pub fn watch_state(&self) -> watch::Receiver<NodeState> {
+    pub fn watch_state(&self) -> Watch<NodeState> {
         self.node.watch_state()
     }
 

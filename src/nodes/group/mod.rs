@@ -8,7 +8,7 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use crate::watch::{Watch, Watched};
 use tokio::time::timeout;
 use zookeeper_client as zk;
 
@@ -18,7 +18,7 @@ use self::view::View;
 use super::options::{OnStranger, PersistentNodeOptions};
 use super::persistent_node::PersistentNode;
 use super::state::NodeState;
-use crate::client::{Board, Client};
+use crate::client::Client;
 use crate::cut::cut;
 use crate::error::{Error, Result};
 
@@ -180,25 +180,24 @@ impl Group {
         self.client.unless_closed(reading).await
     }
 
-    /// Returns a receiver that always shows the latest members. The first [`changed`](watch::Receiver::changed) yields what
-    /// is known at that moment, which is nothing at first; [`is_current`](Members::is_current) becomes true with the first
-    /// look at the group. The channel closes with the client.
+    /// Follows the members, of whom nothing is known at first: [`is_current`](Members::is_current) becomes true with the
+    /// first look at the group. Ends with the client.
     ///
     /// While there is no connection, the last members are shown, and are not current. If the group may not be read, it is
     /// tried again, with pauses of up to 5 seconds; [`members`](Self::members) returns the error.
-    pub fn watch_members(&self) -> watch::Receiver<Members> {
-        let board = Board::new(&self.client, Members::default());
-        let receiver = board.watch();
+    pub fn watch_members(&self) -> Watch<Members> {
+        let watched = Watched::new(Members::default());
+        let receiver = watched.watch();
         let (client, path) = (self.client.detached(), self.path.clone());
         self.client.spawn(async move {
             let over = client.closing();
             tokio::select! {
-                () = observer::observe(&client, &path, &board) => {}
-                () = board.unwatched() => {}
+                () = observer::observe(&client, &path, &watched) => {}
+                () = watched.unwatched() => {}
                 () = over.cancelled() => {}
             }
             // What it has shown last is not current any more.
-            board.show(board.get().stale());
+            watched.show(watched.get().stale());
         });
         receiver
     }

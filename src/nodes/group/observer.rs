@@ -10,8 +10,9 @@ use zookeeper_client::{self as zk, EventType};
 use super::super::keeping::OwnSessions;
 use super::members::{Member, Members};
 use super::view::View;
-use crate::client::{Board, Client, Failures, Room, Session, Watcher};
+use crate::client::{Client, Failures, Room, Session, Watcher};
 use crate::error::Error;
+use crate::watch::Watched;
 
 /// How many members are read at a time.
 const AT_ONCE: usize = 100;
@@ -23,13 +24,13 @@ const LONGEST_OUTDATED: Duration = Duration::from_secs(2);
 type Events = FuturesUnordered<BoxFuture<'static, (String, EventType)>>;
 
 /// Follows the members until it is dropped.
-pub(super) async fn observe(client: &Client, path: &str, board: &Board<Members>) {
+pub(super) async fn observe(client: &Client, path: &str, watched: &Watched<Members>) {
     let mut failures = Failures::default();
     loop {
         let error = match client.session().await {
             Ok(session) => {
                 let ended = tokio::select! {
-                    ended = follow(client, &session, path, board, &mut failures) => ended.err(),
+                    ended = follow(client, &session, path, watched, &mut failures) => ended.err(),
                     // A watch would report it only at the end of the session.
                     () = client.disconnected() => None,
                 };
@@ -38,9 +39,9 @@ pub(super) async fn observe(client: &Client, path: &str, board: &Board<Members>)
             }
             Err(error) => Some(error),
         };
-        let last = board.get();
+        let last = watched.get();
         if last.is_current() {
-            board.show(last.stale());
+            watched.show(last.stale());
         }
         if let Some(error) = error {
             failures.pause_in_background(error).await;
@@ -53,7 +54,7 @@ async fn follow(
     client: &Client,
     session: &Session,
     path: &str,
-    board: &Board<Members>,
+    watched: &Watched<Members>,
     failures: &mut Failures,
 ) -> Result<(), zk::Error> {
     let mut view = View::default();
@@ -71,7 +72,7 @@ async fn follow(
         let names = view.listed(&names);
         read_and_watch(client, session, path, names, &mut view, &mut events).await?;
         failures.reset();
-        board.show(members(client, session, &view));
+        watched.show(members(client, session, &view));
         // Set when a member is gone that may have been replaced.
         let mut list_by = None;
         loop {
@@ -96,7 +97,7 @@ async fn follow(
                 _ => read_and_watch(client, session, path, vec![name], &mut view, &mut events).await?,
             }
             if list_by.is_none() {
-                board.show(members(client, session, &view));
+                watched.show(members(client, session, &view));
             }
         }
     }

@@ -20,8 +20,9 @@ use super::repairs;
 use super::requests::{Found, Trouble};
 use super::sessions::OwnSessions;
 use super::touch::Touch;
-use crate::client::{Board, Client, EphemeralNode, Failures, PAUSE, Session, Watcher, parent};
+use crate::client::{Client, EphemeralNode, Failures, PAUSE, Session, Watcher, parent};
 use crate::error::{Error, Result, report};
+use crate::watch::Watched;
 
 /// How often a node is looked at while nothing is done about it.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -78,7 +79,7 @@ pub(in crate::nodes) struct Keeper {
 #[derive(Debug)]
 pub(in crate::nodes) struct Kept {
     pub(in crate::nodes) progress: watch::Receiver<Progress>,
-    pub(in crate::nodes) board: Board<NodeState>,
+    pub(in crate::nodes) watched: Watched<NodeState>,
 }
 
 /// Why the node is left to itself.
@@ -137,7 +138,8 @@ impl Keeper {
             readable: None,
             is_to_be_read: false,
         };
-        let kept = Kept { progress: keeper.publisher.progress(), board: keeper.publisher.board().clone() };
+        let kept =
+            Kept { progress: keeper.publisher.progress(), watched: keeper.publisher.watched().clone() };
         // The end of a session takes an ephemeral node along. One that belongs to no session is deleted before that.
         let stay = (lifetime == Lifetime::Value).then(|| client.stay(Duration::ZERO));
         client.spawn(async move {

@@ -6,9 +6,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::super::state::NodeState;
-use crate::client::{Board, Client};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::meters::NodeMeter;
+use crate::watch::Watched;
 
 /// The data that the node is to have.
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ pub(in crate::nodes) struct Progress {
 #[derive(Debug)]
 pub(super) struct Publisher {
     progress: watch::Sender<Progress>,
-    board: Board<NodeState>,
+    watched: Watched<NodeState>,
     meter: Mutex<NodeMeter>,
 }
 
@@ -43,17 +44,17 @@ impl Publisher {
         let state = NodeState::Absent;
         let mut meter = client.node_meter(path);
         meter.is(state.name());
-        let board = Board::new(client, state.clone());
+        let watched = Watched::new(state.clone());
         let progress = Progress { state, confirmed: 0, refused: None, ended: None };
-        Self { progress: watch::Sender::new(progress), board, meter: Mutex::new(meter) }
+        Self { progress: watch::Sender::new(progress), watched, meter: Mutex::new(meter) }
     }
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
 
-    pub(super) fn board(&self) -> &Board<NodeState> {
-        &self.board
+    pub(super) fn watched(&self) -> &Watched<NodeState> {
+        &self.watched
     }
 
     pub(super) fn is_present(&self) -> bool {
@@ -65,14 +66,14 @@ impl Publisher {
         matches!(self.progress.borrow().state, NodeState::Present { czxid, .. } if czxid == shown)
     }
 
-    /// Publishes a state, to watchers first: whoever waits for the progress finds it shown or on its way.
+    /// Publishes a state, to watchers first: whoever waits for the progress finds it shown.
     /// Returns whether it is another one than before.
     pub(super) fn show(&self, state: NodeState) -> bool {
         if self.progress.borrow().state == state {
             return false;
         }
         self.meter.lock().is(state.name());
-        self.board.show(state.clone());
+        self.watched.show(state.clone());
         self.progress.send_modify(|progress| progress.state = state);
         true
     }

@@ -7,7 +7,7 @@ mod requests;
 
 use std::sync::Arc;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use self::new_queue::Way;
 use super::admission::OnTheWay;
@@ -24,6 +24,7 @@ use super::pure::permits::{Entry, Passage};
 use super::shared_local_queue::{Guess, LocalSlot, SharedLocalQueue};
 use crate::client::{EphemeralNode, Failures, NodeForm, Session};
 use crate::error::Result;
+use crate::watch::Watched;
 
 /// A contender in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub(crate) struct Place {
     /// Whether it has waited in its queue.
     has_waited: bool,
     /// Receives the number of contenders ahead of us.
-    positions: Option<watch::Sender<usize>>,
+    positions: Option<Watched<usize>>,
     caller: Caller,
 }
 
@@ -177,7 +178,7 @@ impl Place {
     }
 
     /// From now on, publishes how many contenders are ahead of us whenever that changes while we wait.
-    pub(crate) fn publish_position(&mut self, positions: watch::Sender<usize>) {
+    pub(crate) fn publish_position(&mut self, positions: Watched<usize>) {
         self.positions = Some(positions);
     }
 

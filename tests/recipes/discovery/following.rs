@@ -119,7 +119,7 @@ async fn a_cache_outlasts_what_strangers_have_compressed() {
     }
     let last = within(services(&compressing).register(orders("z"))).await.unwrap();
     let all_are_seen = || async {
-        assert!(!matches!(*cache.watch_state().borrow(), CacheState::Failed(_)));
+        assert!(!matches!(cache.watch_state().get(), CacheState::Failed(_)));
         let seen = cache.instances();
         (seen.len() + seen.unreadable().len() == 1 + bombs + instances + 1).then_some(seen)
     };

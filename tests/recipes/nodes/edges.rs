@@ -84,37 +84,6 @@ async fn numbered_below_the_root() {
     within(node.close()).await.unwrap();
 }
 
-// Nothing waits for a borrow of a user: "Neither reads nor the writer wait for a borrow of a watcher."
-#[tokio::test(flavor = "multi_thread")]
-async fn borrows_hold_up_nothing() {
-    let (_server, client, zookeeper) = server_client_and_bystander().await;
-    let group = Group::new(&client, "/g").unwrap();
-    let member = within(group.join("a", "1")).await.unwrap();
-    let (state, mut members) = (member.watch_state(), group.watch_members());
-    within(members.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap();
-    tokio::task::block_in_place(|| {
-        let (_state, _members) = (state.borrow(), members.borrow());
-        let all = async {
-            for _ in 0..3 {
-                zookeeper.delete("/g/a", None).await.unwrap();
-                eventually("it is made again", async || {
-                    zookeeper.check_stat("/g/a").await.unwrap().map(drop)
-                })
-                .await;
-                within(member.set_payload("2")).await.unwrap();
-                assert_eq!(within(group.members()).await.unwrap().len(), 1);
-            }
-            zk_recipes::testing::kill_session(&client).await.unwrap();
-            eventually("it is made again", async || member.is_member().then_some(())).await;
-            within(member.leave()).await.unwrap();
-            let again = within(group.join("a", "3")).await.unwrap();
-            drop(again);
-            within(client.close()).await;
-        };
-        tokio::runtime::Handle::current().block_on(within(all));
-    });
-}
-
 // "Set whether missing parents are created": on a chroot, below a namespace.
 #[tokio::test]
 async fn below_a_chroot_and_a_namespace() {

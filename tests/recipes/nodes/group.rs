@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use zk_recipes::nodes::{Group, MemberChange, Members};
 use zk_recipes::testing::{Fate, Request, Traffic, kill_session};
-use zk_recipes::{Acl, AuthId, Client, Error, Permission};
+use zk_recipes::{Acl, AuthId, Client, Error, Permission, Watch};
 use zookeeper_client as zk;
 
 use super::anyone;
@@ -28,12 +27,12 @@ fn text(members: &Members) -> String {
     members.collect::<Vec<_>>().join(" ")
 }
 
-async fn shows(members: &mut watch::Receiver<Members>, wanted: &str) -> Members {
+async fn shows(members: &mut Watch<Members>, wanted: &str) -> Members {
     let shown = |members: &Members| members.is_current() && text(members) == wanted;
     let waiting = async { members.wait_for(shown).await.unwrap().clone() };
     match tokio::time::timeout(BOUND, waiting).await {
         Ok(shown) => shown,
-        Err(_) => panic!("{wanted:?} is not shown, but {:?}", members.borrow()),
+        Err(_) => panic!("{wanted:?} is not shown, but {:?}", members.get()),
     }
 }
 
@@ -41,7 +40,7 @@ async fn shows(members: &mut watch::Receiver<Members>, wanted: &str) -> Members 
 async fn members_see_each_other_come_change_and_go() {
     let (server, [one, two]) = server_and_clients().await;
     let mut seen = group(&one).watch_members();
-    assert!(!seen.borrow_and_update().is_current(), "nothing is known yet");
+    assert!(!seen.get().is_current(), "nothing is known yet");
     // Before there is a group.
     shows(&mut seen, "").await;
     assert_eq!(text(&within(group(&one).members()).await.unwrap()), "");
@@ -212,12 +211,12 @@ async fn a_group_that_may_not_be_listed_is_tried_again() {
     let mut seen = group(&client).watch_members();
     let error = within(group(&client).members()).await.unwrap_err();
     assert!(matches!(error, Error::ZooKeeper { source: zk::Error::NoAuth, .. }), "{error}");
-    assert!(!seen.borrow_and_update().is_current());
+    assert!(!seen.get().is_current());
     zookeeper.set_acl(PATH, &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
     shows(&mut seen, "a=1").await;
     within(client.close()).await;
     within(seen.wait_for(|members| !members.is_current())).await.unwrap();
-    assert!(within(seen.changed()).await.is_err(), "it ends with the client");
+    assert!(within(seen.changed()).await.is_none(), "it ends with the client");
     // It depends on what its keeper sees first: that the client is closed, or that its session is over.
     let left = within(member.leave()).await;
     assert!(matches!(left, Ok(()) | Err(Error::Closed)), "{left:?}");
@@ -234,7 +233,7 @@ async fn threads_have_the_same() {
         assert_eq!(text(&group.members().unwrap()), "a=1 b=2");
         b.set_payload("3").unwrap();
         let mut seen = group.watch_members();
-        while text(&seen.next_within(BOUND).unwrap().expect("it comes")) != "a=1 b=3" {}
+        while text(&seen.blocking_changed_within(BOUND).unwrap().expect("it comes")) != "a=1 b=3" {}
         assert_eq!((a.id(), a.payload(), a.is_member(), group.path()), ("a", b"1".to_vec(), true, PATH));
         assert!(a.state().is_present());
         a.leave().unwrap();

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use zk_recipes::nodes::{NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
 use zk_recipes::testing::{Fate, Request, kill_session};
-use zk_recipes::{Acl, AuthId, Client, Error, Permission};
+use zk_recipes::{Acl, AuthId, Client, Error, Permission, Watch};
 use zookeeper_client as zk;
 
 use crate::recipes::stage::{server_and_client, server_client_and_bystander, server_proxy_and_client};
@@ -29,26 +28,26 @@ async fn stat(zookeeper: &zk::Client, path: &str) -> Option<zk::Stat> {
     zookeeper.check_stat(path).await.unwrap()
 }
 
-async fn czxid(state: &mut watch::Receiver<NodeState>) -> i64 {
-    match &*within(state.wait_for(NodeState::is_present)).await.unwrap() {
-        NodeState::Present { czxid, .. } => *czxid,
+async fn czxid(state: &mut Watch<NodeState>) -> i64 {
+    match within(state.wait_for(NodeState::is_present)).await.unwrap() {
+        NodeState::Present { czxid, .. } => czxid,
         other => panic!("{other:?}"),
     }
 }
 
 /// Waits until the node is there, and is another one than before.
-async fn made_again(state: &mut watch::Receiver<NodeState>, before: i64) -> i64 {
+async fn made_again(state: &mut Watch<NodeState>, before: i64) -> i64 {
     let is_new = |state: &NodeState| matches!(state, NodeState::Present { czxid, .. } if *czxid != before);
-    match &*within(state.wait_for(is_new)).await.unwrap() {
-        NodeState::Present { czxid, .. } => *czxid,
+    match within(state.wait_for(is_new)).await.unwrap() {
+        NodeState::Present { czxid, .. } => czxid,
         other => panic!("{other:?}"),
     }
 }
 
-async fn blocked(state: &mut watch::Receiver<NodeState>) -> Error {
+async fn blocked(state: &mut Watch<NodeState>) -> Error {
     let is_blocked = |state: &NodeState| matches!(state, NodeState::Blocked(_));
-    match &*within(state.wait_for(is_blocked)).await.unwrap() {
-        NodeState::Blocked(error) => error.clone(),
+    match within(state.wait_for(is_blocked)).await.unwrap() {
+        NodeState::Blocked(error) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -401,7 +400,7 @@ async fn threads_have_the_same() {
         node.set_data("2").unwrap();
         assert_eq!((node.data(), node.path()), (b"2".to_vec(), PATH));
         let mut states = node.watch_state();
-        assert!(states.next().unwrap().unwrap().is_present());
+        assert!(states.blocking_changed().unwrap().unwrap().is_present());
         node.close().unwrap();
     })
     .await

@@ -59,8 +59,8 @@ async fn vanished(zookeeper: &zk::Client) {
 async fn present_other_than(node: &PersistentTtlNode, before: i64) -> i64 {
     let mut state = node.watch_state();
     let is_new = |state: &NodeState| matches!(state, NodeState::Present { czxid, .. } if *czxid != before);
-    match &*within(state.wait_for(is_new)).await.unwrap() {
-        NodeState::Present { czxid, .. } => *czxid,
+    match within(state.wait_for(is_new)).await.unwrap() {
+        NodeState::Present { czxid, .. } => czxid,
         other => panic!("{other:?}"),
     }
 }

@@ -85,11 +85,7 @@ async fn an_unreadable_member_that_joins_again_is_a_new_one() {
     let czxid = zookeeper.check_stat("/g/a").await.unwrap().unwrap().czxid;
     let again = seen.wait_for(|members| members.get("a").is_some_and(|member| member.czxid() == czxid));
     let again = tokio::time::timeout(Duration::from_secs(30), again).await.is_ok();
-    assert!(
-        again,
-        "{:?} is still shown as current after {before:?}, but the server has {czxid}",
-        seen.borrow()
-    );
+    assert!(again, "{:?} is still shown as current after {before:?}, but the server has {czxid}", seen.get());
 }
 
 // "If someone deletes the node, it is made again."

@@ -180,7 +180,7 @@ fn threads_share_values() {
     assert_eq!(count.compare_and_set(&seen, 2).unwrap().unwrap().value(), &2);
     assert_eq!(count.update(|count| count * 2).unwrap().value(), &4);
     while changes.get().current() != Some(&4) {
-        assert!(changes.next_within(crate::support::BOUND).unwrap().is_some());
+        assert!(changes.blocking_changed_within(crate::support::BOUND).unwrap().is_some());
     }
     count.set(5).unwrap();
     assert_eq!((count.get().unwrap(), value.path()), (5, value.as_async().path()));

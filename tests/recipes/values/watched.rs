@@ -1,22 +1,18 @@
 //! Values as watchers see them.
 
-use std::time::Duration;
-
-use tokio::sync::watch;
+use futures_util::FutureExt;
 use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
-use zk_recipes::testing::{FaultProxy, Request};
-use zk_recipes::{AuthId, Client, Error, Permission};
+use zk_recipes::{AuthId, Error, Permission, Watch};
 use zookeeper_client as zk;
 
 use crate::recipes::stage::{
-    server_and_bystander, server_and_client, server_and_proxy, server_client_and_bystander,
-    server_proxy_and_bystander,
+    server_and_bystander, server_and_client, server_client_and_bystander, server_proxy_and_bystander,
 };
-use crate::support::{BOUND, builder, connect, connect_through, eventually, within};
+use crate::support::{builder, connect, connect_through, eventually, within};
 
 const PATH: &str = "/values/a";
 
-async fn becomes<T>(states: &mut watch::Receiver<SharedState<T>>, is: impl FnMut(&SharedState<T>) -> bool) {
+async fn becomes<T: Clone>(states: &mut Watch<SharedState<T>>, is: impl FnMut(&SharedState<T>) -> bool) {
     let _seen = within(states.wait_for(is)).await.unwrap();
 }
 
@@ -25,7 +21,7 @@ async fn a_watch_shows_what_becomes_of_a_value() {
     let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let value = SharedValue::new(&connect_through(&proxy).await, PATH, "seed").unwrap();
     let mut states = value.watch();
-    assert!(states.has_changed().unwrap(), "the first is told at once");
+    assert!(states.changed().now_or_never().flatten().is_some(), "the first is told at once");
     becomes(&mut states, |state| *state == SharedState::Missing).await;
     assert_eq!(zookeeper.check_stat(PATH).await, Ok(None), "it is not created by being watched");
     let seen = value.get_versioned().await.unwrap();
@@ -41,7 +37,7 @@ async fn a_watch_shows_what_becomes_of_a_value() {
         |state| matches!(state, SharedState::Stale { last: Some(last), .. } if last.value() == b"new"),
     )
     .await;
-    assert!(states.borrow().current().is_none());
+    assert!(states.get().current().is_none());
     zookeeper.set_data(PATH, b"unseen", None).await.unwrap();
     proxy.refuse_connections(false).unwrap();
     becomes(&mut states, |state| state.current().is_some_and(|value| value == b"unseen")).await;
@@ -52,7 +48,7 @@ async fn a_watch_shows_what_becomes_of_a_value() {
     let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     zookeeper.create(PATH, b"another", &persistent).await.unwrap();
     becomes(&mut states, |state| state.current().is_some_and(|value| value == b"another")).await;
-    assert_eq!(states.borrow().last().unwrap(), b"another");
+    assert_eq!(states.get().last().unwrap(), b"another");
 }
 
 #[tokio::test]
@@ -70,26 +66,7 @@ async fn a_watch_ends_with_its_receivers_and_with_the_client() {
     let mut states = value.watch();
     becomes(&mut states, |state| state.current().is_some()).await;
     client.close().await;
-    within(async { while states.changed().await.is_ok() {} }).await;
-}
-
-/// The borrow of a watcher stops neither the client nor other calls.
-#[tokio::test]
-async fn a_watcher_that_borrows_stops_nobody() {
-    let (_server, client) = server_and_client().await;
-    let count = SharedCount::new(&client, PATH, 0).unwrap();
-    let mut states = count.watch();
-    count.get().await.unwrap();
-    becomes(&mut states, |state| state.current().is_some()).await;
-    let observed = states.clone();
-    {
-        let _borrowed = observed.borrow();
-        for number in 1..20 {
-            within(count.set(number)).await.unwrap();
-        }
-        assert_eq!(within(count.get()).await, Ok(19));
-    }
-    becomes(&mut states, |state| state.current() == Some(&19)).await;
+    within(async { while states.changed().await.is_some() {} }).await;
 }
 
 #[tokio::test]
@@ -123,67 +100,6 @@ async fn what_is_no_count_or_may_not_be_read_is_stale() {
     .await;
 }
 
-/// A client that waits for a connection for longer than the test does.
-async fn patient(proxy: &FaultProxy) -> Client {
-    let builder = Client::builder().connection_timeout(2 * BOUND).drop_timeout(Duration::ZERO);
-    builder.connect(&proxy.connect_string()).await.unwrap()
-}
-
-async fn disconnect(client: &Client, proxy: &FaultProxy) {
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_value_is_stale_without_a_connection_also_right_after_a_change() {
-    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let client = patient(&proxy).await;
-    let value = SharedValue::new(&client, PATH, "1").unwrap();
-    value.get().await.unwrap();
-    let mut states = value.watch();
-    becomes(&mut states, |state| state.current().is_some()).await;
-    let observed = states.clone();
-    {
-        // It is told of the first change only when this is over, and then there is a second, and no connection.
-        let _borrowed = observed.borrow();
-        proxy.take_requests();
-        zookeeper.set_data(PATH, b"2", None).await.unwrap();
-        eventually("it is read", async || proxy.take_requests().contains(&Request::GetData).then_some(()))
-            .await;
-        value.get().await.unwrap();
-        zookeeper.set_data(PATH, b"3", None).await.unwrap();
-        // The event comes before the reply.
-        assert_eq!(value.get().await.unwrap(), b"3");
-        disconnect(&client, &proxy).await;
-    }
-    becomes(
-        &mut states,
-        |state| matches!(state, SharedState::Stale { last: Some(last), .. } if last.value() == b"2"),
-    )
-    .await;
-}
-
-/// Nor does it matter who looks at the state of the connection meanwhile.
-#[tokio::test]
-async fn a_value_is_stale_without_a_connection_while_somebody_borrows_the_state_of_that() {
-    let (_server, proxy) = server_and_proxy().await;
-    let client = patient(&proxy).await;
-    let value = SharedValue::new(&client, PATH, "seed").unwrap();
-    value.get().await.unwrap();
-    let mut states = value.watch();
-    becomes(&mut states, |state| state.current().is_some()).await;
-    let connection = client.watch_connection();
-    let is_stale = {
-        let _borrowed = connection.borrow();
-        proxy.refuse_connections(true).unwrap();
-        proxy.cut();
-        let stale = states.wait_for(|state| state.current().is_none());
-        tokio::time::timeout(Duration::from_secs(15), stale).await.is_ok()
-    };
-    assert!(is_stale, "{:?} is shown without a connection", states.borrow());
-}
-
 /// "The value if it is known to be current."
 #[tokio::test]
 async fn a_value_is_not_current_any_more_when_the_client_is_closed() {
@@ -198,8 +114,8 @@ async fn a_value_is_not_current_any_more_when_the_client_is_closed() {
             client.close().await;
         }
         drop((value, client));
-        within(async { while states.changed().await.is_ok() {} }).await;
+        within(async { while states.changed().await.is_some() {} }).await;
         zookeeper.set_data(PATH, b"2", None).await.unwrap();
-        assert_eq!(states.borrow().current(), None, "closes: {closes}; the value is another one by now");
+        assert_eq!(states.get().current(), None, "closes: {closes}; the value is another one by now");
     }
 }

@@ -146,7 +146,7 @@ pub(crate) async fn hold(connect_string: &str) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let is_valid = guard.is_valid();
-        let seems_alive = *client.watch_connection().borrow() != ConnectionState::Lost;
+        let seems_alive = client.watch_connection().get() != ConnectionState::Lost;
         let valid_until = wall(guard.valid_until());
         let forbidden = guard.transaction().create("/pause/forbidden", "", CreateMode::Persistent);
         let was_refused = matches!(forbidden.commit().await, Err(Error::LockLost { .. }));

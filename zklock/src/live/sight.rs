@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
-use zk_recipes::{Client, ConnectionState};
+use zk_recipes::{Client, ConnectionState, Watch};
 
 /// From how long on a look is told to have no answer yet.
 const SLOW: Duration = Duration::from_secs(3);
@@ -12,7 +11,7 @@ const SLOW: Duration = Duration::from_secs(3);
 /// What is known of the looks and the connection.
 #[derive(Debug)]
 pub(super) struct Sight {
-    connection: watch::Receiver<ConnectionState>,
+    connection: Watch<ConnectionState>,
     /// When the last view was complete.
     seen: Option<Instant>,
     /// Since when a look is under way, or one has failed.
@@ -36,7 +35,7 @@ impl Sight {
 
     /// Why the view may be old.
     pub(super) fn doubt(&self) -> Option<String> {
-        let is_connected = self.connection.borrow().is_connected();
+        let is_connected = self.connection.get().is_connected();
         let since = |start: Option<Instant>| start.map(|start| start.elapsed());
         doubt(is_connected, since(self.looking), since(self.seen))
     }

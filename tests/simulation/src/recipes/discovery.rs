@@ -90,7 +90,7 @@ impl Task {
                 None => {}
             }
         }
-        let last = registration.watch_state().borrow().clone();
+        let last = registration.watch_state().get().clone();
         if fastrand::bool() {
             return drop(registration);
         }
@@ -103,7 +103,7 @@ impl Task {
 
     /// While its node stays the same, everyone finds it as it was described last.
     async fn is_found(&self, registration: &Registration<String>) {
-        let NodeState::Present { path, czxid } = registration.watch_state().borrow().clone() else { return };
+        let NodeState::Present { path, czxid } = registration.watch_state().get().clone() else { return };
         let node = || self.world.servers().node(&path).filter(|node| node.czxid == czxid);
         let before = node();
         let found = self.services.instance(NAME, &self.id);
@@ -189,7 +189,7 @@ fn judge_caches(world: &World, all: &[Done]) {
     }
     for (machine, done) in all.iter().enumerate() {
         let (cached, candidates) = (done.cache.instances(), done.provider.candidates());
-        let is_current = done.cache.watch_state().borrow().is_current();
+        let is_current = done.cache.watch_state().get().is_current();
         for seen in [&**cached, &*candidates] {
             let seen = payloads(&mut seen.iter().map(|instance| &**instance));
             if !is_current || seen != registered || !cached.unreadable().is_empty() {

@@ -572,6 +572,9 @@ async fn contend(world: World, contended: Contended, who: String, holds_long: bo
 }
 
 fn is_expected(error: &Error) -> bool {
+    if let Error::Several { first, others } = error {
+        return is_expected(first) && others.iter().all(is_expected);
+    }
     matches!(
         error,
         Error::NotConnected { .. }

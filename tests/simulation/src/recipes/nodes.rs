@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use zk_recipes::nodes::{
     Group, GroupMember, Members, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions,
 };
 use zk_recipes::testing::ObservedKind;
-use zk_recipes::{Client, Error};
+use zk_recipes::{Client, Error, Watch};
 
 use super::{Recipe, all_done, expect_nothing, failed, of_old_session};
 use crate::chance;
@@ -69,12 +68,12 @@ struct Keeps(Rc<Cell<bool>>);
 
 impl Keeps {
     /// Judges what is said of a node from now on.
-    fn judged(world: &World, machine: &Machine, who: &str, mut states: watch::Receiver<NodeState>) -> Self {
+    fn judged(world: &World, machine: &Machine, who: &str, mut states: Watch<NodeState>) -> Self {
         let keeps = Rc::new(Cell::new(true));
         let (world, who, is_kept) = (world.clone(), who.to_owned(), keeps.clone());
         machine.spawn(async move {
-            while states.changed().await.is_ok() {
-                let NodeState::Present { path, czxid } = states.borrow_and_update().clone() else { continue };
+            while states.changed().await.is_some() {
+                let NodeState::Present { path, czxid } = states.get().clone() else { continue };
                 count("operations", 1);
                 if world.is_faithful() && !was_created(&path, czxid) {
                     violation(format!("{who} has {path} of {czxid:#x}, which never was"));
@@ -85,7 +84,7 @@ impl Keeps {
                 let (world, is_kept, states) = (world.clone(), is_kept.clone(), states.clone());
                 let said = NodeState::Present { path: path.clone(), czxid };
                 let lives = move || owner == 0 || world.servers().session_ids().contains(&owner);
-                judge::keep(&path, who.clone(), move || is_kept.get() && lives() && *states.borrow() == said);
+                judge::keep(&path, who.clone(), move || is_kept.get() && lives() && states.get() == said);
             }
         });
         Self(keeps)
@@ -272,7 +271,7 @@ impl Task {
 /// A process that has done its work, and keeps its nodes.
 struct Done {
     client: Client,
-    watched: watch::Receiver<Members>,
+    watched: Watch<Members>,
     nodes: Vec<(PersistentNode, Keeps)>,
     members: Vec<(GroupMember, Keeps)>,
 }
@@ -339,9 +338,9 @@ async fn process(world: World, machine: Machine) -> Done {
 }
 
 /// Whoever is shown as a member has been one.
-async fn follow(world: World, who: String, mut watched: watch::Receiver<Members>) {
-    while watched.changed().await.is_ok() {
-        for (id, member) in watched.borrow_and_update().iter() {
+async fn follow(world: World, who: String, mut watched: Watch<Members>) {
+    while watched.changed().await.is_some() {
+        for (id, member) in watched.get().iter() {
             if world.is_faithful() && !was_created(&format!("{GROUP}/{id}"), member.czxid()) {
                 violation(format!("{who} sees {id} of {:#x}, who never was", member.czxid()));
             }
@@ -358,13 +357,13 @@ fn judge_watched(world: &World, all: &[Done]) {
     let truth: BTreeMap<_, _> =
         world.servers().nodes_below(GROUP).into_iter().map(|(path, node)| (path, node.data)).collect();
     for (machine, done) in all.iter().enumerate() {
-        let watched = done.watched.borrow();
+        let watched = done.watched.get();
         let data = |(id, member): (&str, &zk_recipes::nodes::Member)| {
             (format!("{GROUP}/{id}"), member.payload().unwrap_or_default().to_vec())
         };
         let seen: BTreeMap<_, _> = watched.iter().map(data).collect();
         if !watched.is_current() || seen != truth || seen.len() != expected {
-            violation(format!("machine {machine} sees {:?}, the servers have {truth:?}", *watched));
+            violation(format!("machine {machine} sees {:?}, the servers have {truth:?}", watched));
         }
     }
 }

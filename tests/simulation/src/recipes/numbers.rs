@@ -9,12 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
 use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
 use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Client, Error, Result};
+use zk_recipes::{Client, Error, Result, Watch};
 
 use super::{Recipe, all_done, expect_nothing, failed, number};
 use crate::chance;
@@ -373,8 +372,8 @@ fn text(data: &[u8]) -> String {
 /// A process that has done its work, and watches.
 struct Done {
     client: Client,
-    count: watch::Receiver<SharedState<i32>>,
-    value: watch::Receiver<SharedState<Vec<u8>>>,
+    count: Watch<SharedState<i32>>,
+    value: Watch<SharedState<Vec<u8>>>,
 }
 
 async fn play(world: World) {
@@ -442,12 +441,12 @@ fn judge_numbers(world: &World) {
     });
 }
 
-fn judge_watched<T: PartialEq + std::fmt::Debug>(
+fn judge_watched<T: Clone + PartialEq + std::fmt::Debug>(
     machine: usize,
-    watched: &watch::Receiver<SharedState<T>>,
+    watched: &Watch<SharedState<T>>,
     now: Option<T>,
 ) {
-    match (&*watched.borrow(), &now) {
+    match (&watched.get(), &now) {
         (SharedState::Known(seen), Some(now)) if seen.value() == now => {}
         (SharedState::Missing, None) => {}
         (seen, now) => violation(format!("machine {machine} watches {seen:?}, the servers have {now:?}")),

@@ -112,7 +112,7 @@ fn a_member_is_shown_beside_a_cache_of_its_node() {
         let mut members = Group::new(&client, "/group").unwrap().watch_members();
         within(members.wait_for(|members| members.is_current())).await.unwrap();
         sleep(Duration::from_secs(2)).await;
-        let is_shown = members.borrow_and_update().get("one").is_some();
+        let is_shown = members.get().get("one").is_some();
         assert!(is_shown, "a member that is there is not shown");
         proxy.set_traffic(Traffic::pass());
         drop((cache, members));

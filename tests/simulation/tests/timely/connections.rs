@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, sleep};
 use zk_recipes::testing::{Fate, Request, Traffic};
@@ -25,7 +26,7 @@ fn ms(ms: u64) -> Duration {
 
 async fn becomes(client: &Client, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
     let mut state = client.watch_connection();
-    *within(state.wait_for(|state| wanted(*state))).await.unwrap()
+    within(state.wait_for(|state| wanted(*state))).await.unwrap()
 }
 
 fn mutex(client: &Client, path: &str) -> InterProcessMutex {
@@ -58,7 +59,7 @@ fn a_lazy_client_can_be_waited_for() {
         assert!(start.elapsed() >= TIMEOUT && start.elapsed() < TIMEOUT + A_MOMENT, "{:?}", start.elapsed());
         proxy.refuse_connections(false);
         client.wait_connected().await.unwrap();
-        assert_eq!(*client.watch_connection().borrow(), ConnectionState::Connected);
+        assert_eq!(client.watch_connection().get(), ConnectionState::Connected);
         client.close().await;
         assert_eq!(client.wait_connected().await, Err(Error::Closed));
         ends(&world, []).await;
@@ -76,20 +77,20 @@ fn each_state_is_told_once_and_the_first_one_is_the_present_one() {
         for _ in 0..2 {
             let mut state = client.watch_connection();
             within(state.changed()).await.unwrap();
-            assert!(state.borrow_and_update().is_connected());
-            assert!(!state.has_changed().unwrap());
+            assert!(state.get().is_connected());
+            assert!(state.changed().now_or_never().is_none());
             for mut state in [guard.watch_state(), leadership.watch_state()] {
                 within(state.changed()).await.unwrap();
-                assert_eq!(*state.borrow_and_update(), LockState::Held);
+                assert_eq!(state.get(), LockState::Held);
             }
             let mut state = latch.watch_state();
             within(state.changed()).await.unwrap();
-            assert!(matches!(*state.borrow_and_update(), LeaderState::Leading(_)));
+            assert!(matches!(state.get(), LeaderState::Leading(_)));
         }
         let mut states = client.watch_connection();
         let mut next = async || {
             within(states.changed()).await.unwrap();
-            *states.borrow_and_update()
+            states.get()
         };
         assert_eq!(next().await, ConnectionState::Connected);
         for _ in 0..3 {
@@ -117,7 +118,7 @@ fn a_connection_that_is_lost_as_soon_as_it_is_made_is_none() {
             within(held.happened()).await;
             proxy.cut_off();
             sleep(ms(300)).await;
-            assert_eq!(*client.watch_connection().borrow(), ConnectionState::Suspended);
+            assert_eq!(client.watch_connection().get(), ConnectionState::Suspended);
             let mut state = guard.watch_state();
             within(state.wait_for(|state| *state == LockState::Suspect)).await.unwrap();
             proxy.refuse_connections(false);
@@ -173,7 +174,7 @@ fn a_silent_server_does_not_keep_it_from_the_others() {
         for _ in 0..5 {
             let since = Instant::now();
             let mut state = client.watch_connection();
-            state.borrow_and_update();
+            state.get();
             other.cut();
             silent.cut();
             // It may be back before that is seen.
@@ -404,7 +405,7 @@ fn a_server_that_hangs_up_each_time_is_not_asked_as_fast_as_it_can_be() {
         let mut connections = 0;
         let hanging_up = async {
             let mut state = client.watch_connection();
-            while state.wait_for(|state| state.is_connected()).await.is_ok() {
+            while state.wait_for(|state| state.is_connected()).await.is_some() {
                 connections += 1;
                 proxy.cut();
                 state.wait_for(|state| !state.is_connected()).await.unwrap();

@@ -59,7 +59,7 @@ fn what_is_shown_of_a_kept_node_ends_with_the_session() {
         let mut connection = client.watch_connection();
         within(connection.wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
         sleep(A_MOMENT).await;
-        assert_eq!(*state.borrow(), NodeState::Absent);
+        assert_eq!(state.get(), NodeState::Absent);
         proxy.refuse_connections(false);
         within(state.wait_for(NodeState::is_present)).await.unwrap();
         within(node.close()).await.unwrap();

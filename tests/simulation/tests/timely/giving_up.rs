@@ -196,7 +196,7 @@ fn who_follows_a_ticket_hears_of_its_end() {
         assert!(timeout(100 * MS, ticket.acquired()).await.is_err());
         // Takes the place over.
         let taker = acquiring(&lock);
-        let ended = timeout(A_MOMENT, async { while positions.changed().await.is_ok() {} }).await;
+        let ended = timeout(A_MOMENT, async { while positions.changed().await.is_some() {} }).await;
         assert!(ended.is_ok(), "the wait is over, and still followed");
         drop((held, taker, others));
         ends(&world, [holder, client]).await;

@@ -275,7 +275,7 @@ fn many_locks_are_watched_a_few_at_once() {
         assert!(world.servers().watch_count() >= LOCKS, "{} watches", world.servers().watch_count());
         within(asking).await.unwrap().unwrap().unwrap();
         assert!(guards.iter().all(LockGuard::is_valid));
-        assert!(states.iter().all(|state| *state.borrow() == LockState::Held));
+        assert!(states.iter().all(|state| state.get() == LockState::Held));
         within(join_all(guards.into_iter().map(LockGuard::release))).await;
         ends(&world, [client]).await;
     });

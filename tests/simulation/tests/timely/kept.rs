@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::nodes::{
     Group, MemberChange, Members, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions,
 };
 use zk_recipes::testing::{Fate, Request};
 use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Client, ClientBuilder, ConnectionState, Error, RetryPolicy};
+use zk_recipes::{Client, ClientBuilder, ConnectionState, Error, RetryPolicy, Watch};
 use zk_recipes_simulation::world::World;
 
 use super::{A_MOMENT, Proxy, SESSION, ends, play, session_id, usual, within};
@@ -195,10 +194,10 @@ async fn given_up(world: &World) -> GivenUp {
     GivenUp { proxy, client, node, first, session, keeper }
 }
 
-async fn is_present(state: &mut watch::Receiver<NodeState>, is_it: impl Fn(i64) -> bool) -> i64 {
+async fn is_present(state: &mut Watch<NodeState>, is_it: impl Fn(i64) -> bool) -> i64 {
     let is_it = |state: &NodeState| matches!(state, NodeState::Present { czxid, .. } if is_it(*czxid));
-    match &*within(state.wait_for(is_it)).await.unwrap() {
-        NodeState::Present { czxid, .. } => *czxid,
+    match within(state.wait_for(is_it)).await.unwrap() {
+        NodeState::Present { czxid, .. } => czxid,
         other => panic!("{other:?}"),
     }
 }
@@ -286,7 +285,7 @@ fn text(members: &Members) -> String {
 }
 
 /// Waits until the members are known to be these.
-async fn shows(seen: &mut watch::Receiver<Members>, wanted: &str) -> Members {
+async fn shows(seen: &mut Watch<Members>, wanted: &str) -> Members {
     let is_it = |members: &Members| members.is_current() && text(members) == wanted;
     within(seen.wait_for(is_it)).await.unwrap().clone()
 }
@@ -431,11 +430,11 @@ async fn replaced_view(world: World, held: Request) {
     sleep(Duration::from_millis(500)).await;
     within(a.set_payload("2")).await.unwrap();
     sleep(A_MOMENT).await;
-    let payload = second.borrow().get("a").unwrap().payload().map(<[u8]>::to_vec);
+    let payload = second.get().get("a").unwrap().payload().map(<[u8]>::to_vec);
     assert_eq!(payload.as_deref(), Some(&b"2"[..]));
     let b = within(others.join("b", "1")).await.unwrap();
     sleep(A_MOMENT).await;
-    assert_eq!(second.borrow().len(), 2);
+    assert_eq!(second.get().len(), 2);
     drop((a, b, second));
     ends(&world, [watcher, other]).await;
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use zk_recipes::testing::{Fate, Request};
@@ -11,7 +12,7 @@ use zk_recipes::zookeeper_client as zk;
 use zk_recipes::{
     Acl, AuthId, Client, CloseMode, ConnectionState, Error, LeaderLatch, LeaderObserver, LeaderOptions,
     LeaderRole, LeaderSelector, LeaderState, Leadership, LossReason, Observation, Permission, RetryPolicy,
-    SuspectPolicy,
+    SuspectPolicy, Watch,
 };
 use zk_recipes_simulation::world::World;
 
@@ -23,15 +24,15 @@ fn latch(client: &Client) -> LeaderLatch {
     LeaderLatch::start(client, PATH, LeaderOptions::new()).unwrap()
 }
 
-async fn leads(state: &mut watch::Receiver<LeaderState>) -> Leadership {
-    match &*within(state.wait_for(LeaderState::is_leading)).await.unwrap() {
+async fn leads(state: &mut Watch<LeaderState>) -> Leadership {
+    match &within(state.wait_for(LeaderState::is_leading)).await.unwrap() {
         LeaderState::Leading(leadership) => leadership.clone(),
         other => panic!("{other:?}"),
     }
 }
 
-async fn is_failing(state: &mut watch::Receiver<LeaderState>) -> Error {
-    match &*within(state.wait_for(|state| matches!(state, LeaderState::Failed(_)))).await.unwrap() {
+async fn is_failing(state: &mut Watch<LeaderState>) -> Error {
+    match &within(state.wait_for(|state| matches!(state, LeaderState::Failed(_)))).await.unwrap() {
         LeaderState::Failed(error) => error.clone(),
         other => panic!("{other:?}"),
     }
@@ -139,7 +140,7 @@ fn a_lost_connection_costs_neither_the_leadership_nor_a_place() {
         let nodes = candidates(&world, PATH);
         assert_eq!(nodes.len(), 2);
         let mut state = first.watch_state();
-        state.mark_unchanged();
+        assert!(state.changed().await.is_some());
         for _ in 0..5 {
             proxy.cut();
             let mut connection = waiting.watch_connection();
@@ -151,7 +152,8 @@ fn a_lost_connection_costs_neither_the_leadership_nor_a_place() {
         }
         // As far as both have heard of it by now.
         assert_eq!(first.participants().await.unwrap(), second.participants().await.unwrap());
-        assert!(first.has_leadership() && leadership.is_valid() && !state.has_changed().unwrap());
+        assert!(first.has_leadership() && leadership.is_valid());
+        assert!(state.changed().now_or_never().is_none());
         assert_eq!(candidates(&world, PATH), nodes, "no node was made again");
         leadership.resign().await.unwrap();
         leads(&mut second.watch_state()).await;
@@ -256,8 +258,8 @@ fn closed_at_any_request_it_leaves_nothing() {
                         intercepted.release();
                         within(closing).await.unwrap().unwrap();
                     }
-                    within(async { while state.changed().await.is_ok() {} }).await;
-                    assert!(matches!(*state.borrow(), LeaderState::Closed));
+                    within(async { while state.changed().await.is_some() {} }).await;
+                    assert!(matches!(state.get(), LeaderState::Closed));
                     sleep(SESSION / 10).await;
                     let at = format!("{fate:?}, request {number}, dropped: {is_dropped}");
                     assert_eq!(candidates(&world, PATH), Vec::<String>::new(), "{at}");
@@ -273,7 +275,7 @@ fn closed_at_any_request_it_leaves_nothing() {
 }
 
 /// Waits until it leads and watches its node.
-async fn watched_leader(state: &mut watch::Receiver<LeaderState>, world: &World) {
+async fn watched_leader(state: &mut Watch<LeaderState>, world: &World) {
     state.wait_for(LeaderState::is_leading).await.unwrap();
     while world.servers().watch_count() == 0 {
         sleep(A_MOMENT).await;

@@ -4,13 +4,12 @@ use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all, join3};
-use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, advance, sleep};
 use tokio_util::sync::CancellationToken;
 use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{
-    Client, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason, MultiLock, SuspectPolicy,
+    Client, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason, MultiLock, SuspectPolicy, Watch,
 };
 use zk_recipes_simulation::world::World;
 
@@ -36,7 +35,7 @@ async fn hears(guard: &LockGuard, reason: LossReason) {
     let (lost, ran, ended) = join3(guard.lost(), ran, ended).await;
     assert_eq!(lost, reason);
     assert_lost(&ran.unwrap_err(), reason);
-    assert_eq!(*ended.unwrap(), LockState::Lost(reason));
+    assert_eq!(ended.unwrap(), LockState::Lost(reason));
     assert!(!guard.is_valid());
     assert!(guard.valid_until() <= Instant::now());
     let late = guard.run(async { panic!("work without the lock") });
@@ -55,20 +54,20 @@ async fn hears_of(guard: &LockGuard, reason: LossReason, event: impl FnOnce()) {
 }
 
 /// Notes all states until it is lost or the guard is gone.
-fn states(mut state: watch::Receiver<LockState>) -> JoinHandle<Vec<LockState>> {
+fn states(mut state: Watch<LockState>) -> JoinHandle<Vec<LockState>> {
     spawn_local(async move {
-        let mut states = vec![*state.borrow_and_update()];
-        while state.changed().await.is_ok() {
-            states.push(*state.borrow_and_update());
+        let mut states = vec![state.get()];
+        while state.changed().await.is_some() {
+            states.push(state.get());
         }
         states
     })
 }
 
 /// Waits for the next change, which must be to this state.
-async fn shows(seen: &mut watch::Receiver<LockState>, wanted: LockState) {
+async fn shows(seen: &mut Watch<LockState>, wanted: LockState) {
     within(seen.changed()).await.unwrap();
-    assert_eq!(*seen.borrow_and_update(), wanted);
+    assert_eq!(seen.get(), wanted);
 }
 
 fn on_suspect(policy: SuspectPolicy) -> LockOptions {
@@ -177,7 +176,7 @@ fn what_is_in_doubt_is_kept_or_given_up() {
             assert_eq!(kept.fencing_token(), token);
             kept.release().await.unwrap();
             for mut seen in [seen, seen_of_given_up] {
-                assert!(within(seen.changed()).await.is_err(), "{kind:?}: {:?}", *seen.borrow());
+                assert!(within(seen.changed()).await.is_none(), "{kind:?}: {:?}", seen.get());
             }
             next.release().await.unwrap();
             within(lock.acquire()).await.unwrap().release().await.unwrap();
@@ -201,7 +200,7 @@ fn the_states_of_the_members_are_one() {
         let guards = [of_two.acquire().await.unwrap(), of_one.acquire().await.unwrap()];
         let [seen, seen_of_other] = guards.each_ref().map(|guard| states(guard.watch_state()));
         let both_are = |wanted: LockState| {
-            assert!(guards.iter().all(|guard| *guard.watch_state().borrow() == wanted), "{guards:?}");
+            assert!(guards.iter().all(|guard| guard.watch_state().get() == wanted), "{guards:?}");
         };
         sleep(A_MOMENT).await;
         both_are(LockState::Held);
@@ -302,7 +301,7 @@ fn the_time_is_over_also_while_it_is_in_doubt() {
         proxy.cut_off();
         sleep(A_MOMENT).await;
         within(join_all(guards.iter().map(async |guard| {
-            assert_eq!(*guard.watch_state().borrow(), LockState::Suspect);
+            assert_eq!(guard.watch_state().get(), LockState::Suspect);
             let start = Instant::now();
             guard.extend(BRIEF).unwrap();
             assert!(guard.is_valid() && guard.valid_until() <= start + BRIEF);

@@ -158,7 +158,7 @@ fn a_position_is_followed_on_after_a_lost_reply() {
         let mut positions = ticket.watch_position();
         let waiting = tokio::spawn(ticket.acquired());
         sleep(A_MOMENT).await;
-        assert_eq!(*positions.borrow(), 5);
+        assert_eq!(positions.get(), 5);
 
         // Far enough before the waiter that only its position changes.
         let lost = proxy.intercept(Request::GetChildren, Fate::LoseReply);

@@ -106,7 +106,7 @@ async fn holds_without(world: World, dead: usize) {
     let reason = within(guard.members().nth(dead).unwrap().1.lost()).await;
     assert_eq!(reason, LossReason::Expired);
     assert!(guard.is_valid() && guard.valid_until() > Instant::now());
-    assert_eq!(*guard.watch_state().borrow(), LockState::Held);
+    assert_eq!(guard.watch_state().get(), LockState::Held);
     assert!(other.lock.try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
     let (next, _) = within(other.acquiring()).await.unwrap().unwrap();

@@ -244,9 +244,9 @@ fn a_new_connection_is_of_use_when_its_server_has_caught_up() {
         proxy.cut();
         within(catching_up.happened()).await;
         sleep(A_MOMENT).await;
-        assert_eq!(*client.watch_connection().borrow(), ConnectionState::Suspended);
+        assert_eq!(client.watch_connection().get(), ConnectionState::Suspended);
         assert!(timeout(A_MOMENT, client.zookeeper()).await.is_err(), "it would show the past");
-        assert_eq!((guard.is_valid(), *states.borrow()), (true, LockState::Suspect));
+        assert_eq!((guard.is_valid(), states.get()), (true, LockState::Suspect));
         catching_up.release();
         state_is(&client, ConnectionState::Reconnected).await;
         let zookeeper = client.zookeeper().await.unwrap();

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::{join, join_all, try_join_all};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong};
 use zk_recipes::shared::{SharedState, SharedValue};
 use zk_recipes::testing::{Fate, Request, Traffic};
 use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Client, ClientBuilder, Error, InterProcessMutex, RetryPolicy};
+use zk_recipes::{Client, ClientBuilder, Error, InterProcessMutex, RetryPolicy, Watch};
 use zk_recipes_simulation::world::World;
 
 use super::{A_MOMENT, Proxy, SESSION, ends, play, poll_once, usual, within};
@@ -350,7 +349,7 @@ fn an_update_is_not_held_up_by_calls_that_change_nothing() {
 
 // --- Watches ---
 
-async fn becomes(states: &mut watch::Receiver<SharedState<Vec<u8>>>, is: impl Fn(&[u8]) -> bool) {
+async fn becomes(states: &mut Watch<SharedState<Vec<u8>>>, is: impl Fn(&[u8]) -> bool) {
     let _seen =
         within(states.wait_for(|state| state.current().is_some_and(|value| is(value)))).await.unwrap();
 }
@@ -420,7 +419,7 @@ fn a_value_is_stale_as_soon_as_there_is_no_connection() {
             proxy.cut_off();
             let stale = states.wait_for(|state| matches!(state, SharedState::Stale { last: Some(_), .. }));
             let is_stale = timeout(A_MOMENT, stale).await.is_ok();
-            assert!(is_stale, "{:?} is shown without a connection", states.borrow());
+            assert!(is_stale, "{:?} is shown without a connection", states.get());
             proxy.refuse_connections(false);
         }
         drop(states);

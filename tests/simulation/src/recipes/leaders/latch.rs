@@ -94,10 +94,7 @@ impl Latch {
     async fn looks(&mut self) {
         let mut state = self.latch.watch_state();
         for _ in 0..2 {
-            if !matches!(timeout(Duration::from_secs(2), state.changed()).await, Ok(Ok(()))) {
-                return;
-            }
-            let now = state.borrow_and_update().clone();
+            let Ok(Some(now)) = timeout(Duration::from_secs(2), state.changed()).await else { return };
             if let LeaderState::Leading(leadership) = &now
                 && now.is_leading()
             {
