@@ -56,7 +56,7 @@ impl Cache {
         self.inner.state()
     }
 
-    /// Returns a [`Watch`] that always shows the latest state. See
+    /// Follows the state. See
     /// [`Cache::watch_state`](crate::cache::Cache::watch_state).
     pub fn watch_state(&self) -> Watch<CacheState> {
         self.inner.watch_state()

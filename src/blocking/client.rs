@@ -72,7 +72,7 @@ impl Client {
         self.inner.health()
     }
 
-    /// Returns a [`Watch`] that always shows the latest state of the connection.
+    /// Follows the state of the connection.
     pub fn watch_connection(&self) -> Watch<ConnectionState> {
         self.inner.watch_connection()
     }

@@ -176,7 +176,7 @@ impl<T> Registration<T> {
         self.inner.instance()
     }
 
-    /// Returns a [`Watch`] of the state of the node. See
+    /// Follows the state of the node. See
     /// [`Registration::watch_state`](crate::discovery::Registration::watch_state).
     pub fn watch_state(&self) -> Watch<NodeState> {
         self.inner.watch_state()
@@ -219,7 +219,7 @@ impl<T: DeserializeOwned> ServiceCache<T> {
 }
 
 impl<T> ServiceCache<T> {
-    /// Returns a [`Watch`] that tells how up to date the instances are. See
+    /// Follows how up to date the instances are. See
     /// [`ServiceCache::watch_state`](crate::discovery::ServiceCache::watch_state).
     pub fn watch_state(&self) -> Watch<CacheState> {
         self.inner.watch_state()

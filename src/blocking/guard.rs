@@ -93,7 +93,7 @@ impl LockGuard {
         wait_within(within, async { Ok(self.inner.lost().await) })
     }
 
-    /// Returns a [`Watch`] that always shows the latest state of the lock. See
+    /// Follows the state of the lock. See
     /// [`LockGuard::watch_state`](crate::LockGuard::watch_state).
     pub fn watch_state(&self) -> Watch<LockState> {
         self.inner.watch_state()

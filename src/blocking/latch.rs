@@ -88,7 +88,7 @@ impl LeaderLatch {
         self.inner.leadership().map(Leadership::from)
     }
 
-    /// Returns a [`Watch`] that always shows the latest state of the candidate. See
+    /// Follows the state of the candidate. See
     /// [`LeaderLatch::watch_state`](crate::LeaderLatch::watch_state).
     pub fn watch_state(&self) -> Watch<LeaderState> {
         self.inner.watch_state()

@@ -69,7 +69,7 @@ impl Leadership {
         wait_within(within, async { Ok(self.inner.lost().await) })
     }
 
-    /// Returns a [`Watch`] that always shows how certain it is that the term continues. See
+    /// Follows how certain it is that the term continues. See
     /// [`Leadership::watch_state`](crate::Leadership::watch_state).
     pub fn watch_state(&self) -> Watch<LockState> {
         self.inner.watch_state()

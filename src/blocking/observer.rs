@@ -66,7 +66,7 @@ impl LeaderObserver {
         wait(self.inner.path_exists())
     }
 
-    /// Returns a [`Watch`] that always shows the latest observation. See
+    /// Follows the leader. See
     /// [`LeaderObserver::watch_leader`](crate::LeaderObserver::watch_leader).
     pub fn watch_leader(&self) -> Watch<Observation> {
         self.inner.watch_leader()

@@ -160,7 +160,7 @@ impl QuorumGuard {
         wait_within(within, async { Ok(self.inner.lost().await) })
     }
 
-    /// Returns a [`Watch`] that always shows the latest state of the lock. See
+    /// Follows the state of the lock. See
     /// [`QuorumGuard::watch_state`](crate::QuorumGuard::watch_state).
     pub fn watch_state(&self) -> Watch<LockState> {
         self.inner.watch_state()

@@ -133,7 +133,7 @@ impl LeaderSelector {
         self.inner.leadership().map(Leadership::from)
     }
 
-    /// Returns a [`Watch`] that always shows the latest state of the candidate. See
+    /// Follows the state of the candidate. See
     /// [`LeaderSelector::watch_state`](crate::LeaderSelector::watch_state).
     pub fn watch_state(&self) -> Watch<LeaderState> {
         self.inner.watch_state()

@@ -33,7 +33,7 @@ impl Ticket {
         wait(self.inner.position())
     }
 
-    /// Returns a [`Watch`] that follows the position, for use on a thread other than the waiting one. See
+    /// Follows the position, for use on a thread other than the waiting one. See
     /// [`Ticket::watch_position`](crate::Ticket::watch_position).
     pub fn watch_position(&self) -> Watch<usize> {
         self.inner.watch_position()

@@ -81,7 +81,7 @@ use crate::watch::Watch;
 ///
 /// # Ends
 /// The cache is kept up to date until all of its handles are dropped, or the client is closed or its runtime shut down.
-/// [`Changes`] and receivers of the state do not keep it alive. Its watch is removed then.
+/// [`Changes`] and a [`Watch`] of the state do not keep it alive. Its watch is removed then.
 ///
 /// Sources: Curator's `CuratorCache`, `TreeCache`, `PathChildrenCache` and `NodeCache`.
 #[derive(Clone)]

@@ -21,8 +21,8 @@ use crate::watch::{Watch, Watched};
 ///
 /// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
 /// let mut leader = LeaderObserver::new(&client, "/leaders/reports")?.watch_leader();
-/// while leader.changed().await.is_ok() {
-///     match &*leader.borrow_and_update() {
+/// while let Some(seen) = leader.changed().await {
+///     match seen {
 ///         Observation::Leader(leader) => println!("{} leads with {}", leader.id(), leader.fencing_token()),
 ///         Observation::Nobody => println!("nobody leads"),
 ///         other => println!("{other:?}"),

@@ -107,7 +107,7 @@ impl LockOptions {
     ///
     /// - With [`max_hold`](Self::max_hold), each hold has that time.
     /// - A hold is released for good, without lingering, after a [transaction](crate::LockGuard::transaction) with
-    ///   an unknown outcome, and while a receiver of
+    ///   an unknown outcome, and while a [`Watch`](crate::Watch) of
     ///   [`watch_state`](crate::LockGuard::watch_state) exists.
     /// - A [ticket](crate::Ticket) always enters the queue.
     /// - A lock lingers only as long as a lock object with these options exists. The last one that is dropped deletes
@@ -190,7 +190,7 @@ impl LockOptions {
     ///   deleted when no one of this client waits any more.
     /// - With [`max_hold`](Self::max_hold), each hold has that time.
     /// - A hold is released for good, without being handed on, after a
-    ///   [transaction](crate::LockGuard::transaction) with an unknown outcome, while a receiver of
+    ///   [transaction](crate::LockGuard::transaction) with an unknown outcome, while a [`Watch`](crate::Watch) of
     ///   [`watch_state`](crate::LockGuard::watch_state) exists, when someone
     ///   [asks](crate::operate::ask) for the lock, and if the session is suspect.
     /// - Children of the lock's path that are no contenders count as others.

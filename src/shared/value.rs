@@ -30,8 +30,8 @@ const UPDATE: &str = "update the value at";
 /// motd.update(|old| [old, b"!"].concat()).await?;
 ///
 /// let mut changes = motd.watch();
-/// while changes.changed().await.is_ok() {
-///     match &*changes.borrow_and_update() {
+/// while let Some(state) = changes.changed().await {
+///     match state {
 ///         SharedState::Known(value) => println!("{}", String::from_utf8_lossy(value.value())),
 ///         SharedState::Missing => println!("the node was deleted"),
 ///         _ => println!("not connected: the value may have changed"),

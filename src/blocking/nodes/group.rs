@@ -82,7 +82,7 @@ impl Group {
         wait(self.inner.members())
     }
 
-    /// Returns a [`Watch`] that always shows the latest members. See
+    /// Follows the members. See
     /// [`Group::watch_members`](crate::nodes::Group::watch_members).
     pub fn watch_members(&self) -> Watch<Members> {
         self.inner.watch_members()
@@ -131,7 +131,7 @@ impl GroupMember {
         self.inner.state()
     }
 
-    /// Returns a [`Watch`] that always shows the latest state of the node of this member.
+    /// Follows the state of the node of this member.
     pub fn watch_state(&self) -> Watch<NodeState> {
         self.inner.watch_state()
     }

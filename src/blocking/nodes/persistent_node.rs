@@ -87,7 +87,7 @@ impl PersistentNode {
         self.inner.state()
     }
 
-    /// Returns a [`Watch`] that always shows the latest state of the node. See
+    /// Follows the state of the node. See
     /// [`PersistentNode::watch_state`](crate::nodes::PersistentNode::watch_state).
     pub fn watch_state(&self) -> Watch<NodeState> {
         self.inner.watch_state()

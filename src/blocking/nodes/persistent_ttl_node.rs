@@ -89,7 +89,7 @@ impl PersistentTtlNode {
         self.inner.state()
     }
 
-    /// Returns a [`Watch`] that always shows the latest state of the node. See
+    /// Follows the state of the node. See
     /// [`PersistentTtlNode::watch_state`](crate::nodes::PersistentTtlNode::watch_state).
     pub fn watch_state(&self) -> Watch<NodeState> {
         self.inner.watch_state()

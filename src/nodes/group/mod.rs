@@ -34,9 +34,8 @@ use crate::error::{Error, Result};
 /// let member = group.join("web-7", "10.0.0.7:8080").await?;
 ///
 /// let mut members = group.watch_members();
-/// let mut before = members.borrow_and_update().clone();
-/// while members.changed().await.is_ok() {
-///     let now = members.borrow_and_update().clone();
+/// let mut before = members.get();
+/// while let Some(now) = members.changed().await {
 ///     for change in now.changes_since(&before) {
 ///         match change {
 ///             MemberChange::Joined { id, member } => println!("{id} joined: {:?}", member.payload()),
