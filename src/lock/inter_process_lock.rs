@@ -6,10 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::acquiring::acquirable::Acquirable;
+use super::acquiring::reentrant::Reentrant;
+use super::acquiring::wait::Wait;
 use super::holding::guard::LockGuard;
+use super::multi::MultiLock;
 use super::operating::participant::Participant;
 use super::options::LockOptions;
 use super::owner::Owner;
+use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::error::Result;
 
@@ -32,13 +37,31 @@ use crate::error::Result;
 #[async_trait]
 pub trait InterProcessLock: Sealed + Debug + Send + Sync {
     /// Acquires the lock, waiting until it is available.
-    async fn acquire(&self) -> Result<LockGuard>;
+    async fn acquire(&self) -> Result<LockGuard> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.acquire().await,
+            Made::Semaphore(lock) => lock.acquire().await,
+            Made::Multi(lock) => lock.acquire().await,
+        }
+    }
 
     /// Acquires the lock if it is available immediately; returns `None` otherwise.
-    async fn try_acquire(&self) -> Result<Option<LockGuard>>;
+    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.try_acquire(Wait::No).await,
+            Made::Semaphore(lock) => lock.try_acquire().await,
+            Made::Multi(lock) => lock.try_acquire().await,
+        }
+    }
 
     /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queue.
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
+    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.try_acquire(Wait::at_most(within)).await,
+            Made::Semaphore(lock) => lock.try_acquire_for(within).await,
+            Made::Multi(lock) => lock.try_acquire_for(within).await,
+        }
+    }
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task.
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock>;
@@ -47,36 +70,106 @@ pub trait InterProcessLock: Sealed + Debug + Send + Sync {
     fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>>;
 
     /// Returns the holders and all waiters in queue order, the holders first.
-    async fn participants(&self) -> Result<Vec<Participant>>;
+    async fn participants(&self) -> Result<Vec<Participant>> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.participants().await,
+            Made::Semaphore(lock) => lock.participants().await,
+            Made::Multi(lock) => lock.participants().await,
+        }
+    }
 
     /// Returns the holder of the lock, in any process; of several, the first. `None` if the lock is free or its
     /// path [does not exist](Self::path_exists).
-    async fn holder(&self) -> Result<Option<Participant>>;
+    async fn holder(&self) -> Result<Option<Participant>> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.holder().await,
+            Made::Semaphore(lock) => lock.holder().await,
+            Made::Multi(lock) => lock.holder().await,
+        }
+    }
 
     /// Returns whether the lock is held, in any process. A lock whose path [does not exist](Self::path_exists) is
     /// not held.
-    async fn is_locked(&self) -> Result<bool>;
+    async fn is_locked(&self) -> Result<bool> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.is_locked().await,
+            Made::Semaphore(lock) => lock.is_locked().await,
+            Made::Multi(lock) => lock.is_locked().await,
+        }
+    }
 
     /// Returns whether the path exists, which tells a free lock from a mistyped path. The path of a free lock may
     /// not exist.
-    async fn path_exists(&self) -> Result<bool>;
+    async fn path_exists(&self) -> Result<bool> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.path_exists().await,
+            Made::Semaphore(lock) => lock.path_exists().await,
+            Made::Multi(lock) => lock.path_exists().await,
+        }
+    }
 
     /// Returns whether the lock is held through this object.
-    fn is_acquired_in_this_process(&self) -> bool;
+    fn is_acquired_in_this_process(&self) -> bool {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.is_acquired_in_this_process(),
+            Made::Semaphore(lock) => lock.is_acquired_in_this_process(),
+            Made::Multi(lock) => lock.is_acquired_in_this_process(),
+        }
+    }
 
     /// Returns whether this owner holds the lock through this object.
-    fn is_owned_by(&self, owner: &Owner) -> bool;
+    fn is_owned_by(&self, owner: &Owner) -> bool {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.is_owned_by(owner),
+            Made::Semaphore(lock) => lock.is_owned_by(owner),
+            Made::Multi(lock) => lock.is_owned_by(owner),
+        }
+    }
 
     /// Returns the full path of the lock, including the namespace; of a multi-lock, the paths of its members in
     /// order.
-    fn paths(&self) -> Vec<&str>;
+    fn paths(&self) -> Vec<&str> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => vec![lock.path()],
+            Made::Semaphore(lock) => vec![lock.path()],
+            Made::Multi(lock) => lock.paths(),
+        }
+    }
 }
 
 /// Keeps other crates from implementing [`InterProcessLock`], so that it can grow.
 pub trait Sealed {
+    fn made_of(&self) -> MadeOf<'_>;
+}
+
+/// What a lock is made of, by which it does what it has in common with the others.
+#[derive(Debug)]
+pub struct MadeOf<'a>(pub(super) Made<'a>);
+
+#[derive(Debug)]
+pub(super) enum Made<'a> {
+    /// A mutex, or one side of a read/write lock.
+    Reentrant(&'a Reentrant),
+    Semaphore(&'a Semaphore),
+    Multi(&'a MultiLock),
+}
+
+impl dyn InterProcessLock + '_ {
     /// The client of the lock; of a multi-lock, that of its first lock.
-    fn client(&self) -> &Client;
+    pub(super) fn client(&self) -> &Client {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => lock.client(),
+            Made::Semaphore(lock) => lock.client(),
+            Made::Multi(lock) => lock.members()[0].client(),
+        }
+    }
 
     /// The paths as they are to every client, whatever its chroot.
-    fn absolute_paths(&self) -> Vec<String>;
+    pub(super) fn absolute_paths(&self) -> Vec<String> {
+        match self.made_of().0 {
+            Made::Reentrant(lock) => vec![lock.client().absolute_path(lock.path())],
+            Made::Semaphore(lock) => vec![lock.client().absolute_path(lock.path())],
+            Made::Multi(lock) => lock.members().iter().flat_map(|lock| lock.absolute_paths()).collect(),
+        }
+    }
 }

@@ -3,18 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::inter_process_lock::{InterProcessLock, Sealed};
+use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed};
 use super::mutex::InterProcessMutex;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::lock::acquiring::attempt;
-use crate::lock::acquiring::one_by_one::OneByOne;
 use crate::lock::acquiring::together::Together;
 use crate::lock::acquiring::wait::Wait;
+use crate::lock::acquiring::{attempt, one_by_one};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
 
@@ -60,20 +57,12 @@ use crate::lock::operating::participant::Participant;
 pub struct MultiLock {
     /// In the order in which everybody acquires them; at least one.
     locks: Arc<[Arc<dyn InterProcessLock>]>,
-    acquire: Acquire,
+    /// Of plain paths: how they are acquired in one transaction. Otherwise, one lock is acquired after the other, each for
+    /// its own owner.
+    together: Option<Together>,
 }
 
 debug_by!(MultiLock, |it| paths: it.paths());
-
-/// How the locks are acquired.
-#[derive(Clone, Debug)]
-enum Acquire {
-    /// In one transaction, since all are mutexes of one client. For this owner, or if it is `None`, for the current
-    /// task, or outside of tasks the current thread.
-    Together(Together, Option<Owner>),
-    /// Each for its own owner.
-    OneByOne(OneByOne),
-}
 
 impl MultiLock {
     /// Creates a multi-lock of the locks at these paths, below the client's namespace, each like an
@@ -88,7 +77,9 @@ impl MultiLock {
         let mutex = |path: P| InterProcessMutex::new(client, path.as_ref());
         let mut mutexes = paths.into_iter().map(mutex).collect::<Result<Vec<_>>>()?;
         in_order(&mut mutexes, |mutex| mutex)?;
-        Ok(Self::together(mutexes, None))
+        let members = mutexes.iter().map(|mutex| mutex.reentrant().clone()).collect();
+        let locks = mutexes.into_iter().map(|mutex| Arc::new(mutex) as _).collect();
+        Ok(Self { locks, together: Some(Together::new(members)) })
     }
 
     /// Creates a multi-lock of existing locks, of any kind and any client, which are acquired one after the other
@@ -108,18 +99,7 @@ impl MultiLock {
     pub fn of(locks: impl IntoIterator<Item = Arc<dyn InterProcessLock>>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
         in_order(&mut locks, |lock| &**lock)?;
-        Ok(Self::one_by_one(locks))
-    }
-
-    fn together(mutexes: Vec<InterProcessMutex>, owner: Option<Owner>) -> Self {
-        let members = mutexes.iter().map(|mutex| mutex.reentrant().clone()).collect();
-        let locks = mutexes.into_iter().map(|mutex| Arc::new(mutex) as _).collect();
-        Self { locks, acquire: Acquire::Together(Together::new(members), owner) }
-    }
-
-    fn one_by_one(locks: Vec<Arc<dyn InterProcessLock>>) -> Self {
-        let locks: Arc<[_]> = locks.into();
-        Self { locks: locks.clone(), acquire: Acquire::OneByOne(OneByOne::new(locks)) }
+        Ok(Self { locks: locks.into(), together: None })
     }
 
     /// Returns a handle to the same lock object that acquires with these options.
@@ -130,28 +110,23 @@ impl MultiLock {
     ///   [cohort](LockOptions::cohort), or this multi-lock was made [of existing locks](Self::of), on which you set the
     ///   options instead.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
-        let Acquire::Together(together, owner) = &self.acquire else {
+        let Some(together) = &self.together else {
             // A hold time of all would run while the next lock is waited for.
             let reason = "set them on the locks that this one is made of".into();
             return Err(Error::InvalidArgument { argument: "options", reason });
         };
-        let members = together.members().iter().map(|member| member.with_options(options.clone()));
-        Ok(Self {
-            locks: self.locks.clone(),
-            acquire: Acquire::Together(Together::new(members.collect::<Result<_>>()?), owner.clone()),
-        })
+        let together = together.changed(|member| member.with_options(options.clone()))?;
+        Ok(Self { locks: self.locks.clone(), together: Some(together) })
     }
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See
     /// [`InterProcessMutex::owned_by`](crate::InterProcessMutex::owned_by).
     pub fn owned_by(&self, owner: &Owner) -> Self {
-        match &self.acquire {
-            Acquire::Together(together, _) => Self {
-                locks: self.locks.clone(),
-                acquire: Acquire::Together(together.clone(), Some(owner.clone())),
-            },
-            Acquire::OneByOne(_) => {
-                Self::one_by_one(self.locks.iter().map(|lock| lock.owned_by(owner)).collect())
+        match &self.together {
+            Some(together) => Self { locks: self.locks.clone(), together: Some(together.owned_by(owner)) },
+            None => {
+                let locks = self.locks.iter().map(|lock| lock.owned_by(owner)).collect();
+                Self { locks, together: None }
             }
         }
     }
@@ -167,9 +142,11 @@ impl MultiLock {
     /// # Cancel safety
     /// If cancelled, the places in the queues are given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        match &self.acquire {
-            Acquire::Together(together, owner) => attempt::acquire(together, &Owner::or_current(owner)).await,
-            Acquire::OneByOne(one_by_one) => one_by_one.acquire().await,
+        loop {
+            // `None` would mean that the wait has ended, which it does not.
+            if let Some(guard) = self.take(Wait::Forever).await? {
+                return Ok(guard);
+            }
         }
     }
 
@@ -203,12 +180,14 @@ impl MultiLock {
     }
 
     async fn take(&self, wait: Wait) -> Result<Option<LockGuard>> {
-        match &self.acquire {
-            Acquire::Together(together, owner) => {
-                attempt::try_acquire(together, &Owner::or_current(owner), wait).await
-            }
-            Acquire::OneByOne(one_by_one) => one_by_one.try_acquire(wait).await,
+        match &self.together {
+            Some(together) => attempt::try_acquire(together, &together.owner(), wait).await,
+            None => one_by_one::try_acquire(&self.locks, wait).await,
         }
+    }
+
+    pub(super) fn members(&self) -> &[Arc<dyn InterProcessLock>] {
+        &self.locks
     }
 
     /// Returns the participants of each lock, one lock after the other in the order of their paths.
@@ -320,62 +299,17 @@ fn in_order<M>(members: &mut [M], lock: impl Fn(&M) -> &dyn InterProcessLock) ->
 }
 
 impl Sealed for MultiLock {
-    fn client(&self) -> &Client {
-        self.locks[0].client()
-    }
-
-    fn absolute_paths(&self) -> Vec<String> {
-        self.locks.iter().flat_map(|lock| lock.absolute_paths()).collect()
+    fn made_of(&self) -> MadeOf<'_> {
+        MadeOf(Made::Multi(self))
     }
 }
 
-#[async_trait]
 impl InterProcessLock for MultiLock {
-    async fn acquire(&self) -> Result<LockGuard> {
-        self.acquire().await
-    }
-
-    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.try_acquire().await
-    }
-
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        self.try_acquire_for(within).await
-    }
-
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
         Arc::new(self.owned_by(owner))
     }
 
     fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
         Ok(Arc::new(self.with_options(options)?))
-    }
-
-    async fn participants(&self) -> Result<Vec<Participant>> {
-        self.participants().await
-    }
-
-    async fn holder(&self) -> Result<Option<Participant>> {
-        self.holder().await
-    }
-
-    async fn is_locked(&self) -> Result<bool> {
-        self.is_locked().await
-    }
-
-    async fn path_exists(&self) -> Result<bool> {
-        self.path_exists().await
-    }
-
-    fn is_acquired_in_this_process(&self) -> bool {
-        self.is_acquired_in_this_process()
-    }
-
-    fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.is_owned_by(owner)
-    }
-
-    fn paths(&self) -> Vec<&str> {
-        self.paths()
     }
 }

@@ -3,14 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::inter_process_lock::{InterProcessLock, Sealed};
+use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed};
 use super::options::LockOptions;
 use super::owner::Owner;
-use crate::client::Client;
 use crate::error::Result;
-use crate::lock::acquiring::acquirable::Acquirable;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::acquiring::wait::Wait;
@@ -161,62 +157,17 @@ impl ReadLock {
 }
 
 impl Sealed for ReadLock {
-    fn client(&self) -> &Client {
-        self.lock.client()
-    }
-
-    fn absolute_paths(&self) -> Vec<String> {
-        vec![self.client().absolute_path(self.path())]
+    fn made_of(&self) -> MadeOf<'_> {
+        MadeOf(Made::Reentrant(&self.lock))
     }
 }
 
-#[async_trait]
 impl InterProcessLock for ReadLock {
-    async fn acquire(&self) -> Result<LockGuard> {
-        self.acquire().await
-    }
-
-    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.try_acquire().await
-    }
-
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        self.try_acquire_for(within).await
-    }
-
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
         Arc::new(self.owned_by(owner))
     }
 
     fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
         Ok(Arc::new(self.with_options(options)?))
-    }
-
-    async fn participants(&self) -> Result<Vec<Participant>> {
-        self.participants().await
-    }
-
-    async fn holder(&self) -> Result<Option<Participant>> {
-        self.holder().await
-    }
-
-    async fn is_locked(&self) -> Result<bool> {
-        self.is_locked().await
-    }
-
-    async fn path_exists(&self) -> Result<bool> {
-        self.path_exists().await
-    }
-
-    fn is_acquired_in_this_process(&self) -> bool {
-        self.is_acquired_in_this_process()
-    }
-
-    fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.is_owned_by(owner)
-    }
-
-    fn paths(&self) -> Vec<&str> {
-        vec![self.path()]
     }
 }

@@ -1,23 +1,24 @@
 //! The counting semaphore.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::inter_process_lock::{InterProcessLock, Sealed};
+use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed};
 use super::options::LockOptions;
 use super::owner::Owner;
-use crate::client::Client;
+use crate::client::{Client, Room};
 use crate::error::{Error, Result};
-use crate::lock::acquiring::acquirable::Acquirable;
+use crate::lock::acquiring::acquirable::{Acquirable, Contending, Entry};
 use crate::lock::acquiring::attempt;
-use crate::lock::acquiring::permits::Permits;
 use crate::lock::acquiring::wait::Wait;
+use crate::lock::holding::claims::{self, Awaited};
 use crate::lock::holding::guard::LockGuard;
+use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::owners::Owners;
-use crate::lock::operating::participant::Participant;
-use crate::queue::{FixedLimit, Limit, LockInternals};
+use crate::lock::operating::participant::{self, Participant};
+use crate::meters::{LockMeters, WaitMeter};
+use crate::queue::{Caller, FixedLimit, Grant, Kind, Leases, Limit, LockInternals, PermitWaiter};
 use crate::shared::SharedCount;
 
 /// A number of permits, shared by all processes that use the same path.
@@ -71,7 +72,13 @@ use crate::shared::SharedCount;
 #[derive(Clone)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
-    permits: Permits,
+    client: Client,
+    leases: Arc<Leases>,
+    owners: Arc<Owners>,
+    options: Arc<LockOptions>,
+    meters: LockMeters,
+    /// How many permits an acquire takes.
+    wanted: u32,
     /// For whom permits are acquired: the current task, or outside of tasks the current thread, if it is `None`.
     owner: Option<Owner>,
 }
@@ -136,7 +143,11 @@ impl Semaphore {
         limit: Limit,
         owners: impl FnOnce(&Arc<LockInternals>) -> Arc<Owners>,
     ) -> Result<Self> {
-        Ok(Self { permits: Permits::new(client, path, limit, owners)?, owner: None })
+        let leases = Arc::new(Leases::new(client, path, limit)?);
+        let owners = owners(leases.leases());
+        let meters = client.meters(leases.path(), leases.leases().recipe());
+        let (client, options) = (client.clone(), Arc::default());
+        Ok(Self { client, leases, owners, options, meters, wanted: 1, owner: None })
     }
 
     /// Returns a handle to the same semaphore whose permits have these options. By default a permit has no maximum
@@ -146,7 +157,7 @@ impl Semaphore {
     /// - [`Error::InvalidArgument`]: the maximum hold time is zero, or the node data is not allowed (see
     ///   [`LockOptions::node_data`]).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
-        Ok(Self { permits: self.permits.with_options(options)?, owner: self.owner.clone() })
+        Ok(Self { options: Arc::new(options.validated()?), ..self.clone() })
     }
 
     /// Returns a handle to the same semaphore that acquires this many permits at once, all or none. Its guards hold
@@ -162,14 +173,27 @@ impl Semaphore {
     /// - [`Error::InvalidArgument`]: `permits` is zero, more than the fixed number of permits, or more than one
     ///   request can create. Servers accept requests of up to 1 MiB, which is some thousands of permits.
     pub fn many(&self, permits: u32) -> Result<Self> {
-        Ok(Self { permits: self.permits.many(permits)?, owner: self.owner.clone() })
+        let many = Self { wanted: permits, ..self.clone() };
+        many.validate()?;
+        Ok(many)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let reason = match self.leases.limit() {
+            _ if self.wanted == 0 => "acquire at least 1".into(),
+            Limit::Fixed(limit) if self.wanted > limit.permits() => {
+                format!("there are {} in all; acquire no more", limit.permits())
+            }
+            _ => return self.leases.ensure_fit(self.wanted, self.options.data()),
+        };
+        Err(Error::InvalidArgument { argument: "permits", reason })
     }
 
     /// Returns a handle to the same semaphore that acquires for this owner instead of the current task. Permits are
     /// not re-entrant: the owner shows in [`is_owned_by`](Self::is_owned_by), and counts with
     /// [`LockOptions::detect_deadlocks`].
     pub fn owned_by(&self, owner: &Owner) -> Self {
-        Self { permits: self.permits.clone(), owner: Some(owner.clone()) }
+        Self { owner: Some(owner.clone()), ..self.clone() }
     }
 
     /// Acquires a permit, waiting until one is available.
@@ -195,7 +219,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If cancelled, the place in the queue is given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        attempt::acquire(&self.permits, &self.owner()).await
+        attempt::acquire(self, &self.owner()).await
     }
 
     /// Acquires a permit if one is available immediately; returns `None` otherwise.
@@ -206,7 +230,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If cancelled, nothing is left behind.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        attempt::try_acquire(&self.permits, &self.owner(), Wait::No).await
+        attempt::try_acquire(self, &self.owner(), Wait::No).await
     }
 
     /// Acquires a permit, waiting at most `within`. Returns `None` if that time elapsed in the queue.
@@ -222,7 +246,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        attempt::try_acquire(&self.permits, &self.owner(), Wait::at_most(within)).await
+        attempt::try_acquire(self, &self.owner(), Wait::at_most(within)).await
     }
 
     /// Returns the number of permits that are free now. Waiters may be about to take some of them. All permits are
@@ -236,7 +260,14 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn available_permits(&self) -> Result<u32> {
-        self.permits.available().await
+        let limit = match self.leases.limit() {
+            Limit::Fixed(limit) => limit.permits(),
+            // A negative count means no permits.
+            Limit::Shared(count) => u32::try_from(count.get().await?).unwrap_or(0),
+        };
+        let leases = self.client.unless_closed(self.leases.leases().contenders()).await?;
+        // After the count was lowered, more permits can be taken than there are.
+        Ok(limit.saturating_sub(u32::try_from(leases.len()).unwrap_or(u32::MAX)))
     }
 
     /// Returns the holders of permits in the order of their grants, followed by the waiters in queue order. Empty
@@ -253,7 +284,18 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
-        self.permits.participants().await
+        let participants = async {
+            // The gate is listed first, so that a contender that passes it in between is not missed.
+            let waiting = self.leases.gate().contenders().await?;
+            let mut room = Room::default();
+            let leases = self.leases.leases();
+            let mut participants =
+                participant::read(leases, leases.contenders().await?, None, &mut room).await?;
+            let waiting = participant::read(self.leases.gate(), waiting, None, &mut room).await?;
+            participants.extend(waiting.into_iter().map(Participant::waiting));
+            Ok(participants)
+        };
+        self.client.unless_closed(participants).await
     }
 
     /// Returns whether no permit is free. All permits are free if the path does not exist, which is no error: see
@@ -277,7 +319,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn holder(&self) -> Result<Option<Participant>> {
-        self.permits.holder().await
+        self.client.unless_closed(participant::holder(self.leases.leases(), Kind::Shared)).await
     }
 
     /// Returns whether the path exists, which tells a free semaphore from a mistyped path.
@@ -294,55 +336,51 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn path_exists(&self) -> Result<bool> {
-        self.permits.path_exists().await
+        self.client.exists(self.path()).await
     }
 
     /// Returns whether a permit is held through this object. Makes no request: a lost permit counts until its
     /// guard is gone.
     pub fn is_acquired_in_this_process(&self) -> bool {
-        self.permits.is_acquired_in_this_process()
+        !self.owners.is_empty(Kind::Shared)
     }
 
     /// Returns whether a permit is held through this object that was acquired for this owner. Makes no request: a
     /// lost permit counts until its guard is gone.
     pub fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.permits.is_owned_by(owner)
+        self.owners.has_permit(owner)
     }
 
     /// Returns the full path of the semaphore, including the namespace.
     pub fn path(&self) -> &str {
-        self.permits.path()
+        self.leases.path()
     }
 
     fn owner(&self) -> Owner {
         Owner::or_current(&self.owner)
     }
+
+    fn hold(&self, grants: Vec<Grant>, owner: &Owner) -> LockGuard {
+        let hold = |grant: Grant| {
+            let token = grant.czxid;
+            let node = HeldNode::new(&self.client, grant, &self.options, &self.meters, None);
+            tracing::debug!(node = &**node.path(), token, "acquired a permit");
+            LockGuard::new(
+                self.owners.enter_permit(owner, token, node, self.options.detects_deadlocks()),
+                &self.client,
+            )
+        };
+        LockGuard::of_permits(grants.into_iter().map(hold).collect())
+    }
 }
 
 impl Sealed for Semaphore {
-    fn client(&self) -> &Client {
-        self.permits.client()
-    }
-
-    fn absolute_paths(&self) -> Vec<String> {
-        vec![self.client().absolute_path(self.path())]
+    fn made_of(&self) -> MadeOf<'_> {
+        MadeOf(Made::Semaphore(self))
     }
 }
 
-#[async_trait]
 impl InterProcessLock for Semaphore {
-    async fn acquire(&self) -> Result<LockGuard> {
-        self.acquire().await
-    }
-
-    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.try_acquire().await
-    }
-
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        self.try_acquire_for(within).await
-    }
-
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
         Arc::new(self.owned_by(owner))
     }
@@ -350,35 +388,99 @@ impl InterProcessLock for Semaphore {
     fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
         Ok(Arc::new(self.with_options(options)?))
     }
+}
 
-    async fn participants(&self) -> Result<Vec<Participant>> {
-        self.participants().await
+/// A request for permits that waits in the queue.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    semaphore: Semaphore,
+    owner: Owner,
+    waiter: PermitWaiter,
+}
+
+impl Acquirable for Semaphore {
+    type Waiter = Turn;
+
+    fn client(&self) -> &Client {
+        &self.client
     }
 
-    async fn holder(&self) -> Result<Option<Participant>> {
-        self.holder().await
+    fn name(&self) -> impl Display {
+        self.path()
     }
 
-    async fn is_locked(&self) -> Result<bool> {
-        self.is_locked().await
+    fn recipe(&self) -> &'static str {
+        self.leases.leases().recipe()
     }
 
-    async fn path_exists(&self) -> Result<bool> {
-        self.path_exists().await
+    fn options(&self) -> &LockOptions {
+        &self.options
     }
 
-    fn is_acquired_in_this_process(&self) -> bool {
-        self.is_acquired_in_this_process()
+    async fn first(&self) -> Result<Option<Participant>> {
+        participant::first(self.leases.leases()).await
     }
 
-    fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.is_owned_by(owner)
+    fn wait_meter(&self) -> WaitMeter {
+        LockMeters::wait([&self.meters])
     }
 
-    fn paths(&self) -> Vec<&str> {
-        vec![self.path()]
+    /// Never, because permits are not re-entrant.
+    fn enter_again(&self, _: &Owner) -> Result<Option<LockGuard>> {
+        Ok(None)
+    }
+
+    /// Never fails, because an owner may have several permits.
+    fn ensure_can_be_granted(&self, _: &Owner) -> Result<()> {
+        Ok(())
+    }
+
+    async fn enter(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
+        if self.wanted > 1 {
+            // Options may have been set since it was validated.
+            self.validate()?;
+        }
+        let waiter = PermitWaiter::enter(&self.leases, self.wanted, self.options.data(), caller).await?;
+        Ok(Entry::Queued(Turn { semaphore: self.clone(), owner: owner.clone(), waiter }))
     }
 }
+
+impl Contending for Turn {
+    fn take(&mut self) -> Option<LockGuard> {
+        self.waiter.take_grants().map(|grants| self.semaphore.hold(grants, &self.owner))
+    }
+
+    /// Never fails, because an owner may have several permits.
+    fn ensure_no_deadlock(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn awaited(&self) -> Option<Awaited> {
+        let Semaphore { leases, wanted, .. } = &self.semaphore;
+        // A shared count may be raised at any moment.
+        let Limit::Fixed(limit) = leases.limit() else { return None };
+        if !self.semaphore.options.detects_deadlocks() {
+            return None;
+        }
+        let gate = claims::Place {
+            queue: leases.gate().path().clone(),
+            kind: Kind::Exclusive,
+            czxid: self.waiter.czxid()?,
+        };
+        let spare = limit.permits().saturating_sub(*wanted);
+        let permits = claims::Permits { leases: leases.leases().path().clone(), spare };
+        Some(Awaited { path: leases.path().clone(), places: vec![gate], permits: Some(permits) })
+    }
+
+    async fn wait(&mut self) -> Result<()> {
+        self.waiter.wait().await
+    }
+
+    async fn leave(self) -> Result<()> {
+        self.waiter.leave().await
+    }
+}
+
 /// Checks the number of permits of a fixed limit.
 ///
 /// # Errors

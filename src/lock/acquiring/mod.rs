@@ -6,7 +6,6 @@ pub(super) mod by_majority;
 mod look;
 mod observed;
 pub(super) mod one_by_one;
-pub(super) mod permits;
 pub(super) mod reentrant;
 pub(super) mod ticket;
 pub(super) mod together;

@@ -34,107 +34,85 @@ enum Round {
     Lost(Error),
 }
 
-/// The locks in the order in which everybody acquires them; at least one.
-#[derive(Clone, Debug)]
-pub(crate) struct OneByOne {
-    locks: Arc<[Arc<dyn InterProcessLock>]>,
+/// Acquires one lock after the other, in the order in which everybody acquires them; at least one. Starts over if one is
+/// lost before all are held. Returns `None` if the locks were not available for that long.
+pub(crate) async fn try_acquire(
+    locks: &[Arc<dyn InterProcessLock>],
+    wait: Wait,
+) -> Result<Option<LockGuard>> {
+    // With the client's timers, since the caller may have none.
+    locks[0].client().at_home(rounds(locks, wait)).await
 }
 
-impl OneByOne {
-    pub(crate) fn new(locks: Arc<[Arc<dyn InterProcessLock>]>) -> Self {
-        Self { locks }
-    }
-
-    pub(crate) async fn acquire(&self) -> Result<LockGuard> {
-        loop {
-            // `None` would mean that the wait has ended, which it does not.
-            if let Some(guard) = self.try_acquire(Wait::Forever).await? {
-                return Ok(guard);
-            }
-        }
-    }
-
-    /// Acquires one lock after the other. Starts over if one is lost before all are held. Returns `None` if the locks
-    /// were not available for that long.
-    pub(crate) async fn try_acquire(&self, wait: Wait) -> Result<Option<LockGuard>> {
-        // With the client's timers, since the caller may have none.
-        self.locks[0].client().at_home(self.rounds(wait)).await
-    }
-
-    async fn rounds(&self, wait: Wait) -> Result<Option<LockGuard>> {
-        let mut losses = Losses::default();
-        // How often a lock may yet be found lost that another call of the owner holds, who is about to notice.
-        let mut shared_losses = 0;
-        loop {
-            let start = Instant::now();
-            match self.round(wait).await {
-                Ok(Round::Held(guard)) => return Ok(Some(guard)),
-                Ok(Round::Unavailable) => return Ok(None),
-                Ok(Round::Lost(error)) => {
-                    match error {
-                        Error::LockLost { reason: LossReason::Deleted, .. } => {}
-                        Error::LockLost { reason: LossReason::Expired | LossReason::Suspect, .. } => {
-                            losses.reset();
-                        }
-                        // The next round would not be faster, or not get so far.
-                        error => return Err(error),
-                    }
-                    if start.elapsed() > LONG_WAIT && !matches!(wait, Wait::No) {
+async fn rounds(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Option<LockGuard>> {
+    let mut losses = Losses::default();
+    // How often a lock may yet be found lost that another call of the owner holds, who is about to notice.
+    let mut shared_losses = 0;
+    loop {
+        let start = Instant::now();
+        match round(locks, wait).await {
+            Ok(Round::Held(guard)) => return Ok(Some(guard)),
+            Ok(Round::Unavailable) => return Ok(None),
+            Ok(Round::Lost(error)) => {
+                match error {
+                    Error::LockLost { reason: LossReason::Deleted, .. } => {}
+                    Error::LockLost { reason: LossReason::Expired | LossReason::Suspect, .. } => {
                         losses.reset();
                     }
-                    shared_losses = MOST_SHARED_LOSSES;
+                    // The next round would not be faster, or not get so far.
+                    error => return Err(error),
                 }
-                Err(Error::LockLost { .. }) if shared_losses > 0 => shared_losses -= 1,
-                Err(error) => return Err(error),
+                if start.elapsed() > LONG_WAIT && !matches!(wait, Wait::No) {
+                    losses.reset();
+                }
+                shared_losses = MOST_SHARED_LOSSES;
             }
-            // After the deadline, the next round finds out what to answer.
-            wait.bound(pin!(losses.pause(&self.paths()))).await.unwrap_or(Ok(()))?;
+            Err(Error::LockLost { .. }) if shared_losses > 0 => shared_losses -= 1,
+            Err(error) => return Err(error),
         }
+        // After the deadline, the next round finds out what to answer.
+        let paths = || locks.iter().flat_map(|lock| lock.paths()).collect::<Vec<_>>().join(", ");
+        wait.bound(pin!(losses.pause(&paths()))).await.unwrap_or(Ok(()))?;
     }
+}
 
-    async fn round(&self, wait: Wait) -> Result<Round> {
-        let mut taken = Vec::with_capacity(self.locks.len());
-        for lock in &*self.locks {
-            let next = tokio::select! {
-                biased;
-                next = take(&**lock, wait) => next,
-                Err(error) = any_lost(&taken) => return Ok(Round::Lost(error)),
-            };
-            match next {
-                Ok(Some(guard)) => taken.push(guard),
-                Ok(None) => {
-                    let mut failed = give_back(taken, wait).await;
-                    // What was lost needs no release.
-                    failed.retain(|error| !matches!(error, Error::LockLost { .. }));
-                    return Error::all(failed).map_or(Ok(Round::Unavailable), Err);
-                }
-                Err(error) => {
-                    let mut failed = give_back(taken, wait).await;
-                    failed.retain(|other| *other != error);
-                    return Err(error.with(failed));
-                }
+async fn round(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Round> {
+    let mut taken = Vec::with_capacity(locks.len());
+    for lock in locks {
+        let next = tokio::select! {
+            biased;
+            next = take(&**lock, wait) => next,
+            Err(error) = any_lost(&taken) => return Ok(Round::Lost(error)),
+        };
+        match next {
+            Ok(Some(guard)) => taken.push(guard),
+            Ok(None) => {
+                let mut failed = give_back(taken, wait).await;
+                // What was lost needs no release.
+                failed.retain(|error| !matches!(error, Error::LockLost { .. }));
+                return Error::all(failed).map_or(Ok(Round::Unavailable), Err);
             }
-        }
-        let guard = LockGuard::of_all(taken);
-        loop {
-            let look = async |node: &Arc<HeldNode>| wait.finish(pin!(node.look())).await.unwrap_or(false);
-            let answered = join_all(guard.nodes().map(look)).await;
-            let silent = guard.nodes().zip(answered).find(|(_, has_answered)| !has_answered);
-            match (guard.ensure_held(), silent, wait) {
-                (Err(error), ..) => return Ok(Round::Lost(error)),
-                (Ok(()), None, _) => return Ok(Round::Held(guard)),
-                (Ok(()), Some((node, _)), Wait::Until { deadline, within }) if deadline <= Instant::now() => {
-                    return Err(node.client().not_connected(within));
-                }
-                // Until it answers, or the session is over.
-                (Ok(()), Some(_), _) => sleep_until(Instant::now() + BRIEF_WAIT).await,
+            Err(error) => {
+                let mut failed = give_back(taken, wait).await;
+                failed.retain(|other| *other != error);
+                return Err(error.with(failed));
             }
         }
     }
-
-    fn paths(&self) -> String {
-        let paths: Vec<&str> = self.locks.iter().flat_map(|lock| lock.paths()).collect();
-        paths.join(", ")
+    let guard = LockGuard::of_all(taken);
+    loop {
+        let look = async |node: &Arc<HeldNode>| wait.finish(pin!(node.look())).await.unwrap_or(false);
+        let answered = join_all(guard.nodes().map(look)).await;
+        let silent = guard.nodes().zip(answered).find(|(_, has_answered)| !has_answered);
+        match (guard.ensure_held(), silent, wait) {
+            (Err(error), ..) => return Ok(Round::Lost(error)),
+            (Ok(()), None, _) => return Ok(Round::Held(guard)),
+            (Ok(()), Some((node, _)), Wait::Until { deadline, within }) if deadline <= Instant::now() => {
+                return Err(node.client().not_connected(within));
+            }
+            // Until it answers, or the session is over.
+            (Ok(()), Some(_), _) => sleep_until(Instant::now() + BRIEF_WAIT).await,
+        }
     }
 }
 

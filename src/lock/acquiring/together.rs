@@ -38,8 +38,18 @@ impl Together {
         Self { members: members.into() }
     }
 
-    pub(crate) fn members(&self) -> &[Reentrant] {
-        &self.members
+    /// The same locks, each of them changed.
+    pub(crate) fn changed(&self, change: impl Fn(&Reentrant) -> Result<Reentrant>) -> Result<Self> {
+        Ok(Self { members: self.members.iter().map(change).collect::<Result<_>>()? })
+    }
+
+    /// The same locks, acquired for this owner.
+    pub(crate) fn owned_by(&self, owner: &Owner) -> Self {
+        Self { members: self.members.iter().map(|member| member.owned_by(owner)).collect() }
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.members[0].owner()
     }
 }
 
@@ -100,19 +110,19 @@ impl Contending for Turn {
             return self.entered.take();
         }
         let grants = self.waiter.take_grants()?.into_iter();
-        let members = self.members.members().iter();
+        let members = self.members.members.iter();
         let guards = members.zip(grants).map(|(member, grant)| member.hold(grant, &self.owner, None));
         Some(LockGuard::of_all(guards.collect()))
     }
 
     fn ensure_no_deadlock(&self) -> Result<()> {
         let Some((place, member)) = self.waiter.waiting() else { return Ok(()) };
-        self.members.members()[member].ensure_no_deadlock(place.czxid(), &self.owner)
+        self.members.members[member].ensure_no_deadlock(place.czxid(), &self.owner)
     }
 
     fn awaited(&self) -> Option<Awaited> {
         let (_, member) = self.waiter.waiting()?;
-        let members = self.members.members();
+        let members = &self.members.members;
         // Its places in the queues before are granted.
         let places = members[..=member].iter().zip(self.waiter.places());
         let places = places.map(|(member, place)| member.claimed(place.czxid()?)).collect::<Option<_>>()?;
@@ -122,9 +132,9 @@ impl Contending for Turn {
     async fn wait(&mut self) -> Result<()> {
         let Self { members, owner, waiter, entered } = self;
         let Some((place, member)) = waiter.waiting() else { return waiter.wait().await };
-        tracing::debug!(path = members.members()[member].path(), position = place.position(), "waiting");
+        tracing::debug!(path = members.members[member].path(), position = place.position(), "waiting");
         // At the last member: when its hold is registered, those of the others are.
-        let Some(last) = members.members().last() else { return waiter.wait().await };
+        let Some(last) = members.members.last() else { return waiter.wait().await };
         let waiting = last.wait_as(owner);
         // A lost hold does not end the wait.
         let enter_again = || ready(Ok(members.enter_again(owner).unwrap_or_default()));

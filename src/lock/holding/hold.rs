@@ -8,16 +8,23 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::held_node::HeldNode;
-use super::owners::Registration;
+use super::owners::Owners;
 use crate::client::Deletes;
 use crate::error::Result;
-use crate::queue::Grant;
+use crate::lock::owner::Owner;
+use crate::queue::{Grant, Kind};
 
 /// One grant, shared by the guards of one owner. The guards are counted explicitly, because others may hold a
 /// reference for a moment.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    registration: Registration,
+    owners: Arc<Owners>,
+    /// Where it is in the owner map. Permits are not re-entrant, so each is registered under an owner of its own.
+    pub(super) key: (Owner, Kind),
+    pub(super) acquired_by: Owner,
+    /// Its number among the claims of its client.
+    pub(super) number: u64,
+    token: i64,
     node: Arc<HeldNode>,
     users: Mutex<Users>,
     /// Notified when a downgrade is over.
@@ -72,9 +79,16 @@ enum Left {
 
 impl Hold {
     /// Creates the hold of one guard, which takes the [first share](Share::first).
-    pub(super) fn new(registration: Registration, node: Arc<HeldNode>) -> Self {
+    pub(super) fn new(
+        owners: Arc<Owners>,
+        key: (Owner, Kind),
+        acquired_by: Owner,
+        number: u64,
+        token: i64,
+        node: Arc<HeldNode>,
+    ) -> Self {
         let users = Mutex::new(Users { guards: 1, downgrades: 0, is_leaving: false });
-        Self { registration, node, users, downgraded: Notify::new() }
+        Self { owners, key, acquired_by, number, token, node, users, downgraded: Notify::new() }
     }
 
     pub(in crate::lock) fn node(&self) -> &Arc<HeldNode> {
@@ -116,7 +130,7 @@ impl Hold {
     /// Ends after the last share was dropped. Unregisters first: an owner that acquires after the node is gone must not
     /// find this hold.
     fn end(&self) -> Option<Grant> {
-        self.registration.end();
+        self.owners.unregister(self);
         if self.node.stays() { None } else { self.node.take() }
     }
 }
@@ -128,7 +142,7 @@ impl Share {
     }
 
     pub(crate) fn token(&self) -> i64 {
-        self.hold.registration.token()
+        self.hold.token
     }
 
     pub(crate) fn node(&self) -> &Arc<HeldNode> {
@@ -175,7 +189,7 @@ impl Share {
             }
             Left::Release => {
                 self.is_returned = true;
-                self.hold.registration.end();
+                self.hold.owners.unregister(&self.hold);
                 if self.hold.node.stays() {
                     return Returning::Done(Ok(()));
                 }
@@ -257,7 +271,7 @@ impl Returning {
 
 impl Downgrading {
     pub(in crate::lock) fn token(&self) -> i64 {
-        self.hold.registration.token()
+        self.hold.token
     }
 
     pub(in crate::lock) fn node(&self) -> &Arc<HeldNode> {

@@ -28,29 +28,10 @@ pub(crate) struct Owners {
 
 #[derive(Debug, Default)]
 struct Entries {
-    holds: HashMap<(Owner, Kind), Entered>,
+    /// None of them is dropped before it is [unregistered](Owners::unregister).
+    holds: HashMap<(Owner, Kind), Weak<Hold>>,
     /// Waiting owners: in how many places each waits, and what notifies it that it holds through another place.
     waiting: HashMap<Owner, (usize, Arc<Notify>)>,
-}
-
-/// One hold. Permits are not re-entrant, so each is registered under an owner of its own.
-#[derive(Debug)]
-struct Entered {
-    number: u64,
-    hold: Weak<Hold>,
-    /// Who acquired it.
-    owner: Owner,
-}
-
-/// The entries of one hold, until it ends.
-#[derive(Debug)]
-pub(crate) struct Registration {
-    owners: Arc<Owners>,
-    owner: Owner,
-    acquired_by: Owner,
-    kind: Kind,
-    token: i64,
-    number: u64,
 }
 
 /// A waiting owner, which is notified when it acquires the lock through another place.
@@ -89,7 +70,8 @@ impl Owners {
 
     /// Whether a permit was acquired for this owner.
     pub(crate) fn has_permit(&self, owner: &Owner) -> bool {
-        self.entries.lock().holds.values().any(|entered| entered.owner == *owner)
+        let entries = self.entries.lock();
+        entries.holds.values().filter_map(Weak::upgrade).any(|hold| hold.acquired_by == *owner)
     }
 
     pub(crate) fn is_empty(&self, kind: Kind) -> bool {
@@ -116,7 +98,7 @@ impl Owners {
         node: Arc<HeldNode>,
         is_owners: bool,
     ) -> Share {
-        self.register(owner, owner.clone(), kind, token, node, is_owners)
+        self.register(owner, owner, kind, token, node, is_owners)
     }
 
     /// Registers a permit, which its owner cannot re-enter.
@@ -127,13 +109,13 @@ impl Owners {
         node: Arc<HeldNode>,
         is_owners: bool,
     ) -> Share {
-        self.register(&Owner::new(), owner.clone(), Kind::Shared, token, node, is_owners)
+        self.register(&Owner::new(), owner, Kind::Shared, token, node, is_owners)
     }
 
     fn register(
         self: &Arc<Self>,
         owner: &Owner,
-        acquired_by: Owner,
+        acquired_by: &Owner,
         kind: Kind,
         token: i64,
         node: Arc<HeldNode>,
@@ -147,19 +129,28 @@ impl Owners {
             drop(entries);
             return again;
         }
-        let number = self.claims.hold(&acquired_by, &self.path, token, kind, &node, is_owners);
-        let (owners, held_by) = (self.clone(), acquired_by.clone());
-        let registration =
-            Registration { owners, owner: owner.clone(), acquired_by: held_by, kind, token, number };
-        let hold = Arc::new(Hold::new(registration, node));
-        let entered = Entered { number, hold: Arc::downgrade(&hold), owner: acquired_by };
-        entries.holds.insert((owner.clone(), kind), entered);
+        let number = self.claims.hold(acquired_by, &self.path, token, kind, &node, is_owners);
+        let key = (owner.clone(), kind);
+        let hold = Hold::new(self.clone(), key.clone(), acquired_by.clone(), number, token, node);
+        let hold = Arc::new(hold);
+        entries.holds.insert(key, Arc::downgrade(&hold));
         let waiting = entries.waiting.get(owner).map(|(_, holds)| holds.clone());
         drop(entries);
         if let Some(waiting) = waiting {
             waiting.notify_waiters();
         }
         Share::first(hold)
+    }
+
+    /// Removes a hold from the owner map.
+    pub(super) fn unregister(&self, hold: &Hold) {
+        self.claims.end_hold(&hold.acquired_by, &self.path, hold.number);
+        if let Entry::Occupied(entry) = self.entries.lock().holds.entry(hold.key.clone()) {
+            // A later hold of the same owner stays registered.
+            if std::ptr::eq(entry.get().as_ptr(), hold) {
+                entry.remove();
+            }
+        }
     }
 
     /// Registers a waiting owner, which is notified when it acquires the lock.
@@ -175,25 +166,7 @@ impl Owners {
 
 impl Entries {
     fn hold_of(&self, owner: &Owner, kind: Kind) -> Option<Arc<Hold>> {
-        self.holds.get(&(owner.clone(), kind)).and_then(|entered| entered.hold.upgrade())
-    }
-}
-
-impl Registration {
-    pub(crate) fn token(&self) -> i64 {
-        self.token
-    }
-
-    /// Removes the hold from the owner map.
-    pub(super) fn end(&self) {
-        let Self { owners, owner, acquired_by, kind, number, .. } = self;
-        owners.claims.end_hold(acquired_by, &owners.path, *number);
-        if let Entry::Occupied(entry) = owners.entries.lock().holds.entry((owner.clone(), *kind)) {
-            // A later hold of the same owner stays registered.
-            if entry.get().number == *number {
-                entry.remove();
-            }
-        }
+        self.holds.get(&(owner.clone(), kind)).and_then(Weak::upgrade)
     }
 }
 
