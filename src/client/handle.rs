@@ -56,7 +56,7 @@ pub struct Client {
 }
 
 debug_by!(Client, |it|
-    servers: it.core.config.origin.servers(), namespace: it.core.config.namespace,
+    servers: it.core.origin.servers(), namespace: it.core.namespace,
     connection: it.health().connection
 );
 
@@ -184,7 +184,7 @@ impl Client {
     pub async fn zookeeper(&self) -> Result<zk::Client> {
         let session = self.unless_closed(self.session_under_policy()).await?;
         // The session may have ended right after the wait.
-        session.zookeeper().map_err(|_| self.not_connected(self.core.config.connection_timeout))
+        session.zookeeper().map_err(|_| self.not_connected(self.core.settings.connection_timeout))
     }
 
     /// Returns the data of this client's nodes. See [`ClientBuilder::identity`]. Until the client connects for the
@@ -195,7 +195,7 @@ impl Client {
 
     /// Whether the client compresses the data of its nodes.
     pub(super) fn compresses(&self) -> bool {
-        self.core.config.compresses
+        self.core.settings.compresses
     }
 
     /// Ends the session, which releases all its locks, and wakes every waiter with [`Error::Closed`].
@@ -214,7 +214,7 @@ impl Client {
     pub async fn close(&self) {
         self.core.begin_to_close();
         self.core.closed.cancelled().await;
-        let patience = self.core.config.connection_timeout;
+        let patience = self.core.settings.connection_timeout;
         // A server that does not answer ends the session by itself.
         let _ = self.at_home(async { timeout(patience, self.core.let_go()).await }).await;
     }
@@ -310,7 +310,7 @@ impl Client {
 
     /// Returns a full path with the chroot in front.
     pub(crate) fn absolute_path(&self, full_path: &str) -> String {
-        format!("{}{full_path}", self.core.config.origin.chroot().trim_end_matches('/'))
+        format!("{}{full_path}", self.core.origin.chroot().trim_end_matches('/'))
     }
 
     /// Returns the path with the namespace in front.
@@ -319,7 +319,7 @@ impl Client {
     /// [`Error::InvalidPath`].
     pub(crate) fn full_path(&self, path: &str) -> Result<Arc<str>> {
         path::validate(path)?;
-        Ok(format!("{}{path}", self.core.config.namespace).into())
+        Ok(format!("{}{path}", self.core.namespace).into())
     }
 
     /// The same for a path that is only read or watched, which may be `/`: that of the namespace, or of the servers.
@@ -334,42 +334,42 @@ impl Client {
     }
 
     pub(crate) fn acl_of(&self, path: &str) -> Cow<'_, [Acl]> {
-        self.core.config.acls.of(path)
+        self.core.settings.acls.of(path)
     }
 
     /// Returns the meters of the lock at this full path.
     pub(crate) fn meters(&self, path: &str, recipe: &'static str) -> LockMeters {
-        self.core.config.labels.meters(path, recipe)
+        self.core.settings.labels.meters(path, recipe)
     }
 
     /// Returns the meters of the election at this full path.
     pub(crate) fn election_meters(&self, path: &str, recipe: &'static str) -> LockMeters {
-        self.core.config.labels.election_meters(path, recipe)
+        self.core.settings.labels.election_meters(path, recipe)
     }
 
     /// Returns the meters of the cache at this full path.
     pub(crate) fn cache_meters(&self, path: &str) -> CacheMeters {
-        self.core.config.labels.cache_meters(path)
+        self.core.settings.labels.cache_meters(path)
     }
 
     /// Returns the meter of a job at this full path.
     pub(crate) fn job_meter(&self, path: &str) -> JobMeter {
-        self.core.config.labels.job_meter(path)
+        self.core.settings.labels.job_meter(path)
     }
 
     /// Returns the meter of a kept node at this full path.
     pub(crate) fn node_meter(&self, path: &str) -> NodeMeter {
-        self.core.config.labels.node_meter(path)
+        self.core.settings.labels.node_meter(path)
     }
 
     /// Returns the meters of the shared value or number at this full path.
     pub(crate) fn value_meters(&self, path: &str) -> ValueMeters {
-        self.core.config.labels.value_meters(path)
+        self.core.settings.labels.value_meters(path)
     }
 
     /// Returns a path that was [validated](Self::full_path_or_root), or is below one, with the namespace in front.
     pub(crate) fn in_namespace(&self, path: &str) -> String {
-        match &*self.core.config.namespace {
+        match &*self.core.namespace {
             "" => path.to_owned(),
             namespace if path == "/" => namespace.to_owned(),
             namespace => format!("{namespace}{path}"),
@@ -378,17 +378,17 @@ impl Client {
 
     /// Returns a full path without the namespace; `None` if it is outside of it.
     pub(crate) fn path_in_namespace<'a>(&self, full_path: &'a str) -> Option<&'a str> {
-        let path = full_path.strip_prefix(&*self.core.config.namespace)?;
+        let path = full_path.strip_prefix(&*self.core.namespace)?;
         Some(if path.is_empty() { "/" } else { path })
     }
 
     /// Returns how long one attempt waits for a connection.
     pub(crate) fn connection_timeout(&self) -> Duration {
-        self.core.config.connection_timeout
+        self.core.settings.connection_timeout
     }
 
     pub(crate) fn retry_policy(&self) -> &RetryPolicy {
-        &self.core.config.retry
+        &self.core.settings.retry
     }
 
     /// Whether both are handles of one client.
@@ -399,7 +399,7 @@ impl Client {
     /// Whether both are seen to be clients of the same servers: if they are one client, their connect strings have a
     /// server in common, or they have adopted one session.
     pub(crate) fn has_servers_of(&self, other: &Self) -> bool {
-        self.is_same(other) || self.core.config.origin.has_servers_of(&other.core.config.origin)
+        self.is_same(other) || self.core.origin.has_servers_of(&other.core.origin)
     }
 
     /// Returns the state that an upper layer keeps for this client, one value of each type.
@@ -419,6 +419,6 @@ impl Client {
     /// Returns the addresses of the servers that accept unencrypted connections; `None` if the session is adopted.
     #[cfg(feature = "testing")]
     pub(crate) fn plain_servers(&self) -> Option<Vec<String>> {
-        self.core.config.origin.plain_servers()
+        self.core.origin.plain_servers()
     }
 }

@@ -9,7 +9,6 @@ mod by_path;
 mod causes;
 mod clock;
 mod compression;
-mod config;
 mod connection;
 mod core;
 mod delete_together;

@@ -30,7 +30,7 @@ impl Client {
 
     /// Returns a connected session that accepts writes, waiting for up to the connection timeout.
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
-        let connection_timeout = self.core.config.connection_timeout;
+        let connection_timeout = self.core.settings.connection_timeout;
         let mut status = self.core.link.status();
         let settled = async {
             // The sender lives as long as the client.
@@ -45,7 +45,7 @@ impl Client {
             // If its connection has ended since, the next request reports that.
             Ok(Status::Live { session, .. }) => Ok(session),
             Ok(Status::Unauthenticated) => {
-                Err(Error::AuthFailed { hosts: self.core.config.origin.servers() })
+                Err(Error::AuthFailed { hosts: self.core.origin.servers() })
             }
             Ok(Status::Over { source }) => Err(Error::SessionOver { source }),
             Ok(Status::Connecting { .. }) | Err(_) => Err(self.not_connected(connection_timeout)),
@@ -70,7 +70,7 @@ impl Client {
     /// Waits until requests can be made, for up to the connection timeout. Returns whether they can: one that is sent too
     /// early fails and reports why.
     pub(crate) async fn ready(&self, session: &Session) -> bool {
-        timeout(self.core.config.connection_timeout, session.ready()).await.is_ok()
+        timeout(self.core.settings.connection_timeout, session.ready()).await.is_ok()
     }
 
     /// Makes one attempt, in the sense of the retry policy, at a request on this session. Returns `None` if the
@@ -89,7 +89,7 @@ impl Client {
         async move {
             // What is asked may wait for a connection as well: not once more.
             let patience = match self.ready(session).await {
-                true => self.core.config.connection_timeout,
+                true => self.core.settings.connection_timeout,
                 false => Duration::ZERO,
             };
             let without_connection = pin!(session.without_connection(patience));
@@ -137,7 +137,7 @@ impl Client {
             _ => None,
         };
         let causes = self.core.link.causes.borrow().clone();
-        Error::NotConnected { hosts: self.core.config.origin.servers(), waited, causes, source }
+        Error::NotConnected { hosts: self.core.origin.servers(), waited, causes, source }
     }
 
     /// Makes a request on the current session, and retries it under the retry policy if the connection fails. The

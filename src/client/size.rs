@@ -49,7 +49,7 @@ impl Client {
     /// Whether the servers accept a request with operations of these sizes. They close the connection of a client
     /// that sends a larger one.
     pub(crate) fn fits(&self, operations: impl IntoIterator<Item = usize>) -> bool {
-        fits(operations, self.core.config.origin.chroot())
+        fits(operations, self.core.origin.chroot())
     }
 
     /// # Errors

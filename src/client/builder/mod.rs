@@ -43,22 +43,22 @@ const DEFAULT_DROP_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct ClientBuilder {
     connector: zk::Connector,
     session_timeout: Duration,
-    connection_timeout: Duration,
-    drop_timeout: Duration,
+    pub(super) connection_timeout: Duration,
+    pub(super) drop_timeout: Duration,
     runtime: Option<Handle>,
     wrapper: Option<Wrapper>,
-    terms: Terms,
-    namespace: String,
-    identity: Option<Vec<u8>>,
-    compresses: bool,
-    acls: AclProvider,
-    retry: RetryPolicy,
+    pub(super) terms: Terms,
+    pub(super) namespace: String,
+    pub(super) identity: Option<Vec<u8>>,
+    pub(super) compresses: bool,
+    pub(super) acls: AclProvider,
+    pub(super) retry: RetryPolicy,
     /// Whether credentials were given.
     is_authenticated: bool,
     uses_sasl: bool,
     /// Whether TLS options were given.
     is_encrypted: bool,
-    labels: Labels,
+    pub(super) labels: Labels,
     /// Whether it makes the second session of a client.
     pub(super) is_for_watches: bool,
 }
