@@ -31,7 +31,6 @@ mod parents;
 mod path;
 mod presence;
 mod process;
-mod reactor;
 mod requests;
 mod retry;
 mod see_through;
