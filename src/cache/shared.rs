@@ -149,7 +149,7 @@ impl Shared {
         let shown = self.shown.lock().clone();
         if let Some(shown) = shown.filter(|_| is_to_be_shown) {
             let shared = self.clone();
-            client.tell(move || {
+            client.home().tell(move || {
                 shown.send_if_modified(|shown| {
                     let state = shared.state.take(Clone::clone);
                     std::mem::replace(shown, state) != *shown

@@ -25,14 +25,14 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Board<T> {
 
     pub(crate) fn show(&self, value: T) {
         if let Some(show) = self.replace(value) {
-            self.client.tell(show);
+            self.client.home().tell(show);
         }
     }
 
     /// Does the same on another thread, for a caller on a thread of the user, who may hold a borrow.
     pub(crate) fn show_from_afar(&self, value: T) {
         if let Some(show) = self.replace(value) {
-            self.client.tell_from_afar(show);
+            self.client.home().tell_from_afar(show);
         }
     }
 

@@ -1,16 +1,19 @@
 //! What all handles of a client share, from its start on.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::builder::ClientBuilder;
-use super::extensions::Extensions;
 use super::home::Home;
 use super::hosts::Hosts;
 use super::janitor::Janitor;
-use super::leaving::Leaving;
 use super::link::Link;
 use super::process::Process;
 use super::supervisor::Source;
@@ -29,19 +32,24 @@ pub(super) struct Core {
     pub(super) link: Arc<Link>,
     pub(super) janitor: Janitor,
     pub(super) home: Home,
-    pub(super) extensions: Extensions,
+    /// What the layers above keep for the client: at most one value of each type.
+    pub(super) extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     /// The [second session](super::watching) of the client, which has its persistent watches, apart from the one-shot
     /// ones: before ZooKeeper 3.9, watches of both kinds on one path of one session may end each other (ZOOKEEPER-4466,
     /// ZOOKEEPER-4472), and no event tells of it. Made when it is first needed.
     pub(super) watching: Mutex<Option<Arc<Core>>>,
-    pub(super) leaving: Arc<Leaving>,
+    /// Cancelled when the work of leaders is asked to end, because the client is to be closed.
+    pub(super) leaving: CancellationToken,
+    /// The work that must end before the session does.
+    pub(super) stays: TaskTracker,
+    /// The longest grace period that was requested for such work.
+    pub(super) grace: Mutex<Duration>,
     pub(super) closed: CancellationToken,
     /// Cancelled when the session has been let go.
     pub(super) ended: CancellationToken,
 }
 
 /// Where the sessions of a client come from.
-#[derive(Debug)]
 pub(super) enum Origin {
     Own {
         connect_string: String,
@@ -137,9 +145,11 @@ impl Core {
             link,
             janitor,
             home,
-            extensions: Extensions::default(),
+            extensions: Mutex::default(),
             watching: Mutex::default(),
-            leaving: Arc::default(),
+            leaving: CancellationToken::new(),
+            stays: TaskTracker::new(),
+            grace: Mutex::default(),
             closed,
             ended,
         })
@@ -156,14 +166,18 @@ impl Core {
 
     /// Closes the client when the work of its leaders has ended.
     pub(super) fn begin_to_close(&self) {
-        if self.leaving.ask() {
+        self.leaving.cancel();
+        self.stays.close();
+        if self.stays.is_empty() {
             self.closed.cancel();
             return;
         }
-        let (leaving, closed) = (self.leaving.clone(), self.closed.clone());
-        let patience = self.settings.connection_timeout;
+        let (stays, closed, grace) = (self.stays.clone(), self.closed.clone(), *self.grace.lock());
+        let patience = grace.saturating_add(self.settings.connection_timeout);
         self.home.spawn(async move {
-            leaving.wait(patience).await;
+            if timeout(patience, stays.wait()).await.is_err() {
+                tracing::warn!(?grace, "closing the client while the work of a leader goes on");
+            }
             closed.cancel();
         });
     }

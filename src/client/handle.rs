@@ -1,5 +1,6 @@
 //! The handle on a client.
 
+use std::any::TypeId;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use super::presence::Presence;
 use super::retry::RetryPolicy;
 use super::state::ConnectionState;
 use crate::error::{Error, Result};
-use crate::meters::{CacheMeters, JobMeter, LockMeters, NodeMeter, ValueMeters};
+use crate::meters::Labels;
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
 ///
@@ -193,11 +194,6 @@ impl Client {
         self.core.identity.get().unwrap_or(&self.core.identity_without_address)
     }
 
-    /// Whether the client compresses the data of its nodes.
-    pub(super) fn compresses(&self) -> bool {
-        self.core.settings.compresses
-    }
-
     /// Ends the session, which releases all its locks, and wakes every waiter with [`Error::Closed`].
     ///
     /// Leaders come first. If candidates of this client lead, their work is asked to end, as by
@@ -221,7 +217,7 @@ impl Client {
 
     /// Returns whether [`close`](Self::close) was called, or the client has ended otherwise.
     pub fn is_closed(&self) -> bool {
-        self.core.leaving.asked().is_cancelled() || self.has_ended()
+        self.core.leaving.is_cancelled() || self.has_ended()
     }
 
     /// Whether the client is closed and the work of its leaders has ended.
@@ -231,13 +227,17 @@ impl Client {
 
     /// Cancelled when leaders must end their work because the client is being closed.
     pub(crate) fn leaving(&self) -> &CancellationToken {
-        self.core.leaving.asked()
+        &self.core.leaving
     }
 
     /// Keeps the session open for as long as the token lives, but for at most `grace` after the client is asked to
     /// close. Returns `None` if that has already happened.
     pub(crate) fn stay(&self, grace: Duration) -> Option<TaskTrackerToken> {
-        self.core.leaving.stay(grace)
+        // Taken before the check: a task that closes the client either sees this token or is seen here.
+        let token = self.core.stays.token();
+        let mut longest = self.core.grace.lock();
+        *longest = grace.max(*longest);
+        (!self.core.leaving.is_cancelled()).then_some(token)
     }
 
     /// Cancelled when the client has [ended](Self::has_ended) or is dropped.
@@ -264,21 +264,6 @@ impl Client {
         // Not an async block: it would store the operation twice.
         let unless_closed = operation.with_cancellation_token(&self.core.closed);
         self.at_home(unless_closed).map(|done| done.unwrap_or(Err(Error::Closed)))
-    }
-
-    /// Publishes something to watchers, which may have to be deferred. See [`Home::tell`].
-    pub(crate) fn tell(&self, show: impl FnOnce() + Send + 'static) {
-        self.core.home.tell(show);
-    }
-
-    /// Publishes something to watchers, never on this thread. See [`Home::tell_from_afar`].
-    pub(crate) fn tell_from_afar(&self, show: impl FnOnce() + Send + 'static) {
-        self.core.home.tell_from_afar(show);
-    }
-
-    /// Publishes something to watchers, and waits until it is published.
-    pub(crate) async fn told(&self, show: impl FnOnce() + Send + 'static) {
-        self.core.home.told(show).await;
     }
 
     /// Runs a task on the client's runtime, whatever the caller's runtime is.
@@ -337,34 +322,9 @@ impl Client {
         self.core.settings.acls.of(path)
     }
 
-    /// Returns the meters of the lock at this full path.
-    pub(crate) fn meters(&self, path: &str, recipe: &'static str) -> LockMeters {
-        self.core.settings.labels.meters(path, recipe)
-    }
-
-    /// Returns the meters of the election at this full path.
-    pub(crate) fn election_meters(&self, path: &str, recipe: &'static str) -> LockMeters {
-        self.core.settings.labels.election_meters(path, recipe)
-    }
-
-    /// Returns the meters of the cache at this full path.
-    pub(crate) fn cache_meters(&self, path: &str) -> CacheMeters {
-        self.core.settings.labels.cache_meters(path)
-    }
-
-    /// Returns the meter of a job at this full path.
-    pub(crate) fn job_meter(&self, path: &str) -> JobMeter {
-        self.core.settings.labels.job_meter(path)
-    }
-
-    /// Returns the meter of a kept node at this full path.
-    pub(crate) fn node_meter(&self, path: &str) -> NodeMeter {
-        self.core.settings.labels.node_meter(path)
-    }
-
-    /// Returns the meters of the shared value or number at this full path.
-    pub(crate) fn value_meters(&self, path: &str) -> ValueMeters {
-        self.core.settings.labels.value_meters(path)
+    /// Returns what has the meters of each path.
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.core.settings.labels
     }
 
     /// Returns a path that was [validated](Self::full_path_or_root), or is below one, with the namespace in front.
@@ -404,7 +364,10 @@ impl Client {
 
     /// Returns the state that an upper layer keeps for this client, one value of each type.
     pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        self.core.extensions.get()
+        let mut values = self.core.extensions.lock();
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
+        drop(values);
+        value.downcast().unwrap_or_else(|_| unreachable!("the key is the type of the value"))
     }
 
     /// Completes in the background, for a limited time, what a caller has begun, and drops the result.
@@ -420,5 +383,20 @@ impl Client {
     #[cfg(feature = "testing")]
     pub(crate) fn plain_servers(&self) -> Option<Vec<String>> {
         self.core.origin.plain_servers()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn one_extension_of_each_type() {
+        let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+        *client.extension::<Mutex<u32>>().lock() = 7;
+        assert_eq!(*client.extension::<Mutex<u32>>().lock(), 7);
+        assert_eq!(*client.extension::<Mutex<i32>>().lock(), 0);
     }
 }

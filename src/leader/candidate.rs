@@ -321,7 +321,7 @@ impl Candidate {
             return;
         }
         let (state, present) = (self.state.clone(), self.present.clone());
-        self.lock.client().tell(move || {
+        self.lock.client().home().tell(move || {
             // Moved out, so that it is dropped outside of the lock.
             let mut _earlier = None;
             state.send_if_modified(|shown| {

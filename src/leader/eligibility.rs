@@ -31,7 +31,7 @@ impl Eligibility {
                     let is_eligible = *said.borrow();
                     copy.0.send_if_modified(|before| std::mem::replace(before, is_eligible) != is_eligible);
                 };
-                detached.told(read).await;
+                detached.home().told(read).await;
             }
         });
         eligibility

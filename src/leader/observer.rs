@@ -161,7 +161,7 @@ async fn show(internals: &LockInternals, sender: &Arc<watch::Sender<Observation>
         return;
     }
     let sender = sender.clone();
-    internals.client().told(move || drop(sender.send_replace(seen))).await;
+    internals.client().home().told(move || drop(sender.send_replace(seen))).await;
 }
 
 /// Whether the leader is the same. A revocation request may have been written to its node meanwhile.

@@ -138,6 +138,6 @@ where
         }
         *shown = state.clone();
         let sender = self.sender.clone();
-        self.node.client().told(move || drop(sender.send_replace(state))).await;
+        self.node.client().home().told(move || drop(sender.send_replace(state))).await;
     }
 }

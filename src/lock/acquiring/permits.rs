@@ -46,7 +46,7 @@ impl Permits {
     ) -> Result<Self> {
         let leases = Arc::new(Leases::new(client, path, limit)?);
         let owners = owners(leases.leases());
-        let meters = client.meters(leases.path(), leases.leases().recipe());
+        let meters = client.labels().meters(leases.path(), leases.leases().recipe());
         Ok(Self { client: client.clone(), leases, owners, options: Arc::default(), meters, wanted: 1 })
     }
 

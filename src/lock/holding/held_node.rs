@@ -198,7 +198,7 @@ impl HeldNode {
             self.state.publish();
         } else if self.state.sets_out() {
             let this = Arc::downgrade(self);
-            self.client.tell(move || {
+            self.client.home().tell(move || {
                 if let Some(held) = this.upgrade() {
                     held.state.publish();
                 }

@@ -103,7 +103,7 @@ pub(crate) fn merged<'a>(
                     shown
                         .send_if_modified(|state| !state.is_lost() && std::mem::replace(state, news) != news);
                 };
-                teller.told(show).await;
+                teller.home().told(show).await;
             }
         }
     });
