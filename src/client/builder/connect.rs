@@ -138,7 +138,7 @@ impl ClientBuilder {
         if let Some(identity) = &self.identity {
             node_data::validate("identity", identity)?;
         }
-        if self.acls.default_is_empty() {
+        if self.acls.default.as_ref().is_some_and(Vec::is_empty) {
             return invalid(
                 "ACL",
                 "it is empty, so no one could use the nodes; grant at least one permission",

@@ -244,7 +244,7 @@ impl ClientBuilder {
     /// Every contender of a lock needs permission to list the children of the lock path, and to create and delete
     /// nodes there. [`Acls`](crate::Acls) has lists for common cases, to be given with `to_vec`.
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.acls.set_default(acl.into());
+        self.acls.default = Some(acl.into());
         self
     }
 
@@ -282,7 +282,7 @@ impl ClientBuilder {
     /// share: it must neither block nor spawn. Do not capture this client in it, since that would keep the client
     /// open.
     pub fn acl_for_path(mut self, acl: impl Fn(&str) -> Option<Vec<Acl>> + Send + Sync + 'static) -> Self {
-        self.acls.set_per_path(Arc::new(acl));
+        self.acls.per_path = Some(Arc::new(acl));
         self
     }
 
