@@ -2,7 +2,6 @@
 
 mod acl;
 mod adopted;
-mod attempts;
 mod board;
 mod builder;
 mod by_path;
@@ -11,7 +10,6 @@ mod clock;
 mod compression;
 mod connection;
 mod core;
-mod delete_together;
 mod dialer;
 mod handle;
 mod handshakes;
@@ -51,7 +49,6 @@ pub(crate) use self::clock::Moment;
 #[cfg(feature = "discovery")]
 pub(crate) use self::compression::decompressed_to;
 pub(crate) use self::compression::{Room, compressed, decompressed, is_gzip};
-pub(crate) use self::delete_together::DeleteTogether;
 pub use self::handle::Client;
 pub use self::health::ClientHealth;
 #[cfg(feature = "blocking")]
@@ -59,7 +56,7 @@ pub(crate) use self::home::Home;
 pub(crate) use self::home::sleep_until;
 pub use self::keep_alive::KeepAlive;
 pub(crate) use self::latest::Latest;
-pub(crate) use self::node::deletes::Deletes;
+pub(crate) use self::node::deletes::{DeleteTogether, Deletes};
 pub(crate) use self::node::{CreateOutcome, EphemeralNode, Guard, NodeForm, OwnWatch, WithParent};
 pub(crate) use self::node_data::{REVOKE_REQUEST, is_revoke_request, validate as validate_node_data};
 pub(crate) use self::path::{parent, validate as validate_path};

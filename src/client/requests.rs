@@ -10,7 +10,6 @@ use zookeeper_client as zk;
 
 use super::handle::Client;
 use super::link::Status;
-use super::parents;
 use super::retry::Failures;
 use super::session::Session;
 use crate::error::{Error, Result};
@@ -44,9 +43,7 @@ impl Client {
         match settled {
             // If its connection has ended since, the next request reports that.
             Ok(Status::Live { session, .. }) => Ok(session),
-            Ok(Status::Unauthenticated) => {
-                Err(Error::AuthFailed { hosts: self.core.origin.servers() })
-            }
+            Ok(Status::Unauthenticated) => Err(Error::AuthFailed { hosts: self.core.origin.servers() }),
             Ok(Status::Over { source }) => Err(Error::SessionOver { source }),
             Ok(Status::Connecting { .. }) | Err(_) => Err(self.not_connected(connection_timeout)),
         }
@@ -187,17 +184,5 @@ impl Client {
             Ok(session.synced(path, session.stat(path)).await?.is_some())
         });
         self.unless_closed(looking).await
-    }
-
-    /// Creates `path` and all its ancestors as containers.
-    ///
-    /// # Errors
-    /// The path that could not be created, and why.
-    pub(crate) async fn make_parents(
-        &self,
-        session: &Session,
-        path: &str,
-    ) -> Result<(), (String, zk::Error)> {
-        parents::make(self, session, path).await
     }
 }
