@@ -1,7 +1,6 @@
 //! Closes a client when its user has dropped everything made from it.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::{Arc, mpsc};
 
 use super::core::{Core, Origin};
@@ -37,11 +36,5 @@ impl Drop for Presence {
         });
         // Nothing is ever sent. The receive ends when the sender is dropped.
         let _ = end.recv_timeout(core.settings.drop_timeout);
-    }
-}
-
-impl fmt::Debug for Presence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presence").finish_non_exhaustive()
     }
 }
