@@ -92,13 +92,13 @@ pub(crate) fn compressed(data: &[u8]) -> Vec<u8> {
 impl Client {
     /// Returns node data in the form in which this client writes it.
     pub(crate) fn node_data<'a>(&self, data: &'a [u8]) -> Cow<'a, [u8]> {
-        if self.compresses() { Cow::Owned(compressed(data)) } else { Cow::Borrowed(data) }
+        if self.core.settings.compresses { Cow::Owned(compressed(data)) } else { Cow::Borrowed(data) }
     }
 
     /// # Errors
     /// [`Error::InvalidArgument`] if readers would not take this data, once compressed, for compressed data.
     pub(crate) fn ensure_readable(&self, argument: &'static str, data: &[u8]) -> Result<()> {
-        if !self.compresses() || data.len() <= LONGEST {
+        if !self.core.settings.compresses || data.len() <= LONGEST {
             return Ok(());
         }
         let reason = format!(
@@ -111,12 +111,12 @@ impl Client {
     /// Returns the data that a user has written, from the form in which a node holds it. A client that does not compress
     /// takes it as it is, since the user may have written compressed data.
     pub(crate) fn user_data(&self, data: Vec<u8>) -> Vec<u8> {
-        if self.compresses() { decompressed(&data).unwrap_or(data) } else { data }
+        if self.core.settings.compresses { decompressed(&data).unwrap_or(data) } else { data }
     }
 
     /// The same within the room of many nodes; `None` if there is none for it.
     pub(crate) fn user_data_in(&self, room: &mut Room, data: Vec<u8>) -> Option<Vec<u8>> {
-        if !self.compresses() {
+        if !self.core.settings.compresses {
             return Some(data);
         }
         match room.decompressed(&data) {

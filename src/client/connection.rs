@@ -1,6 +1,5 @@
 //! One connection of a session, from the end of its handshake to its end.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,15 +15,15 @@ use super::serving;
 /// The connection that requests are made on. A session that reconnects gets another one.
 pub(super) struct Connection {
     /// Distinguishes it from all other connections of its session.
-    number: u64,
-    zookeeper: zk::Client,
-    server: Server,
+    pub(super) number: u64,
+    pub(super) zookeeper: zk::Client,
+    pub(super) server: Server,
     /// That of its client.
-    runtime: Handle,
+    pub(super) runtime: Handle,
 }
 
 /// What serves a connection.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Server {
     /// A task of ours. See [`Service`].
     Own(Arc<Gate>),
@@ -36,14 +35,6 @@ impl Connection {
     /// Must be called on the runtime of the client.
     pub(super) fn new(number: u64, zookeeper: zk::Client, server: Server) -> Self {
         Self { number, zookeeper, server, runtime: Handle::current() }
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(super) fn zookeeper(&self) -> &zk::Client {
-        &self.zookeeper
     }
 
     pub(super) fn state(&self) -> SessionState {
@@ -63,14 +54,6 @@ impl Connection {
                 Server::Adopted(serving) => serving.changes() == self.number,
             }
     }
-
-    pub(super) fn server(&self) -> &Server {
-        &self.server
-    }
-
-    pub(super) fn runtime(&self) -> &Handle {
-        &self.runtime
-    }
 }
 
 impl Server {
@@ -84,14 +67,8 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("number", &self.number).finish_non_exhaustive()
-    }
-}
-
 /// Allows watches to be polled for as long as their connection is served.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Gate {
     /// Held for reading by those who poll a watch.
     is_closed: RwLock<bool>,

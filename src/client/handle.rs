@@ -1,5 +1,6 @@
 //! The handle on a client.
 
+use std::any::TypeId;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use super::presence::Presence;
 use super::retry::RetryPolicy;
 use super::state::ConnectionState;
 use crate::error::{Error, Result};
-use crate::meters::{CacheMeters, JobMeter, LockMeters, NodeMeter, ValueMeters};
+use crate::meters::Labels;
 use crate::watch::Watch;
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
@@ -56,7 +57,7 @@ pub struct Client {
 }
 
 debug_by!(Client, |it|
-    servers: it.core.config.origin.servers(), namespace: it.core.config.namespace,
+    servers: it.core.origin.servers(), namespace: it.core.namespace,
     connection: it.health().connection
 );
 
@@ -181,18 +182,13 @@ impl Client {
     pub async fn zookeeper(&self) -> Result<zk::Client> {
         let session = self.unless_closed(self.session_under_policy()).await?;
         // The session may have ended right after the wait.
-        session.zookeeper().map_err(|_| self.not_connected(self.core.config.connection_timeout))
+        session.zookeeper().map_err(|_| self.not_connected(self.core.settings.connection_timeout))
     }
 
     /// Returns the data of this client's nodes. See [`ClientBuilder::identity`]. Until the client connects for the
     /// first time, the default identity lacks the local address.
     pub fn identity(&self) -> &[u8] {
         self.core.identity.get().unwrap_or(&self.core.identity_without_address)
-    }
-
-    /// Whether the client compresses the data of its nodes.
-    pub(super) fn compresses(&self) -> bool {
-        self.core.config.compresses
     }
 
     /// Ends the session, which releases all its locks, and wakes every waiter with [`Error::Closed`].
@@ -211,14 +207,14 @@ impl Client {
     pub async fn close(&self) {
         self.core.begin_to_close();
         self.core.closed.cancelled().await;
-        let patience = self.core.config.connection_timeout;
+        let patience = self.core.settings.connection_timeout;
         // A server that does not answer ends the session by itself.
         let _ = self.at_home(async { timeout(patience, self.core.let_go()).await }).await;
     }
 
     /// Returns whether [`close`](Self::close) was called, or the client has ended otherwise.
     pub fn is_closed(&self) -> bool {
-        self.core.leaving.asked().is_cancelled() || self.has_ended()
+        self.core.leaving.is_cancelled() || self.has_ended()
     }
 
     /// Whether the client is closed and the work of its leaders has ended.
@@ -228,13 +224,17 @@ impl Client {
 
     /// Cancelled when leaders must end their work because the client is being closed.
     pub(crate) fn leaving(&self) -> &CancellationToken {
-        self.core.leaving.asked()
+        &self.core.leaving
     }
 
     /// Keeps the session open for as long as the token lives, but for at most `grace` after the client is asked to
     /// close. Returns `None` if that has already happened.
     pub(crate) fn stay(&self, grace: Duration) -> Option<TaskTrackerToken> {
-        self.core.leaving.stay(grace)
+        // Taken before the check: a task that closes the client either sees this token or is seen here.
+        let token = self.core.stays.token();
+        let mut longest = self.core.grace.lock();
+        *longest = grace.max(*longest);
+        (!self.core.leaving.is_cancelled()).then_some(token)
     }
 
     /// Cancelled when the client has [ended](Self::has_ended) or is dropped.
@@ -290,7 +290,7 @@ impl Client {
 
     /// Returns a full path with the chroot in front.
     pub(crate) fn absolute_path(&self, full_path: &str) -> String {
-        format!("{}{full_path}", self.core.config.origin.chroot().trim_end_matches('/'))
+        format!("{}{full_path}", self.core.origin.chroot().trim_end_matches('/'))
     }
 
     /// Returns the path with the namespace in front.
@@ -299,7 +299,7 @@ impl Client {
     /// [`Error::InvalidPath`].
     pub(crate) fn full_path(&self, path: &str) -> Result<Arc<str>> {
         path::validate(path)?;
-        Ok(format!("{}{path}", self.core.config.namespace).into())
+        Ok(format!("{}{path}", self.core.namespace).into())
     }
 
     /// The same for a path that is only read or watched, which may be `/`: that of the namespace, or of the servers.
@@ -314,42 +314,17 @@ impl Client {
     }
 
     pub(crate) fn acl_of(&self, path: &str) -> Cow<'_, [Acl]> {
-        self.core.config.acls.of(path)
+        self.core.settings.acls.of(path)
     }
 
-    /// Returns the meters of the lock at this full path.
-    pub(crate) fn meters(&self, path: &str, recipe: &'static str) -> LockMeters {
-        self.core.config.labels.meters(path, recipe)
-    }
-
-    /// Returns the meters of the election at this full path.
-    pub(crate) fn election_meters(&self, path: &str, recipe: &'static str) -> LockMeters {
-        self.core.config.labels.election_meters(path, recipe)
-    }
-
-    /// Returns the meters of the cache at this full path.
-    pub(crate) fn cache_meters(&self, path: &str) -> CacheMeters {
-        self.core.config.labels.cache_meters(path)
-    }
-
-    /// Returns the meter of a job at this full path.
-    pub(crate) fn job_meter(&self, path: &str) -> JobMeter {
-        self.core.config.labels.job_meter(path)
-    }
-
-    /// Returns the meter of a kept node at this full path.
-    pub(crate) fn node_meter(&self, path: &str) -> NodeMeter {
-        self.core.config.labels.node_meter(path)
-    }
-
-    /// Returns the meters of the shared value or number at this full path.
-    pub(crate) fn value_meters(&self, path: &str) -> ValueMeters {
-        self.core.config.labels.value_meters(path)
+    /// Returns what has the meters of each path.
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.core.settings.labels
     }
 
     /// Returns a path that was [validated](Self::full_path_or_root), or is below one, with the namespace in front.
     pub(crate) fn in_namespace(&self, path: &str) -> String {
-        match &*self.core.config.namespace {
+        match &*self.core.namespace {
             "" => path.to_owned(),
             namespace if path == "/" => namespace.to_owned(),
             namespace => format!("{namespace}{path}"),
@@ -358,17 +333,17 @@ impl Client {
 
     /// Returns a full path without the namespace; `None` if it is outside of it.
     pub(crate) fn path_in_namespace<'a>(&self, full_path: &'a str) -> Option<&'a str> {
-        let path = full_path.strip_prefix(&*self.core.config.namespace)?;
+        let path = full_path.strip_prefix(&*self.core.namespace)?;
         Some(if path.is_empty() { "/" } else { path })
     }
 
     /// Returns how long one attempt waits for a connection.
     pub(crate) fn connection_timeout(&self) -> Duration {
-        self.core.config.connection_timeout
+        self.core.settings.connection_timeout
     }
 
     pub(crate) fn retry_policy(&self) -> &RetryPolicy {
-        &self.core.config.retry
+        &self.core.settings.retry
     }
 
     /// Whether both are handles of one client.
@@ -379,12 +354,15 @@ impl Client {
     /// Whether both are seen to be clients of the same servers: if they are one client, their connect strings have a
     /// server in common, or they have adopted one session.
     pub(crate) fn has_servers_of(&self, other: &Self) -> bool {
-        self.is_same(other) || self.core.config.origin.has_servers_of(&other.core.config.origin)
+        self.is_same(other) || self.core.origin.has_servers_of(&other.core.origin)
     }
 
     /// Returns the state that an upper layer keeps for this client, one value of each type.
     pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        self.core.extensions.get()
+        let mut values = self.core.extensions.lock();
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
+        drop(values);
+        value.downcast().unwrap_or_else(|_| unreachable!("the key is the type of the value"))
     }
 
     /// Completes in the background, for a limited time, what a caller has begun, and drops the result.
@@ -399,6 +377,21 @@ impl Client {
     /// Returns the addresses of the servers that accept unencrypted connections; `None` if the session is adopted.
     #[cfg(feature = "testing")]
     pub(crate) fn plain_servers(&self) -> Option<Vec<String>> {
-        self.core.config.origin.plain_servers()
+        self.core.origin.plain_servers()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn one_extension_of_each_type() {
+        let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+        *client.extension::<Mutex<u32>>().lock() = 7;
+        assert_eq!(*client.extension::<Mutex<u32>>().lock(), 7);
+        assert_eq!(*client.extension::<Mutex<i32>>().lock(), 0);
     }
 }

@@ -1,23 +1,27 @@
 //! The runtime of a client's session and of all its background work.
 
-use std::fmt;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::context::TokioContext;
 
-use super::reactor::{Reactor, Task};
 use crate::error::{Error, Result};
 
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The runtime of a client.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Home {
     runtime: Handle,
     /// `Some` if the runtime is our own.
@@ -29,15 +33,18 @@ pub(crate) struct Home {
 #[derive(Clone)]
 pub(crate) struct Wrapper(Arc<dyn Fn(Task) -> Task + Send + Sync>);
 
-#[derive(Clone, Debug)]
+/// Two threads of our own, for the life of the process: the one of the runtime, and one that serves the connections.
+///
+/// `zookeeper-client` waits for its sockets through `async-io`, on any runtime. By default a thread of that crate
+/// does the waiting and wakes the thread that serves the connection. If a thread waits in `async_io::block_on`, as
+/// the second one does, that thread does the waiting itself; so each reply wakes one thread less.
+#[derive(Clone)]
 struct Own {
-    /// The thread of the runtime.
-    thread: ThreadId,
-    reactor: Reactor,
+    threads: [ThreadId; 2],
+    connections: mpsc::UnboundedSender<Task>,
 }
 
 /// A connection that is being served. Dropping this ends it.
-#[derive(Debug)]
 pub(super) struct Served(AbortHandle);
 
 impl Home {
@@ -61,12 +68,15 @@ impl Home {
         Ok(shared.insert(home).clone())
     }
 
-    fn start() -> std::io::Result<Self> {
+    fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name("zk-recipes".into());
         let thread = thread.spawn(move || runtime.block_on(std::future::pending::<()>()))?;
-        let own = Own { thread: thread.thread().id(), reactor: Reactor::start()? };
+        let (connections, given) = mpsc::unbounded_channel();
+        let io_thread = thread::Builder::new().name("zk-recipes-io".into());
+        let io_thread = io_thread.spawn(|| async_io::block_on(serve_all(given)))?;
+        let own = Own { threads: [thread.thread().id(), io_thread.thread().id()], connections };
         Ok(Self { runtime: handle, own: Some(own), wrapper: None })
     }
 
@@ -116,7 +126,11 @@ impl Home {
         let (handle, registration) = AbortHandle::new_pair();
         let connection = Abortable::new(connection, registration).map(drop);
         match &self.own {
-            Some(own) => own.reactor.spawn(connection),
+            // A task that panics ends alone, and the thread continues.
+            Some(own) => {
+                let connection = AssertUnwindSafe(connection).catch_unwind().map(drop);
+                let _ = own.connections.send(Box::pin(connection));
+            }
             None => drop(self.spawn(connection)),
         }
         Served(handle)
@@ -143,7 +157,7 @@ impl Home {
 
 impl Own {
     fn is_here(&self) -> bool {
-        [self.thread, self.reactor.thread()].contains(&thread::current().id())
+        self.threads.contains(&thread::current().id())
     }
 }
 
@@ -153,15 +167,20 @@ impl Wrapper {
     }
 }
 
-impl fmt::Debug for Wrapper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wrapper").finish_non_exhaustive()
-    }
-}
-
 impl Drop for Served {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+async fn serve_all(mut given: mpsc::UnboundedReceiver<Task>) {
+    let mut tasks = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            Some(task) = given.recv() => tasks.push(task),
+            Some(()) = tasks.next() => {}
+            else => return,
+        }
     }
 }
 
@@ -174,5 +193,22 @@ pub(crate) async fn sleep_until(deadline: Instant) {
     match Home::shared() {
         Ok(home) => TokioContext::new(sleeping, home.runtime).await,
         Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_that_panics_ends_alone() {
+        let home = Home::start().unwrap();
+        let _panics = home.serve(async { panic!("as it is meant to") });
+        let (done, is_done) = mpsc::channel();
+        let _served = home.serve(async move { done.send(thread::current().id()).unwrap() });
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(30)), Ok(home.own.unwrap().threads[1]));
     }
 }

@@ -10,13 +10,11 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use zookeeper_client as zk;
 
-use super::attempts::{Pauses, needs_another_attempt};
-use super::delete_together::{DeleteTogether, DeletedTogether};
 use super::home::Home;
+use super::node::deletes::DeleteTogether;
 use super::session::Session;
-use super::sweeper::{self, Lost};
+use super::sweeper::{self, Lost, Pauses, needs_another_attempt};
 
 /// How long work continues that no caller waits for any more.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -43,41 +41,29 @@ impl Janitor {
         Self { jobs }
     }
 
-    /// Deletes a node. The first request has been sent when this returns: whatever the caller sends next finds the
-    /// node gone. `until_gone` is dropped when the node is gone: for a watch on the node, waiting for its event
-    /// costs less than removing it.
-    pub(crate) fn delete(&self, session: Arc<Session>, path: String, until_gone: impl Send + 'static) {
-        let sent = session.send_delete(&path);
-        self.delete_after(sent, session, path, until_gone);
-    }
-
-    /// Deletes a node like [`delete`](Self::delete), with the transaction as the first attempt.
-    pub(crate) fn finish_delete(
+    /// Deletes a node. The first attempt is the transaction, if there is one. Otherwise the first request has been sent
+    /// when this returns: whatever the caller sends next finds the node gone. `until_gone` is dropped when the node is
+    /// gone: for a watch on the node, waiting for its event costs less than removing it.
+    pub(crate) fn delete(
         &self,
-        transaction: DeleteTogether,
         session: Arc<Session>,
         path: String,
+        transaction: Option<DeleteTogether>,
         until_gone: impl Send + 'static,
     ) {
-        let (alone, of_it) = (session.clone(), path.clone());
-        let sent = async move {
-            match transaction.outcome.await {
-                DeletedTogether::All => Ok(()),
-                DeletedTogether::None => alone.delete(&of_it).await,
-                DeletedTogether::Failed(error) => Err(error),
+        let sent: BoxFuture<'_, _> = match transaction {
+            Some(transaction) => {
+                let (session, path) = (session.clone(), path.clone());
+                let sent = async move {
+                    match transaction.outcome.await {
+                        Ok(false) => session.delete(&path).await,
+                        deleted => deleted.map(drop),
+                    }
+                };
+                sent.boxed()
             }
+            None => session.send_delete(&path),
         };
-        self.delete_after(sent, session, path, until_gone);
-    }
-
-    /// Deletes a node, unless the first attempt has.
-    fn delete_after(
-        &self,
-        sent: impl Future<Output = Result<(), zk::Error>> + Send + 'static,
-        session: Arc<Session>,
-        path: String,
-        until_gone: impl Send + 'static,
-    ) {
         let delete = async move {
             let _until_gone = until_gone;
             let mut outcome = sent.await;

@@ -52,7 +52,6 @@ impl Status {
 }
 
 /// Publishes the state of the session and of the connection.
-#[derive(Debug)]
 pub(crate) struct Link {
     home: Home,
     /// The servers, for messages.

@@ -7,18 +7,29 @@ use super::handle::Client;
 use super::path;
 use super::session::Session;
 
-/// Creates `path` and all its ancestors in one round trip, each with its own ACL and without data.
-///
-/// # Errors
-/// The highest ancestor that is missing and could not be created, and why.
-pub(crate) async fn make(client: &Client, session: &Session, path: &str) -> Result<(), (String, zk::Error)> {
-    let ancestors = down_to(path);
-    loop {
-        let outcomes = create_all(client, session, &ancestors).await;
-        match outcome_of(&ancestors, outcomes) {
-            Making::Done => return Ok(()),
-            Making::Vanished => {}
-            Making::Failed(path, source) => return Err((path.to_owned(), source)),
+impl Client {
+    /// Creates `path` and all its ancestors in one round trip, each with its own ACL and without data.
+    ///
+    /// # Errors
+    /// The highest ancestor that is missing and could not be created, and why.
+    pub(crate) async fn make_parents(
+        &self,
+        session: &Session,
+        path: &str,
+    ) -> Result<(), (String, zk::Error)> {
+        let ancestors = down_to(path);
+        loop {
+            let outcomes = create_all(self, session, &ancestors).await;
+            // Permissions may be missing on ancestors that exist, so only the last outcome counts. If that one failed
+            // because its own parent is missing, the reason is what kept the parent from being created.
+            let mut outcomes = ancestors.iter().zip(outcomes).rev();
+            match outcomes.find(|(_, outcome)| *outcome != Err(zk::Error::NoNode)) {
+                Some((made, Ok(()))) if *made == path => return Ok(()),
+                // The server removed an empty ancestor before its child was created.
+                Some((_, Ok(()))) => {}
+                Some((failed, Err(source))) => return Err(((*failed).to_owned(), source)),
+                None => return Err((ancestors[0].to_owned(), zk::Error::NoNode)),
+            }
         }
     }
 }
@@ -45,26 +56,4 @@ async fn create_all(client: &Client, session: &Session, paths: &[&str]) -> Vec<R
         async move { session.create_container(path, &acl).await }
     }))
     .await
-}
-
-enum Making<'a> {
-    Done,
-    /// The server removed an empty ancestor before its child was created.
-    Vanished,
-    Failed(&'a str, zk::Error),
-}
-
-/// Permissions may be missing on ancestors that exist, so only the last outcome counts. If that one failed because
-/// its own parent is missing, the reason is what kept the parent from being created.
-fn outcome_of<'a>(ancestors: &[&'a str], outcomes: Vec<Result<(), zk::Error>>) -> Making<'a> {
-    let mut failed = Making::Done;
-    for (path, outcome) in ancestors.iter().zip(outcomes).rev() {
-        match (outcome, &failed) {
-            (Ok(()), Making::Done) => break,
-            (Ok(()), _) => return Making::Vanished,
-            (Err(zk::Error::NoNode), _) => failed = Making::Failed(path, zk::Error::NoNode),
-            (Err(source), _) => return Making::Failed(path, source),
-        }
-    }
-    failed
 }

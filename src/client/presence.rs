@@ -1,11 +1,9 @@
 //! Closes a client when its user has dropped everything made from it.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::{Arc, mpsc};
 
-use super::config::Origin;
-use super::core::Core;
+use super::core::{Core, Origin};
 
 /// Keeps a client open. Everything that the user has shares one; background work has none.
 pub(crate) struct Presence {
@@ -26,7 +24,7 @@ impl Drop for Presence {
         // Without a connection there is no server to tell, at least for the moment.
         let is_connected = core.link.status().borrow().is_connected();
         core.begin_to_close();
-        let is_of_another = matches!(core.config.origin, Origin::Adopted { .. });
+        let is_of_another = matches!(core.origin, Origin::Adopted { .. });
         if !is_connected || is_of_another || core.home.is_here() {
             return;
         }
@@ -37,12 +35,6 @@ impl Drop for Presence {
             drop(at_the_end);
         });
         // Nothing is ever sent. The receive ends when the sender is dropped.
-        let _ = end.recv_timeout(core.config.drop_timeout);
-    }
-}
-
-impl fmt::Debug for Presence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presence").finish_non_exhaustive()
+        let _ = end.recv_timeout(core.settings.drop_timeout);
     }
 }

@@ -10,7 +10,6 @@ use zookeeper_client as zk;
 
 use super::handle::Client;
 use super::link::Status;
-use super::parents;
 use super::retry::Failures;
 use super::session::Session;
 use crate::error::{Error, Result};
@@ -30,7 +29,7 @@ impl Client {
 
     /// Returns a connected session that accepts writes, waiting for up to the connection timeout.
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
-        let connection_timeout = self.core.config.connection_timeout;
+        let connection_timeout = self.core.settings.connection_timeout;
         let mut status = self.core.link.status();
         let settled = async {
             // The sender lives as long as the client.
@@ -44,9 +43,7 @@ impl Client {
         match settled {
             // If its connection has ended since, the next request reports that.
             Ok(Status::Live { session, .. }) => Ok(session),
-            Ok(Status::Unauthenticated) => {
-                Err(Error::AuthFailed { hosts: self.core.config.origin.servers() })
-            }
+            Ok(Status::Unauthenticated) => Err(Error::AuthFailed { hosts: self.core.origin.servers() }),
             Ok(Status::Over { source }) => Err(Error::SessionOver { source }),
             Ok(Status::Connecting { .. }) | Err(_) => Err(self.not_connected(connection_timeout)),
         }
@@ -70,7 +67,7 @@ impl Client {
     /// Waits until requests can be made, for up to the connection timeout. Returns whether they can: one that is sent too
     /// early fails and reports why.
     pub(crate) async fn ready(&self, session: &Session) -> bool {
-        timeout(self.core.config.connection_timeout, session.ready()).await.is_ok()
+        timeout(self.core.settings.connection_timeout, session.ready()).await.is_ok()
     }
 
     /// Makes one attempt, in the sense of the retry policy, at a request on this session. Returns `None` if the
@@ -89,7 +86,7 @@ impl Client {
         async move {
             // What is asked may wait for a connection as well: not once more.
             let patience = match self.ready(session).await {
-                true => self.core.config.connection_timeout,
+                true => self.core.settings.connection_timeout,
                 false => Duration::ZERO,
             };
             let without_connection = pin!(session.without_connection(patience));
@@ -137,7 +134,7 @@ impl Client {
             _ => None,
         };
         let causes = self.core.link.causes.borrow().clone();
-        Error::NotConnected { hosts: self.core.config.origin.servers(), waited, causes, source }
+        Error::NotConnected { hosts: self.core.origin.servers(), waited, causes, source }
     }
 
     /// Makes a request on the current session, and retries it under the retry policy if the connection fails. The
@@ -187,17 +184,5 @@ impl Client {
             Ok(session.synced(path, session.stat(path)).await?.is_some())
         });
         self.unless_closed(looking).await
-    }
-
-    /// Creates `path` and all its ancestors as containers.
-    ///
-    /// # Errors
-    /// The path that could not be created, and why.
-    pub(crate) async fn make_parents(
-        &self,
-        session: &Session,
-        path: &str,
-    ) -> Result<(), (String, zk::Error)> {
-        parents::make(self, session, path).await
     }
 }

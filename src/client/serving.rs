@@ -1,6 +1,5 @@
 //! Whether the task that serves an adopted session still runs, and how often the state of the session has changed.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
@@ -159,10 +158,4 @@ pub(super) fn is_shut_down(runtime: &Handle) -> bool {
     let refused = task.is_finished();
     task.abort();
     refused
-}
-
-impl fmt::Debug for Serving {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Serving").finish_non_exhaustive()
-    }
 }

@@ -1,7 +1,5 @@
 //! The maximum size of a request.
 
-use zookeeper_client::Acl;
-
 use super::handle::Client;
 use super::write::Write;
 use crate::error::{Error, Result};
@@ -25,14 +23,10 @@ pub(crate) fn of_write(write: &Write<'_>) -> usize {
             Write::Check { path, .. } | Write::Delete { path, .. } => path.len(),
             Write::SetData { path, data, .. } => path.len() + data.len(),
             Write::Create { path, data, acl, .. } | Write::CreateTtl { path, data, acl, .. } => {
-                of_create(path.len(), data, acl)
+                let entries = acl.iter().map(|entry| ACL_ENTRY + entry.scheme().len() + entry.id().len());
+                path.len() + data.len() + entries.sum::<usize>()
             }
         }
-}
-
-fn of_create(path: usize, data: &[u8], acl: &[Acl]) -> usize {
-    let entries = acl.iter().map(|entry| ACL_ENTRY + entry.scheme().len() + entry.id().len());
-    path + data.len() + entries.sum::<usize>()
 }
 
 /// Whether the servers accept a request with these operations.
@@ -49,7 +43,7 @@ impl Client {
     /// Whether the servers accept a request with operations of these sizes. They close the connection of a client
     /// that sends a larger one.
     pub(crate) fn fits(&self, operations: impl IntoIterator<Item = usize>) -> bool {
-        fits(operations, self.core.config.origin.chroot())
+        fits(operations, self.core.origin.chroot())
     }
 
     /// # Errors

@@ -202,16 +202,14 @@ impl Supervisor {
                         self.link.publish_status(Status::Unauthenticated);
                         sleep(REFUSED_PAUSE).await;
                     }
-                    Err(error) => self.failed(&host, error),
+                    Err(error) => {
+                        tracing::debug!(host, %error, "cannot connect yet");
+                        self.link.publish_status(Status::Connecting { failure: Some(error) });
+                    }
                 }
             }
             patience.pause().await;
         }
-    }
-
-    fn failed(&self, host: &str, error: zk::Error) {
-        tracing::debug!(host, %error, "cannot connect yet");
-        self.link.publish_status(Status::Connecting { failure: Some(error) });
     }
 
     /// Ends a session because the client is closed. Callers wait for that as long as they like, but without a
@@ -334,7 +332,7 @@ impl Supervisor {
             }
         };
         if self.closed.run_until_cancelled(ended).await.is_none() {
-            let state = connection.zookeeper().state_watcher();
+            let state = connection.zookeeper.state_watcher();
             // With all handles dropped, the session ends as soon as the requests in progress are answered.
             session.end();
             let kept = Arc::downgrade(&connection);

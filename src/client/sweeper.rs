@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use zookeeper_client as zk;
 
-use super::attempts::{Pauses, needs_another_attempt};
 use super::session::Session;
+use crate::failure::Failure;
 
 /// The delay of the second search, in session timeouts: twice as long as a server keeps a connection on which it
 /// hears nothing.
@@ -27,10 +27,41 @@ const GATHERING: u32 = 8;
 /// In more queues than this, one list of all nodes of the session is less work than a list for each queue.
 const MANY_PARENTS: usize = 8;
 
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+
 /// Returns the id with which the name of a protected node begins.
 pub(super) fn id_of(name: &str) -> Option<&str> {
     const LENGTH: usize = "_c_".len() + uuid::fmt::Hyphenated::LENGTH + "-".len();
     name.get(..LENGTH)
+}
+
+/// Whether a node may still exist and another attempt may remove it.
+pub(super) fn needs_another_attempt(session: &Session, node: &str, outcome: Result<(), zk::Error>) -> bool {
+    let error = match outcome {
+        Ok(()) | Err(zk::Error::NoNode) => return false,
+        Err(error) => error,
+    };
+    let failure = Failure::of(&error);
+    if failure == Failure::Refused {
+        tracing::warn!(node, %error, "cannot remove; it stays until the session ends");
+    }
+    failure.is_passing() && !session.is_over()
+}
+
+/// Increasing pauses between attempts. The connection is down then, and requests wait for it anyway.
+pub(super) struct Pauses(Duration);
+
+impl Pauses {
+    pub(super) fn new() -> Self {
+        Self(MIN_PAUSE)
+    }
+
+    pub(super) fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(MAX_PAUSE);
+        pause
+    }
 }
 
 /// A node that may exist, or may come to exist.

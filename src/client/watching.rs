@@ -1,7 +1,6 @@
 //! The second session of a client, for persistent watches.
 
-use super::config::Origin;
-use super::core::Watching;
+use super::core::{Core, Origin};
 use super::handle::Client;
 use crate::error::{Error, Result};
 
@@ -12,14 +11,12 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidArgument`] if the session of this client is adopted: where the servers are is not known.
     pub(crate) fn for_watches(&self) -> Result<Self> {
-        let Watching { settings, core } = &self.core.watching;
-        let (Some(settings), Origin::Own { connect_string, .. }) = (settings, &self.core.config.origin)
-        else {
+        let Core { settings, origin: Origin::Own { connect_string, .. }, watching, .. } = &*self.core else {
             let reason =
                 "its session is adopted, and caches need a second one; connect another client for them";
             return Err(Error::InvalidArgument { argument: "client", reason: reason.into() });
         };
-        let mut core = core.lock();
+        let mut core = watching.lock();
         let core = match &*core {
             Some(core) => core,
             None => {

@@ -174,7 +174,7 @@ impl ScheduledJob {
             schedule,
             options,
             watched: watched.clone(),
-            meter: client.job_meter(&full_path),
+            meter: client.labels().job_meter(&full_path),
             work: Mutex::new(work),
         });
         let selector =

@@ -145,7 +145,7 @@ impl Semaphore {
     ) -> Result<Self> {
         let leases = Arc::new(Leases::new(client, path, limit)?);
         let owners = owners(leases.leases());
-        let meters = client.meters(leases.path(), leases.leases().recipe());
+        let meters = client.labels().meters(leases.path(), leases.leases().recipe());
         let (client, options) = (client.clone(), Arc::default());
         Ok(Self { client, leases, owners, options, meters, wanted: 1, owner: None })
     }

@@ -50,7 +50,7 @@ impl ValueNode {
     /// [`Error::InvalidPath`].
     pub(crate) fn new(client: &Client, path: &str) -> Result<Self> {
         let path = client.full_path(path)?;
-        Ok(Self { client: client.clone(), meters: client.value_meters(&path), path })
+        Ok(Self { client: client.clone(), meters: client.labels().value_meters(&path), path })
     }
 
     pub(crate) fn client(&self) -> &Client {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use zookeeper_client as zk;
 
-use super::super::config::{Config, Origin};
-use super::super::core::{Core, Watching};
+use super::super::core::{Core, Origin};
 use super::super::dialer::Dialer;
 use super::super::handle::Client;
 use super::super::home::Home;
@@ -47,7 +46,6 @@ impl ClientBuilder {
     pub(in crate::client) fn start_own(self, connect_string: &str) -> Result<Arc<Core>> {
         let hosts = Arc::new(hosts::validate(connect_string, self.is_encrypted)?);
         self.validate_identity()?;
-        let settings = self.clone();
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
         let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
         let session_timeout = self.session_timeout;
@@ -56,7 +54,7 @@ impl ClientBuilder {
             None => Home::shared()?,
         };
         let dialer = Box::new(Dialer::new(connector, hosts, self.uses_sasl));
-        self.start(origin, home, Source::Own { dialer, session_timeout }, Some(settings))
+        self.start(origin, home, Source::Own { dialer, session_timeout })
     }
 
     /// Creates a client on a session that you own. The client does not replace the session when it expires, and
@@ -85,10 +83,10 @@ impl ClientBuilder {
                 "no tokio runtime is running here; call this on the runtime that the session was created on"
                     .into(),
         })?;
-        self.start(origin, Home::of(runtime, None), Source::Adopted(zookeeper), None).map(Client::new)
+        self.start(origin, Home::of(runtime, None), Source::Adopted(zookeeper)).map(Client::new)
     }
 
-    fn start(self, origin: Origin, home: Home, source: Source, own: Option<Self>) -> Result<Arc<Core>> {
+    fn start(self, origin: Origin, home: Home, source: Source) -> Result<Arc<Core>> {
         self.validate(&source)?;
         if let Origin::Own { connect_string: hosts, .. } = &origin
             && self.is_authenticated
@@ -100,23 +98,7 @@ impl ClientBuilder {
                 "this client authenticates, but its nodes are open to everyone: call `creator_only` or `acl` on its builder"
             );
         }
-        let namespace = match self.namespace.as_str() {
-            "" => String::new(),
-            namespace => format!("/{namespace}"),
-        };
-        let config = Config {
-            origin,
-            namespace,
-            acls: self.acls,
-            retry: self.retry,
-            connection_timeout: self.connection_timeout,
-            drop_timeout: self.drop_timeout,
-            terms: self.terms,
-            compresses: self.compresses,
-            labels: self.labels,
-            is_for_watches: self.is_for_watches,
-        };
-        Ok(Core::start(config, home, self.identity, source, Watching::new(own)))
+        Ok(Core::start(self, origin, home, source))
     }
 
     /// Only for a session of our own: an adopted one has the identities that its owner gave it.
@@ -156,7 +138,7 @@ impl ClientBuilder {
         if let Some(identity) = &self.identity {
             node_data::validate("identity", identity)?;
         }
-        if self.acls.default_is_empty() {
+        if self.acls.default.as_ref().is_some_and(Vec::is_empty) {
             return invalid(
                 "ACL",
                 "it is empty, so no one could use the nodes; grant at least one permission",

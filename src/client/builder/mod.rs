@@ -43,22 +43,22 @@ const DEFAULT_DROP_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct ClientBuilder {
     connector: zk::Connector,
     session_timeout: Duration,
-    connection_timeout: Duration,
-    drop_timeout: Duration,
+    pub(super) connection_timeout: Duration,
+    pub(super) drop_timeout: Duration,
     runtime: Option<Handle>,
     wrapper: Option<Wrapper>,
-    terms: Terms,
-    namespace: String,
-    identity: Option<Vec<u8>>,
-    compresses: bool,
-    acls: AclProvider,
-    retry: RetryPolicy,
+    pub(super) terms: Terms,
+    pub(super) namespace: String,
+    pub(super) identity: Option<Vec<u8>>,
+    pub(super) compresses: bool,
+    pub(super) acls: AclProvider,
+    pub(super) retry: RetryPolicy,
     /// Whether credentials were given.
     is_authenticated: bool,
     uses_sasl: bool,
     /// Whether TLS options were given.
     is_encrypted: bool,
-    labels: Labels,
+    pub(super) labels: Labels,
     /// Whether it makes the second session of a client.
     pub(super) is_for_watches: bool,
 }
@@ -244,7 +244,7 @@ impl ClientBuilder {
     /// Every contender of a lock needs permission to list the children of the lock path, and to create and delete
     /// nodes there. [`Acls`](crate::Acls) has lists for common cases, to be given with `to_vec`.
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.acls.set_default(acl.into());
+        self.acls.default = Some(acl.into());
         self
     }
 
@@ -282,7 +282,7 @@ impl ClientBuilder {
     /// share: it must neither block nor spawn. Do not capture this client in it, since that would keep the client
     /// open.
     pub fn acl_for_path(mut self, acl: impl Fn(&str) -> Option<Vec<Acl>> + Send + Sync + 'static) -> Self {
-        self.acls.set_per_path(Arc::new(acl));
+        self.acls.per_path = Some(Arc::new(acl));
         self
     }
 

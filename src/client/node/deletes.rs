@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use zookeeper_client as zk;
 
-use super::super::delete_together::{DeleteTogether, DeletedTogether};
-use super::super::session::Session;
+use super::super::session::{BeforeSending, Session};
 use super::super::size;
 use super::super::write::Write;
 use super::EphemeralNode;
@@ -15,13 +15,18 @@ use crate::failure::Failure;
 
 /// Transactions that have been sent, one for each session.
 #[derive(Debug, Default)]
-pub(crate) struct Deletes(Vec<Sent>);
+pub(crate) struct Deletes(Vec<DeleteTogether>);
 
-#[derive(Debug)]
-struct Sent {
+/// A transaction that has been sent. Each of its nodes awaits it, and is deleted by itself if the outcome does not tell
+/// that it is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct DeleteTogether {
     session: Arc<Session>,
-    paths: HashSet<String>,
-    transaction: DeleteTogether,
+    paths: Arc<HashSet<String>>,
+    /// Whether all of them are gone. If not, the transaction was refused because of one of the nodes: that one is gone,
+    /// or may not be deleted. The error is as of a request that deletes only one of them.
+    pub(in crate::client) outcome: Shared<BoxFuture<'static, Result<bool, zk::Error>>>,
+    pub(in crate::client) before: BeforeSending,
 }
 
 impl Deletes {
@@ -40,12 +45,12 @@ impl Deletes {
 
     /// Returns the transaction that deletes this node, if it is one of the nodes.
     pub(crate) fn of(&self, node: &EphemeralNode) -> Option<DeleteTogether> {
-        let sent = self.0.iter().find(|sent| Arc::ptr_eq(&sent.session, node.session()))?;
-        sent.paths.contains(&node.path()).then(|| sent.transaction.clone())
+        let mut sent = self.0.iter().filter(|sent| Arc::ptr_eq(&sent.session, node.session()));
+        sent.find(|sent| sent.paths.contains(&node.path())).cloned()
     }
 }
 
-fn send(nodes: &[&EphemeralNode]) -> Option<Sent> {
+fn send(nodes: &[&EphemeralNode]) -> Option<DeleteTogether> {
     let (client, session) = match nodes {
         [first, _, ..] => (first.client(), first.session()),
         _ => return None,
@@ -55,17 +60,17 @@ fn send(nodes: &[&EphemeralNode]) -> Option<Sent> {
     if !client.fits(sizes) {
         return None;
     }
-    let in_transaction = paths.iter().cloned().collect();
+    let in_transaction = Arc::new(paths.iter().cloned().collect());
     let before = session.before_sending();
     let deleted = session.send_deletes(paths).map(|reply| match reply {
-        Ok(()) => DeletedTogether::All,
-        Err(zk::MultiWriteError::OperationFailed { .. }) => DeletedTogether::None,
+        Ok(()) => Ok(true),
+        Err(zk::MultiWriteError::OperationFailed { .. }) => Ok(false),
         // Servers that do not accept transactions may accept single deletes.
         Err(error) => match zk::Error::from(error) {
-            error if Failure::of(&error) == Failure::Refused => DeletedTogether::None,
-            error => DeletedTogether::Failed(error),
+            error if Failure::of(&error) == Failure::Refused => Ok(false),
+            error => Err(error),
         },
     });
-    let transaction = DeleteTogether { outcome: deleted.boxed().shared(), before };
-    Some(Sent { session: session.clone(), paths: in_transaction, transaction })
+    let outcome = deleted.boxed().shared();
+    Some(DeleteTogether { session: session.clone(), paths: in_transaction, outcome, before })
 }

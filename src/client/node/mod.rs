@@ -11,8 +11,8 @@ use futures_util::future::{OptionFuture, join};
 use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
+use self::deletes::DeleteTogether;
 pub(crate) use self::together::Guard;
-use super::delete_together::{DeleteTogether, DeletedTogether};
 use super::handle::Client;
 use super::retry::Failures;
 use super::session::{NewNode, Session, Watcher};
@@ -330,7 +330,7 @@ impl EphemeralNode {
 
     /// Creates the parents of the node as containers.
     pub(crate) async fn make_parents(&self) -> Result<(), (String, zk::Error)> {
-        parents::make(&self.client, &self.session, &self.parent).await
+        self.client.make_parents(&self.session, &self.parent).await
     }
 
     /// Gives up the node, which is known to be gone.
@@ -384,11 +384,9 @@ impl EphemeralNode {
             let deleted = match transaction.take() {
                 Some(transaction) => {
                     drop(until_sent.take());
-                    let attempted = self.client.attempt(&self.session, transaction.outcome).await;
-                    match attempted.unwrap_or(DeletedTogether::Failed(zk::Error::ConnectionLoss)) {
-                        DeletedTogether::All => Ok(()),
-                        DeletedTogether::None => continue,
-                        DeletedTogether::Failed(error) => Err(error),
+                    match self.client.attempt_one(&self.session, transaction.outcome).await {
+                        Ok(false) => continue,
+                        deleted => deleted.map(drop),
                     }
                 }
                 None => {
@@ -439,7 +437,7 @@ impl Drop for EphemeralNode {
             State::Unknown => janitor.sweep(self.session.clone(), self.parent.clone(), &self.id),
             State::Exists { .. } => {
                 let until_gone = (self.watch.take(), self.kept.take());
-                janitor.delete(self.session.clone(), self.path(), until_gone);
+                janitor.delete(self.session.clone(), self.path(), None, until_gone);
             }
         }
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use zookeeper_client as zk;
 
-use super::super::delete_together::DeletedTogether;
 use super::super::handle::Client;
 use super::super::session::{NewNode, Session};
 use super::super::size;
@@ -102,15 +101,11 @@ impl EphemeralNode {
     pub(crate) async fn delete_together(nodes: &mut [Self]) -> Result<(), zk::Error> {
         Self::settle_together(nodes).await?;
         let deletes = Deletes::send(&*nodes);
-        if let Some(transaction) = nodes.iter().find_map(|node| deletes.of(node)) {
-            match transaction.outcome.await {
-                DeletedTogether::All => {
-                    nodes.iter_mut().for_each(|node| node.state = State::Gone);
-                    return Ok(());
-                }
-                DeletedTogether::None => {}
-                DeletedTogether::Failed(error) => return Err(error),
-            }
+        if let Some(transaction) = nodes.iter().find_map(|node| deletes.of(node))
+            && transaction.outcome.await?
+        {
+            nodes.iter_mut().for_each(|node| node.state = State::Gone);
+            return Ok(());
         }
         let existing = nodes.iter_mut().filter(|node| node.name().is_some());
         let deleting = existing.map(|node| {
@@ -159,7 +154,7 @@ impl EphemeralNode {
             if let Some(transaction) = deletes.of(&node) {
                 let until_gone = (node.watch.take(), node.kept.take());
                 let janitor = node.client.janitor();
-                janitor.finish_delete(transaction, node.session.clone(), node.path(), until_gone);
+                janitor.delete(node.session.clone(), node.path(), Some(transaction), until_gone);
                 node.state = State::Gone;
             }
             drop(node);

@@ -14,8 +14,7 @@ use zookeeper_client::{self as zk, Acls, CreateMode};
 use super::super::retry::PAUSE;
 use super::super::serving::Serving;
 use super::super::write::Write;
-use super::Session;
-use super::reply::lost;
+use super::{Session, lost};
 use crate::failure::Failure;
 
 /// What is known about which session a user's client has.
@@ -23,7 +22,6 @@ use crate::failure::Failure;
 /// `zookeeper-client` reconnects by itself, takes another session if a server gives one, and always shows the id of the
 /// first one. Ephemeral nodes show the session that they belong to: the reply to the create of one, and for those that
 /// are there when the client connects again, the server's list of the nodes of the session.
-#[derive(Debug)]
 pub(super) struct Adoption {
     serving: Arc<Serving>,
     /// The last connection that was found to be of the session, by the number of changes before it.

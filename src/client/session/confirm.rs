@@ -7,15 +7,14 @@ use zookeeper_client as zk;
 use super::super::clock::Moment;
 use super::super::signs::Probe;
 use super::super::write::Write;
-use super::Session;
-use super::reply::lost;
+use super::{Session, lost};
 use crate::meters::Request;
 
 impl Session {
     /// Brings the server of this session up to date with what the leader knows; but that leader may have been
     /// replaced. [`confirm`](Self::confirm) brings it up to date with the ensemble.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), zk::Error> {
-        self.sync_on(self.connected()?.zookeeper(), path).await
+        self.sync_on(&self.connected()?.zookeeper, path).await
     }
 
     /// Reads what includes every change that was made before the call, as far as [`sync`](Self::sync) goes.
@@ -48,7 +47,7 @@ impl Session {
     /// Nothing is proven.
     pub(crate) async fn confirm(&self) -> Result<(), zk::Error> {
         let connection = self.connected()?;
-        self.confirm_on(connection.zookeeper()).await
+        self.confirm_on(&connection.zookeeper).await
     }
 
     /// [Confirms](Self::confirm) the session on a connection that may not be the current one yet.
@@ -92,7 +91,7 @@ impl Session {
     /// Makes a read, so that a server hears from the session, and records its reply. Needs no permission, and the
     /// chroot need not exist.
     pub(crate) async fn hear(&self) -> Result<(), zk::Error> {
-        self.hear_on(self.connected()?.zookeeper()).await
+        self.hear_on(&self.connected()?.zookeeper).await
     }
 
     async fn hear_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {

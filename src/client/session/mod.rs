@@ -2,9 +2,7 @@
 
 mod adoption;
 mod confirm;
-mod connectivity;
 mod reads;
-mod reply;
 mod tree_watch;
 mod watcher;
 mod watches;
@@ -19,7 +17,6 @@ use tokio::time::timeout;
 use zookeeper_client as zk;
 
 use self::adoption::Adoption;
-pub(super) use self::connectivity::Connectivity;
 pub(crate) use self::reads::Read;
 pub(crate) use self::tree_watch::TreeWatch;
 use self::tree_watch::TreeWatches;
@@ -47,7 +44,6 @@ const AT_ONCE: usize = 200;
 /// The [validity](Validity) is based on replies to requests that a majority of the servers has committed. The
 /// leader expires sessions; but a server that the leader no longer hears still answers reads and pings, and a
 /// leader that the others have replaced still answers `sync`.
-#[derive(Debug)]
 pub(crate) struct Session {
     epoch: u64,
     id: i64,
@@ -60,10 +56,44 @@ pub(crate) struct Session {
     /// The turns of requests that may be very many.
     turns: Semaphore,
     watches: Arc<Watches>,
-    tree_watches: TreeWatches,
+    tree_watches: Arc<TreeWatches>,
     requests: Requests,
     /// `Some` if it is adopted.
     adoption: Option<Adoption>,
+}
+
+debug_by!(Session, |it| epoch: it.epoch, id: it.id);
+
+/// The state of the connection of a session.
+#[derive(Clone)]
+pub(super) enum Connectivity {
+    Connected(Arc<Connection>),
+    /// The connection of that number is over, and there is no other yet.
+    Down(u64),
+    /// An adopted session continues, but is no longer followed. Remaining requests are made without any guarantee.
+    Left(Arc<Connection>),
+    Over,
+}
+
+impl Connectivity {
+    /// Returns the connection to make requests on.
+    ///
+    /// # Errors
+    /// [`ConnectionLoss`](zk::Error::ConnectionLoss) if there is none at the moment.
+    /// [`SessionExpired`](zk::Error::SessionExpired) if the session is over.
+    fn usable(&self) -> Result<&Arc<Connection>, zk::Error> {
+        match self {
+            Self::Connected(connection) if connection.is_alive() => Ok(connection),
+            Self::Left(connection) => Ok(connection),
+            Self::Connected(_) | Self::Down(_) => Err(zk::Error::ConnectionLoss),
+            Self::Over => Err(zk::Error::SessionExpired),
+        }
+    }
+
+    /// Whether a request would be sent, or fail for good.
+    fn is_settled(&self) -> bool {
+        !matches!(self.usable(), Err(zk::Error::ConnectionLoss))
+    }
 }
 
 /// The connection right before a request is made.
@@ -85,7 +115,7 @@ impl Session {
             lists_no_nodes: AtomicBool::new(false),
             turns: Semaphore::new(AT_ONCE),
             watches: Arc::new(Watches::new(receiver)),
-            tree_watches: TreeWatches::default(),
+            tree_watches: Arc::default(),
             requests: Requests::default(),
             adoption: None,
         }
@@ -104,7 +134,7 @@ impl Session {
     pub(super) fn disconnect(&self) {
         self.connectivity.send_modify(|now| {
             if let Connectivity::Connected(connection) = now {
-                *now = Connectivity::Down(connection.number());
+                *now = Connectivity::Down(connection.number);
             }
         });
     }
@@ -137,10 +167,8 @@ impl Session {
     /// in replies and events, was received before this reports the next one.
     pub(crate) fn connection(&self) -> u64 {
         let number = match &*self.connectivity.borrow() {
-            Connectivity::Connected(connection) => {
-                2 * connection.number() + u64::from(!connection.is_alive())
-            }
-            Connectivity::Left(connection) => 2 * connection.number() + 1,
+            Connectivity::Connected(connection) => 2 * connection.number + u64::from(!connection.is_alive()),
+            Connectivity::Left(connection) => 2 * connection.number + 1,
             Connectivity::Down(number) => 2 * number + 1,
             Connectivity::Over => u64::from(u32::MAX),
         };
@@ -246,12 +274,23 @@ impl Session {
     /// # Errors
     /// As every request.
     pub(crate) fn zookeeper(&self) -> Result<zk::Client, zk::Error> {
-        Ok(self.connected()?.zookeeper().clone())
+        Ok(self.connected()?.zookeeper.clone())
     }
 
     /// The number by which the servers know the session.
     pub(crate) fn id(&self) -> i64 {
         self.id
+    }
+}
+
+/// Maps the error of a request that got no reply. If the connection ends while a request is on its way to the task
+/// that serves it, the request is never answered, and `zookeeper-client` reports an internal error.
+fn lost(error: zk::Error) -> zk::Error {
+    match error {
+        zk::Error::UnexpectedError(reason) if reason.ends_with("expect response, but got none") => {
+            zk::Error::ConnectionLoss
+        }
+        error => error,
     }
 }
 

@@ -8,9 +8,8 @@ use tokio::time::sleep;
 use zookeeper_client as zk;
 
 use super::super::retry::PAUSE;
-use super::reply::lost;
 use super::watches::Kind;
-use super::{Session, Watcher};
+use super::{Session, Watcher, lost};
 use crate::failure::Failure;
 use crate::meters::Request;
 
@@ -23,7 +22,7 @@ pub(crate) enum Read<'a> {
 
 impl Session {
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<String>, zk::Error> {
-        self.connected_for(Request::List)?.zookeeper().list_children(path).await.map_err(lost)
+        self.connected_for(Request::List)?.zookeeper.list_children(path).await.map_err(lost)
     }
 
     /// Returns the paths of the ephemeral nodes of this session in `parent` for which `is_wanted` returns true.
@@ -67,7 +66,7 @@ impl Session {
     /// done before the call. `None` from servers before 3.6, which do not tell: the first call costs its connection.
     pub(crate) async fn own_paths(&self, prefix: &str) -> Result<Option<Vec<String>>, zk::Error> {
         let connection = self.connected()?;
-        let zookeeper = connection.zookeeper();
+        let zookeeper = &connection.zookeeper;
         // After a reconnect, the current server may lag behind the one that handled a create, or follow a leader
         // that has been replaced. `join` polls in this order, and the first poll sends; without the async block,
         // the call itself would send.
@@ -117,23 +116,23 @@ impl Session {
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
-        self.connected_for(Request::Exists)?.zookeeper().check_stat(path).await.map_err(lost)
+        self.connected_for(Request::Exists)?.zookeeper.check_stat(path).await.map_err(lost)
     }
 
     pub(crate) async fn acl(&self, path: &str) -> Result<Vec<zk::Acl>, zk::Error> {
-        let (acl, _) = self.connected_for(Request::Exists)?.zookeeper().get_acl(path).await.map_err(lost)?;
+        let (acl, _) = self.connected_for(Request::Exists)?.zookeeper.get_acl(path).await.map_err(lost)?;
         Ok(acl)
     }
 
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat), zk::Error> {
-        self.connected_for(Request::GetData)?.zookeeper().get_data(path).await.map_err(lost)
+        self.connected_for(Request::GetData)?.zookeeper.get_data(path).await.map_err(lost)
     }
 
     /// Reads the data of a node, and watches the node for its deletion or a change of its data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
         let (connection, place) = self.place(Request::GetData, path, Kind::Node)?;
-        self.setting(connection.runtime().clone(), async move {
-            let watching = connection.zookeeper().get_and_watch_data(place.path());
+        self.setting(connection.runtime.clone(), async move {
+            let watching = connection.zookeeper.get_and_watch_data(place.path());
             let (data, stat, watcher) = watching.await.map_err(lost)?;
             Ok((data, stat, Watcher::new(watcher, &connection, place)))
         })
@@ -172,8 +171,8 @@ impl Session {
     /// servers need no permission for that, but do not report the event without it; others (3.9.5) answer `NoAuth`.
     pub(crate) async fn watch_stat(&self, path: &str) -> Result<(Option<zk::Stat>, Watcher), zk::Error> {
         let (connection, place) = self.place(Request::Exists, path, Kind::Node)?;
-        self.setting(connection.runtime().clone(), async move {
-            let watching = connection.zookeeper().check_and_watch_stat(place.path());
+        self.setting(connection.runtime.clone(), async move {
+            let watching = connection.zookeeper.check_and_watch_stat(place.path());
             let (stat, watcher) = watching.await.map_err(lost)?;
             Ok((stat, Watcher::new(watcher, &connection, place)))
         })
@@ -183,8 +182,8 @@ impl Session {
     /// Lists the children, and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
         let (connection, place) = self.place(Request::List, path, Kind::Children)?;
-        self.setting(connection.runtime().clone(), async move {
-            let watching = connection.zookeeper().list_and_watch_children(place.path());
+        self.setting(connection.runtime.clone(), async move {
+            let watching = connection.zookeeper.list_and_watch_children(place.path());
             let (children, watcher) = watching.await.map_err(lost)?;
             Ok((children, Watcher::new(watcher, &connection, place)))
         })
@@ -197,7 +196,7 @@ impl Session {
     /// Nothing is read. [`Unimplemented`](zk::Error::Unimplemented) from servers before 3.6, and as every request.
     pub(crate) async fn read_many(&self, reads: &[Read<'_>]) -> Result<Vec<zk::MultiReadResult>, zk::Error> {
         let connection = self.connected_for(Request::MultiRead)?;
-        let mut reader = connection.zookeeper().new_multi_reader();
+        let mut reader = connection.zookeeper.new_multi_reader();
         for read in reads {
             match read {
                 Read::Data(path) => reader.add_get_data(path)?,

@@ -13,8 +13,7 @@ use tokio::sync::RwLock;
 use zookeeper_client::{self as zk, EventType};
 
 use super::super::connection::Server;
-use super::Session;
-use super::reply::lost;
+use super::{Session, lost};
 use crate::meters::Request;
 
 /// A persistent watch on a node and everything below it, on one connection. It reports each creation, deletion and
@@ -23,36 +22,32 @@ use crate::meters::Request;
 ///
 /// For sessions without one-shot watches only. Before ZooKeeper 3.9, a server knows one kind of watch for each path of
 /// a connection (ZOOKEEPER-4466): a watch of one kind may end one of the other, and no event tells of it.
-#[derive(Debug)]
 pub(crate) struct TreeWatch {
     watcher: OrForgotten<zk::PersistentWatcher>,
     /// Not the connection: holding it would keep the session from ending.
     server: Server,
-    watches: Arc<Shared>,
+    watches: Arc<TreeWatches>,
     runtime: Handle,
 }
 
-/// The persistent watches of a session.
-#[derive(Debug, Default)]
-pub(super) struct TreeWatches(Arc<Shared>);
-
 /// Forgets its value when it is dropped: with the tasks of a runtime that is shut down, in any order.
-#[derive(Debug)]
 struct OrForgotten<T>(Option<T>);
 
+/// The persistent watches of a session.
+///
 /// No watch is set while another is removed, up to the server's answer. Until then events of the removed watch arrive,
 /// and `zookeeper-client` answers each by another removal. Two removals that wait there for a watch that is being set
 /// are a use of freed memory ("A dangling key" in `docs/upstream.md`). Removing the last watch on a path would also remove
 /// one that is just being set on the same path.
-#[derive(Debug, Default)]
-struct Shared {
+#[derive(Default)]
+pub(super) struct TreeWatches {
     /// Held for reading while a watch is being set, and for writing while watches are being removed.
     being_set: Arc<RwLock<()>>,
     /// The watches to remove.
     dropped: Mutex<Vec<OrForgotten<zk::PersistentWatcher>>>,
 }
 
-impl Shared {
+impl TreeWatches {
     /// Removes the watches that have been dropped, all in one round trip.
     async fn remove_dropped(self: Arc<Self>) {
         let none_is_being_set = OrForgotten::new(self.being_set.clone().write_owned().await);
@@ -120,12 +115,12 @@ impl Session {
     /// Run it to its end, in a task on the runtime of the session. Given up half-way, it leaks its request, and no watch
     /// of the session is removed any more.
     pub(crate) async fn watch_tree(&self, path: &str) -> Result<TreeWatch, zk::Error> {
-        let watches = self.tree_watches.0.clone();
+        let watches = self.tree_watches.clone();
         let being_set = watches.being_set.clone().read_owned().await;
         let connection = self.connected_for(Request::Watch)?;
-        let (server, path) = (connection.server().clone(), path.to_owned());
+        let (server, path) = (connection.server.clone(), path.to_owned());
         let mode = zk::AddWatchMode::PersistentRecursive;
-        let setting = Box::pin(async move { connection.zookeeper().watch(&path, mode).await });
+        let setting = Box::pin(async move { connection.zookeeper.watch(&path, mode).await });
         let mut setting = OrForgotten::new((setting, being_set));
         let Some((watcher, _)) = &mut setting.0 else { return Err(zk::Error::ConnectionLoss) };
         let watcher = watcher.await.map_err(lost);

@@ -1,6 +1,5 @@
 //! A watch on a node.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::task::{Context, Poll, ready};
@@ -21,6 +20,8 @@ pub(crate) struct Watcher {
     seen: EventType,
 }
 
+debug_by!(Watcher, |it| seen: it.event.is_none().then_some(it.seen));
+
 impl Watcher {
     pub(super) fn new(watcher: zk::OneshotWatcher, connection: &Connection, place: Place) -> Self {
         // An adopted session may be served by another runtime than the client's.
@@ -28,7 +29,7 @@ impl Watcher {
         let event = event.map(|event| event.map_or(EventType::Session, |event| event.event_type));
         Self {
             event: Some((Box::pin(event), place)),
-            server: connection.server().clone(),
+            server: connection.server.clone(),
             seen: EventType::Session,
         }
     }
@@ -62,12 +63,5 @@ impl Drop for Watcher {
         if let Some((event, place)) = self.event.take() {
             place.give_up(event);
         }
-    }
-}
-
-impl fmt::Debug for Watcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seen = self.event.is_none().then_some(self.seen);
-        f.debug_struct("Watcher").field("seen", &seen).finish_non_exhaustive()
     }
 }

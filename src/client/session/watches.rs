@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
 use std::mem::{replace, take};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -115,7 +114,7 @@ impl Watches {
             drop(events);
             // Its answer comes after those to the removals. The connection is not kept: that would keep the session from
             // ending.
-            let asking = self.connection().map(|connection| connection.zookeeper().check_stat(&path));
+            let asking = self.connection().map(|connection| connection.zookeeper.check_stat(&path));
             if let Some(asking) = asking {
                 let _ = asking.await;
             }
@@ -163,7 +162,7 @@ impl Place {
             match self.watches.connection() {
                 Some(connection) => {
                     let removing = self.watches.clone().remove(self.path.clone());
-                    connection.runtime().spawn(removing);
+                    connection.runtime.spawn(removing);
                 }
                 None => self.watches.discard(&self.path),
             }
@@ -208,12 +207,6 @@ impl<F: Future<Output: Send> + Send + 'static> Drop for Setting<'_, F> {
                 _ = connectivity.wait_for(|now| matches!(now, Connectivity::Over)) => {}
             }
         });
-    }
-}
-
-impl fmt::Debug for Watches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watches").finish_non_exhaustive()
     }
 }
 

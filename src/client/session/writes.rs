@@ -13,8 +13,7 @@ use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 use super::super::clock::Moment;
 use super::super::signs::Sign;
 use super::super::write::Write;
-use super::Session;
-use super::reply::{is_committed, lost};
+use super::{Session, lost};
 use crate::failure::Failure;
 use crate::meters::Request;
 
@@ -53,7 +52,7 @@ impl Session {
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
         let seen_on = self.connection();
         let connection = self.connected_for(Request::Create)?;
-        let zookeeper = connection.zookeeper();
+        let zookeeper = &connection.zookeeper;
         let sent = Moment::now();
         let options = node.mode().with_acls(Acls::new(&node.acl));
         let (stat, sequence) =
@@ -88,12 +87,7 @@ impl Session {
             results => results?,
         };
         let created = results.into_iter().filter_map(|result| match result {
-            zk::MultiWriteResult::Create { path, stat } => {
-                let is_told = !stat.is_invalid();
-                self.tells_no_dates.store(!is_told, Ordering::Relaxed);
-                let czxid = if is_told { Some(stat.czxid) } else { dated.as_ref().map(|stat| stat.czxid) };
-                Some(Created { path, czxid })
-            }
+            zk::MultiWriteResult::Create { path, stat } => Some(self.created(path, &stat, dated.as_ref())),
             _ => None,
         });
         Ok(Some(created.collect()))
@@ -116,12 +110,16 @@ impl Session {
         let Some(zk::MultiWriteResult::Create { path, stat }) = results?.pop() else {
             return Err(zk::MultiWriteError::RequestFailed { source: zk::Error::ConnectionLoss });
         };
-        let is_told = !stat.is_invalid();
-        self.tells_no_dates.store(!is_told, Ordering::Relaxed);
         let dated = dated.and_then(Result::ok).flatten();
         let dated = dated.filter(|stat| path == first && stat.ephemeral_owner == self.id);
-        let czxid = if is_told { Some(stat.czxid) } else { dated.map(|stat| stat.czxid) };
-        Ok(Created { path, czxid })
+        Ok(self.created(path, &stat, dated.as_ref()))
+    }
+
+    /// Returns what a transaction has created, by its result and by what was read behind it.
+    fn created(&self, path: String, told: &zk::Stat, read: Option<&zk::Stat>) -> Created {
+        let is_told = !told.is_invalid();
+        self.tells_no_dates.store(!is_told, Ordering::Relaxed);
+        Created { path, czxid: if is_told { Some(told) } else { read }.map(|stat| stat.czxid) }
     }
 
     /// Carries out writes in one transaction: all or none. They are sent at the first poll.
@@ -130,7 +128,7 @@ impl Session {
         writes: &[Write<'_>],
     ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
         let connection = self.connected()?;
-        self.commit_on(connection.zookeeper(), writes).await
+        self.commit_on(&connection.zookeeper, writes).await
     }
 
     pub(super) async fn commit_on(
@@ -189,7 +187,7 @@ impl Session {
         let connection = self.connected_for(Request::Create)?;
         let sent = Moment::now();
         let options = CreateMode::Persistent.with_acls(Acls::new(acl));
-        self.written(sent, connection.zookeeper().create(path, data, &options).await).map(|(stat, _)| stat)
+        self.written(sent, connection.zookeeper.create(path, data, &options).await).map(|(stat, _)| stat)
     }
 
     /// Creates a container node without data. Succeeds if the node already exists.
@@ -197,7 +195,7 @@ impl Session {
         let connection = self.connected_for(Request::Create)?;
         let sent = Moment::now();
         let options = CreateMode::Container.with_acls(Acls::new(acl));
-        match self.written(sent, connection.zookeeper().create(path, &[], &options).await) {
+        match self.written(sent, connection.zookeeper.create(path, &[], &options).await) {
             Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
@@ -212,21 +210,21 @@ impl Session {
     ) -> Result<zk::Stat, zk::Error> {
         let connection = self.connected_for(Request::SetData)?;
         let sent = Moment::now();
-        self.written(sent, connection.zookeeper().set_data(path, data, version).await)
+        self.written(sent, connection.zookeeper.set_data(path, data, version).await)
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
         let connection = self.connected_for(Request::Delete)?;
         self.disown(path);
         let sent = Moment::now();
-        self.written(sent, connection.zookeeper().delete(path, None).await)
+        self.written(sent, connection.zookeeper.delete(path, None).await)
     }
 
     /// Deletes a node if it has that version.
     pub(crate) async fn delete_version(&self, path: &str, version: i32) -> Result<(), zk::Error> {
         let connection = self.connected_for(Request::Delete)?;
         let sent = Moment::now();
-        let deleted = self.written(sent, connection.zookeeper().delete(path, Some(version)).await);
+        let deleted = self.written(sent, connection.zookeeper.delete(path, Some(version)).await);
         deleted.inspect(|()| self.disown(path))
     }
 
@@ -246,7 +244,7 @@ impl Session {
         self.disown(path);
         self.requests.count(Request::Delete);
         let sent = Moment::now();
-        let deleting = connection.zookeeper().delete(path, None);
+        let deleting = connection.zookeeper.delete(path, None);
         Box::pin(deleting.map(move |answer| session.written(sent, answer)))
     }
 
@@ -270,9 +268,16 @@ impl Session {
         }
     }
 
-    /// Records the reply to a write as a sign of life, if it is one.
+    /// Records the reply to a write as a sign of life, if it proves that a majority of the servers has committed the
+    /// write. A write that the leader finds impossible is committed, too, as a transaction that does nothing.
+    ///
+    /// A missing permission proves nothing: a server may be configured to check it by itself (`enableEagerACLCheck`).
     fn written<T>(&self, sent: Moment, answer: Result<T, zk::Error>) -> Result<T, zk::Error> {
-        if is_committed(&answer) {
+        use zk::Error::{BadVersion, NoChildrenForEphemerals, NoNode, NodeExists, NotEmpty};
+        if matches!(
+            answer,
+            Ok(_) | Err(BadVersion | NoChildrenForEphemerals | NoNode | NodeExists | NotEmpty)
+        ) {
             self.answered(Sign::Confirmed, sent);
         }
         answer.map_err(lost)

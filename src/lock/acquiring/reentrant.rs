@@ -77,7 +77,7 @@ impl Reentrant {
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub(crate) fn new(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        let meters = client.meters(internals.path(), internals.recipe());
+        let meters = client.labels().meters(internals.path(), internals.recipe());
         Ok(Self::with_owners(client, Owners::new(&internals), internals, kind, meters))
     }
 
@@ -92,7 +92,7 @@ impl Reentrant {
         recipe: &'static str,
     ) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        let meters = client.election_meters(internals.path(), recipe);
+        let meters = client.labels().election_meters(internals.path(), recipe);
         Ok(Self::with_owners(client, Owners::new(&internals), internals, Kind::Exclusive, meters))
     }
 
@@ -102,7 +102,7 @@ impl Reentrant {
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub(crate) fn shared(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        let meters = client.meters(internals.path(), internals.recipe());
+        let meters = client.labels().meters(internals.path(), internals.recipe());
         Ok(Self::with_owners(client, Owners::shared(&internals), internals, kind, meters))
     }
 

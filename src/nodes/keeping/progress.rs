@@ -42,7 +42,7 @@ impl Publisher {
     /// Of the node at this full path, as it was given.
     pub(super) fn new(client: &Client, path: &str) -> Self {
         let state = NodeState::Absent;
-        let mut meter = client.node_meter(path);
+        let mut meter = client.labels().node_meter(path);
         meter.is(state.name());
         let watched = Watched::new(state.clone());
         let progress = Progress { state, confirmed: 0, refused: None, ended: None };
