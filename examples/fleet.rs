@@ -126,7 +126,7 @@ async fn story(path: &str) -> Result<()> {
 
     println!("          > the session of web-2 ends; it joins again with the next one");
     let mut state = members[1].watch_state();
-    let before = state.get().clone();
+    let before = state.get();
     // A server that cannot be reached directly does not matter here.
     let _ = kill_session(&clients[1]).await;
     let is_back = |state: &zk_recipes::nodes::NodeState| state.is_present() && *state != before;

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use zookeeper_client as zk;
 
 use super::decision::members_in_order;
+use super::member::remains;
 use super::site::Site;
 use crate::error::Result;
 
@@ -80,8 +81,11 @@ impl Site {
                 Err(zk::Error::NoNode) => return Ok(()),
                 children => children?,
             };
+            // Of one that was given up before its node was known, that may be there for a while.
+            let given_up = remains(client, path);
+            let is_given_up = |name: &str| given_up.contains(&format!("{path}/{name}"));
             match seen? {
-                Some(seen) if members_in_order(&children).next().is_none() => {
+                Some(seen) if members_in_order(&children).all(is_given_up) => {
                     match session.delete_version(ready, seen.version).await {
                         Err(zk::Error::NoNode | zk::Error::BadVersion) => Ok(()),
                         deleted => deleted,

@@ -15,7 +15,7 @@ use crate::watch::Watch;
 /// use zk_recipes::blocking::LeaderObserver;
 ///
 /// let mut leader = LeaderObserver::new(&client, "/leaders/reports")?.watch_leader();
-/// while let Some(seen) = leader.next()? {
+/// while let Some(seen) = leader.blocking_changed()? {
 ///     println!("{seen:?}");
 /// }
 /// # Ok(())

@@ -43,7 +43,7 @@ async fn bystander_of(server: &MemoryServer) -> zk::Client {
 /// Has a client lose its connection, and waits until it has another one or its session is over.
 pub(super) async fn reconnect(client: &Client, cut: impl AsyncFnOnce()) {
     let mut states = client.watch_connection();
-    states.get();
+    assert!(states.changed().await.is_some());
     cut().await;
     within(states.changed()).await.unwrap();
     let is_over = |state: &ConnectionState| state.is_connected() || *state == ConnectionState::Lost;

@@ -305,7 +305,7 @@ async fn a_waiter_that_may_not_read_its_node_any_more_does_not_ask_all_the_time(
     let hidden = [Acl::new(all_but(Permission::READ) | Permission::ADMIN, AuthId::anyone())];
     zookeeper.set_acl(&first, &hidden, None).await.unwrap();
     let mut states = client.watch_connection();
-    states.get();
+    assert!(states.changed().await.is_some());
     proxy.cut();
     within(states.changed()).await.unwrap();
     within(states.wait_for(|state| state.is_connected())).await.unwrap();

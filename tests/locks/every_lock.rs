@@ -955,8 +955,8 @@ async fn a_ticket_keeps_its_place_while_nobody_awaits_it() {
         within(async { while within(ticket.position()).await.unwrap() > 0 {} }).await;
         let mut position = ticket.watch_position();
         let guard = within(ticket.acquired()).await.unwrap();
-        assert_eq!(position.get(), 0);
-        assert!(position.changed().await.is_none(), "nobody waits any more");
+        assert_eq!(position.changed().await, Some(0));
+        assert_eq!(position.changed().await, None, "nobody waits any more");
         scene.assert_holds(one, std::slice::from_ref(&guard)).await;
         if kind.is_shared() {
             release([granted(behind).await]).await;

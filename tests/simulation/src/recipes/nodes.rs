@@ -72,8 +72,8 @@ impl Keeps {
         let keeps = Rc::new(Cell::new(true));
         let (world, who, is_kept) = (world.clone(), who.to_owned(), keeps.clone());
         machine.spawn(async move {
-            while states.changed().await.is_some() {
-                let NodeState::Present { path, czxid } = states.get().clone() else { continue };
+            while let Some(state) = states.changed().await {
+                let NodeState::Present { path, czxid } = state else { continue };
                 count("operations", 1);
                 if world.is_faithful() && !was_created(&path, czxid) {
                     violation(format!("{who} has {path} of {czxid:#x}, which never was"));
@@ -339,8 +339,8 @@ async fn process(world: World, machine: Machine) -> Done {
 
 /// Whoever is shown as a member has been one.
 async fn follow(world: World, who: String, mut watched: Watch<Members>) {
-    while watched.changed().await.is_some() {
-        for (id, member) in watched.get().iter() {
+    while let Some(members) = watched.changed().await {
+        for (id, member) in members.iter() {
             if world.is_faithful() && !was_created(&format!("{GROUP}/{id}"), member.czxid()) {
                 violation(format!("{who} sees {id} of {:#x}, who never was", member.czxid()));
             }

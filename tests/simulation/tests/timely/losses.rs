@@ -56,9 +56,9 @@ async fn hears_of(guard: &LockGuard, reason: LossReason, event: impl FnOnce()) {
 /// Notes all states until it is lost or the guard is gone.
 fn states(mut state: Watch<LockState>) -> JoinHandle<Vec<LockState>> {
     spawn_local(async move {
-        let mut states = vec![state.get()];
-        while state.changed().await.is_some() {
-            states.push(state.get());
+        let mut states = Vec::new();
+        while let Some(state) = state.changed().await {
+            states.push(state);
         }
         states
     })
@@ -66,8 +66,7 @@ fn states(mut state: Watch<LockState>) -> JoinHandle<Vec<LockState>> {
 
 /// Waits for the next change, which must be to this state.
 async fn shows(seen: &mut Watch<LockState>, wanted: LockState) {
-    within(seen.changed()).await.unwrap();
-    assert_eq!(seen.get(), wanted);
+    assert_eq!(within(seen.changed()).await, Some(wanted));
 }
 
 fn on_suspect(policy: SuspectPolicy) -> LockOptions {
