@@ -30,7 +30,6 @@ const ENOUGH: u64 = 1024;
 
 /// Keeps the known causes up to date while there is no connected session.
 pub(super) async fn find(hosts: &Hosts, connection_timeout: Duration, link: &Link) -> Infallible {
-    // Not the state, which users may have borrowed: reading it could stop the thread of all clients.
     let mut status = link.status();
     loop {
         // The sender lives in the link.

@@ -180,9 +180,15 @@ impl Client {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn zookeeper(&self) -> Result<zk::Client> {
-        let session = self.unless_closed(self.session_under_policy()).await?;
-        // The session may have ended right after the wait.
-        session.zookeeper().map_err(|_| self.not_connected(self.core.settings.connection_timeout))
+        let connected = async {
+            loop {
+                // It may have lost its connection right after the wait.
+                if let Ok(zookeeper) = self.session_under_policy().await?.zookeeper() {
+                    return Ok(zookeeper);
+                }
+            }
+        };
+        self.unless_closed(connected).await
     }
 
     /// Returns the data of this client's nodes. See [`ClientBuilder::identity`]. Until the client connects for the

@@ -17,8 +17,7 @@ use crate::error::{Error, Result};
 impl Client {
     /// Waits until there is no connection.
     pub(crate) async fn disconnected(&self) {
-        // The sender lives as long as the client. Not the state, which users may have borrowed: reading it could stop
-        // the thread of all clients.
+        // The sender lives as long as the client.
         let _ = self.core.link.status().wait_for(|status| !status.is_connected()).await;
     }
 

@@ -18,7 +18,7 @@ pub(in crate::nodes) struct Wanted {
     pub(in crate::nodes) data: Arc<[u8]>,
 }
 
-/// What has become of it. Not for users, who could keep it borrowed.
+/// What has become of it, of which users see the state.
 #[derive(Clone, Debug)]
 pub(in crate::nodes) struct Progress {
     pub(in crate::nodes) state: NodeState,
